@@ -1,0 +1,51 @@
+"""The one error tree of the ground.
+
+CheckpointsError
+├── NotFound          nothing under that id (or not for this run)
+├── Conflict          somebody else was first
+├── ClaimLost         this worker may not write for the run any more
+├── Damaged           stored bytes do not match what was written
+├── Incompatible      written by another workflow version, engine or format
+├── Unsupported       this storage cannot do that
+└── InvalidConfig     a setting contradicts itself
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CheckpointsError(Exception):
+    """Something about stored runs went wrong; see the subclass for the remedy."""
+
+    def __init__(self, message: str | None = None, **facts: Any) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+        self.facts = facts
+
+
+class NotFound(CheckpointsError):
+    """Nothing is stored under that id for this run: check the id, or whether it was pruned."""
+
+
+class Conflict(CheckpointsError):
+    """Somebody else wrote first: load the latest state and decide again."""
+
+
+class ClaimLost(CheckpointsError):
+    """Another worker took over, or the claim expired: stop driving this run, nothing was written."""
+
+
+class Damaged(CheckpointsError):
+    """The stored checkpoint does not match its hash: choose an older good one."""
+
+
+class Incompatible(CheckpointsError):
+    """The checkpoint belongs to another workflow version, engine or format: migrate it or run the old code."""
+
+
+class Unsupported(CheckpointsError):
+    """This storage does not offer that capability: use one that does."""
+
+
+class InvalidConfig(CheckpointsError):
+    """The checkpoint configuration contradicts itself: see the message for the field to change."""

@@ -1,0 +1,248 @@
+"""The tables. State is a row: answered because an Answer exists, driven because a live Claim exists.
+
+``Run.phase`` is what a run needs next, kept as a column so that lists of a million stay fast; what people are
+told is derived from it in ``records.status_of`` alone. Nobody calls ``save()`` on a row that exists: verbs are
+conditional updates that check how many rows they changed.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from checkpoints.records import Phase, Reason
+
+
+class WorkflowVersion(models.Model):
+    """A graph that runs were started under, kept so that old runs can still be drawn."""
+
+    workflow = models.CharField(max_length=200)
+    version = models.CharField(max_length=64)
+    description = models.JSONField()
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "version"], name="one_row_per_workflow_version")]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.version[:8]}"
+
+
+class Run(models.Model):
+    """One execution of a workflow. ``seq``, ``n`` and ``epoch`` count up under the row's own lock."""
+
+    id = models.CharField(max_length=36, primary_key=True)
+    workflow = models.CharField(max_length=200)
+    version = models.CharField(max_length=64, blank=True)
+    engine = models.CharField(max_length=40, default="native")
+    title = models.CharField(max_length=300, blank=True)
+    phase = models.CharField(max_length=12, choices=[(p.value, p.value) for p in Phase], default=Phase.READY.value)
+    input = models.JSONField(null=True)
+    output = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+    seq = models.BigIntegerField(default=0)
+    n = models.BigIntegerField(default=0)
+    epoch = models.BigIntegerField(default=0)
+    attempts = models.IntegerField(default=0)
+    wake_at = models.DateTimeField(null=True)
+    retry = models.JSONField(null=True)
+    family = models.CharField(max_length=36)
+    forked_from = models.CharField(max_length=36, null=True)
+    acted_by = models.CharField(max_length=150, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created = models.DateTimeField()
+    updated = models.DateTimeField()
+    finished = models.DateTimeField(null=True)
+    start_key = models.CharField(max_length=200, null=True, unique=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["-created", "-id"], name="run_newest"),
+            models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
+            models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
+            models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.id}"
+
+
+class Claim(models.Model):
+    """A worker drives this run until ``expires`` (database time)."""
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="claim")
+    token = models.CharField(max_length=36, unique=True)
+    worker = models.CharField(max_length=200)
+    epoch = models.BigIntegerField()
+    expires = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.worker} drives {self.run_id}"
+
+
+class Checkpoint(models.Model):
+    """Everything needed to continue a run. ``body`` is chunk-encoded JSON text; history reads only the rest."""
+
+    id = models.CharField(max_length=36, primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
+    n = models.BigIntegerField()
+    parent = models.CharField(max_length=36, null=True)
+    workflow = models.CharField(max_length=200)
+    version = models.CharField(max_length=64)
+    engine = models.CharField(max_length=40)
+    step = models.CharField(max_length=200, null=True)
+    reason = models.CharField(max_length=12, choices=[(r.value, r.value) for r in Reason])
+    label = models.CharField(max_length=200, null=True)
+    created = models.DateTimeField()
+    format = models.IntegerField()
+    size = models.BigIntegerField(default=0)
+    clean = models.BooleanField(default=True)
+    seq = models.BigIntegerField(default=0)
+    body = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "n"], name="one_checkpoint_per_n")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} #{self.n}"
+
+
+class Chunk(models.Model):
+    """A piece of state, stored once per family of runs and found by its hash."""
+
+    family = models.CharField(max_length=36)
+    hash = models.CharField(max_length=64)
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["family", "hash"], name="one_row_per_chunk")]
+
+    def __str__(self) -> str:
+        return f"{self.hash[:12]}"
+
+
+class HumanRequest(models.Model):
+    """A question to people. Open while it has no answer and is not closed.
+
+    ``key`` is the engine's name for it; after a restore a new row with the same key reopens the question.
+    ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled.
+    """
+
+    id = models.CharField(max_length=36, primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="requests")
+    key = models.CharField(max_length=300)
+    workflow = models.CharField(max_length=200)
+    step = models.CharField(max_length=200)
+    kind = models.CharField(max_length=40)
+    card = models.JSONField(default=dict)
+    answer_schema = models.JSONField(default=dict)
+    by = models.JSONField(default=list)
+    not_by = models.JSONField(default=list)
+    due = models.DateTimeField(null=True)
+    created = models.DateTimeField()
+    answered = models.DateTimeField(null=True)
+    closed = models.DateTimeField(null=True)
+    closed_as = models.CharField(max_length=12, blank=True)
+    replaces = models.CharField(max_length=36, null=True)
+    suggestion = models.JSONField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "key"], condition=Q(closed__isnull=True), name="one_pending_request_per_key"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["workflow", "created"], condition=Q(closed__isnull=True, answered__isnull=True), name="request_open"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.card.get("subject") or self.step)
+
+
+class Answer(models.Model):
+    """The reply that won. One per request, by the primary key: the second insert fails."""
+
+    request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
+    value = models.JSONField(null=True)
+    verdict = models.CharField(max_length=40, blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.verdict or 'answer'} to {self.request_id}"
+
+
+class Event(models.Model):
+    """One thing that happened in a run; ``seq`` has no gaps and commit order is its order."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    seq = models.BigIntegerField()
+    kind = models.CharField(max_length=60)
+    step = models.CharField(max_length=200, null=True)
+    data = models.JSONField(default=dict)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_event_per_seq")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq} {self.kind}"
+
+
+class Effect(models.Model):
+    """A recorded ``ctx.call``: what was about to happen or has happened outside."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="effects")
+    key = models.CharField(max_length=300)
+    step = models.CharField(max_length=200)
+    name = models.CharField(max_length=300)
+    once = models.BooleanField(default=False)
+    state = models.CharField(max_length=12)
+    result = models.JSONField(null=True)
+    n = models.BigIntegerField()
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "n"], name="effect_by_run")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.state}"
+
+
+class Grant(models.Model):
+    """A person's or group's role for one workflow, or for all (``*``)."""
+
+    ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    workflow = models.CharField(max_length=200, default="*")
+    role = models.CharField(max_length=10, choices=ROLES)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=False, group__isnull=True) | Q(user__isnull=True, group__isnull=False),
+                name="grant_to_a_person_or_a_group",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user or self.group}: {self.role} of {self.workflow}"
+
+
+class SignInLink(models.Model):
+    """A one-time sign-in link: the hash of its secret, used once, short-lived."""
+
+    secret_hash = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    created = models.DateTimeField(auto_now_add=True)
+    expires = models.DateTimeField()
+    used = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"sign-in link for {self.user_id}"

@@ -1,0 +1,233 @@
+"""What is stored, as frozen records: the only shapes that cross the storage ports.
+
+Every record survives ``model_validate_json(record.model_dump_json())`` unchanged.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, finite float, str, list of JSON, dict of str to JSON."""
+
+FORMAT = 1
+"""The checkpoint format this code writes. Older formats keep a reader and a test."""
+
+
+class Record(BaseModel):
+    """A frozen, closed value object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Reason(StrEnum):
+    """Why a checkpoint was written."""
+
+    START = "start"
+    STEP = "step"
+    PAUSE = "pause"
+    CALL = "call"
+    FAILURE = "failure"
+    END = "end"
+    LABEL = "label"
+    RESTORE = "restore"
+    FORK = "fork"
+    MIGRATE = "migrate"
+
+
+class Phase(StrEnum):
+    """What a run needs next. Its status is derived from this and its claim, in ``status_of`` alone."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    SLEEPING = "sleeping"
+    RETRYING = "retrying"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Status(StrEnum):
+    """What people are told about a run."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    SLEEPING = "sleeping"
+    RETRYING = "retrying"
+    PAUSED = "paused"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
+
+
+def status_of(phase: Phase, *, claimed: bool, claim_live: bool) -> Status:
+    """Derive a run's status. The only place that does.
+
+    ``claimed`` says a claim row exists, ``claim_live`` that it has not expired (by database time).
+    """
+    if phase is not Phase.READY:
+        return Status(phase.value)
+    if not claimed:
+        return Status.QUEUED
+    return Status.RUNNING if claim_live else Status.INTERRUPTED
+
+
+class Request(Record):
+    """A question to people, as the engine asks it.
+
+    ``key`` is the engine's own name for the question: unique among the run's pending requests, the same
+    again after a resume. ``card`` is what the reviewer sees: ``subject``, ``body`` (markdown), ``proposal``,
+    ``current``, ``evidence`` (list of ``{kind, title, value}``), ``consequence`` (action -> text), ``risk``
+    (low|medium|high), ``undo``, ``context`` (dict), ``actions`` (list of ``{name, label, style, fields}``);
+    absent keys are shown as missing. ``answer_schema`` is the JSON Schema that is shown, stored and enforced.
+    """
+
+    key: RequestKey
+    step: str
+    kind: str = "form"
+    card: dict[str, Json] = Field(default_factory=dict)
+    answer_schema: dict[str, Json] = Field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    """User or group names that may answer; empty: every reviewer of the workflow."""
+    not_by: tuple[str, ...] = ()
+    """User names that may not; ``requester`` stands for whoever started the run."""
+    due: datetime | None = None
+
+
+class Answer(Record):
+    """A person's reply to one request. ``by`` is a user name, None outside the dashboard."""
+
+    key: RequestKey
+    value: Json = None
+    by: str | None = None
+    at: datetime | None = None
+
+
+class Effect(Record):
+    """A recorded ``ctx.call``: what was about to happen or has happened outside."""
+
+    key: str
+    step: str
+    name: str
+    once: bool = False
+    state: str = "done"
+    """intended | done | failed | unknown"""
+    result: Json = None
+
+
+class EventDraft(Record):
+    """One thing that happened, before the storage gives it its place."""
+
+    kind: str
+    step: str | None = None
+    data: dict[str, Json] = Field(default_factory=dict)
+
+
+class Event(EventDraft):
+    """One thing that happened in a run. ``seq`` starts at 1 and has no gaps per run."""
+
+    run: RunId
+    seq: int
+    at: datetime
+
+
+class CheckpointInfo(Record):
+    """A checkpoint without its content: all a history page needs."""
+
+    id: CheckpointId
+    run: RunId
+    workflow: WorkflowId
+    n: int
+    """1, 2, 3 ... per run: the storage refuses a second checkpoint with the same n (``Conflict``)."""
+    parent: CheckpointId | None = None
+    version: str
+    """The workflow's graph signature."""
+    engine: str = "native"
+    step: str | None = None
+    reason: Reason = Reason.STEP
+    label: str | None = None
+    created: datetime
+    format: int = FORMAT
+    size: int = 0
+    """Bytes of the canonical JSON of body and requests; set by the storage, 0 before."""
+    clean: bool = True
+    """False once it was found damaged."""
+    seq: int = 0
+    """Sequence number of the last event committed together with it; set by the storage."""
+
+
+class Checkpoint(CheckpointInfo):
+    """Everything needed to continue a run from this point. Plain JSON all through.
+
+    ``body`` belongs to the engine: ``{"state": {...}, "position": {...}}`` for the native one.
+    ``requests`` are the questions that are pending here.
+    """
+
+    body: dict[str, Json]
+    requests: tuple[Request, ...] = ()
+
+    def info(self) -> CheckpointInfo:
+        """Return the metadata alone."""
+        return CheckpointInfo.model_construct(**{name: getattr(self, name) for name in CheckpointInfo.model_fields})
+
+
+class ErrorInfo(Record):
+    """An exception as a record. ``traceback`` is text, for operators only."""
+
+    type: str
+    message: str
+    step: str | None = None
+    traceback: str = ""
+    retryable: bool = True
+
+
+class Standing(Record):
+    """Where a run stands once the engine lets go of it."""
+
+    phase: Phase
+    wake_at: datetime | None = None
+    """For sleeping, retrying, or waiting with a timer: when to drive it again."""
+    output: Json = None
+    error: ErrorInfo | None = None
+    attempt: int = 0
+    attempts: int = 0
+    """For retrying: attempt n of m."""
+
+
+class Commit(Record):
+    """One durable moment of a run: all of it is written in one transaction, or nothing."""
+
+    run: RunId
+    checkpoint: Checkpoint | None = None
+    events: tuple[EventDraft, ...] = ()
+    opened: tuple[Request, ...] = ()
+    """Requests that appear with this checkpoint (pending in it, not in its parent)."""
+    closed: tuple[RequestKey, ...] = ()
+    """Requests whose answer the engine has taken, or which it withdrew."""
+    effects: tuple[Effect, ...] = ()
+    standing: Standing | None = None
+    """None while the run goes on; set, the claim is released in the same transaction."""
+
+
+class Claim(Record):
+    """A worker's right to drive a run: every write carries it and fails once it is gone or expired."""
+
+    run: RunId
+    token: str
+    worker: str
+    epoch: int
+    expires: datetime
+    recovered: bool = False
+    """True when it was taken over from a claim that had expired."""

@@ -1,0 +1,122 @@
+"""The agreement between the dashboard and whatever executes a workflow. One page, no Django.
+
+In: ``Start | Resume``. Out: ``Finished | Waiting | Failed``. A crash and an answer take the same road: a crash
+is a ``Resume`` with no answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+from pydantic import Field
+
+from checkpoints.ids import RequestKey, RunId, WorkflowId
+from checkpoints.records import Answer, Checkpoint, ErrorInfo, Json, Record, Request
+from checkpoints.storage import Recorder
+
+
+class Start(Record):
+    """Begin a run with this message (JSON, already valid for the workflow's input schema)."""
+
+    run: RunId
+    message: Json = None
+
+
+class Resume(Record):
+    """Continue from a checkpoint, with the answers that have arrived for its pending requests."""
+
+    run: RunId
+    checkpoint: Checkpoint
+    answers: Mapping[RequestKey, Answer] = Field(default_factory=dict)
+
+
+RunInput: TypeAlias = Start | Resume
+
+
+class Finished(Record):
+    """The run is complete; ``output`` is JSON."""
+
+    output: Json = None
+    checkpoint: Checkpoint
+
+
+class Waiting(Record):
+    """The run is parked: for people (``requests``), for a time (``until``), or both."""
+
+    requests: tuple[Request, ...] = ()
+    until: datetime | None = None
+    checkpoint: Checkpoint
+
+
+class Failed(Record):
+    """A step failed for good. Resuming the same checkpoint tries that step again."""
+
+    error: ErrorInfo
+    checkpoint: Checkpoint
+
+
+Outcome: TypeAlias = Finished | Waiting | Failed
+
+
+class StepInfo(Record):
+    """A node of the graph. ``person``: it may ask people. ``parent``: the sub-workflow step it is folded into."""
+
+    name: str
+    title: str = ""
+    doc: str = ""
+    person: bool = False
+    parent: str | None = None
+    takes: str = ""
+    gives: str = ""
+
+
+class EdgeInfo(Record):
+    """An arrow of the graph. ``kind``: plain | when | otherwise | case | each | gather | join."""
+
+    source: str
+    target: str
+    kind: str = "plain"
+    label: str = ""
+
+
+class Description(Record):
+    """A workflow as the dashboard shows it. ``version`` is the graph signature a run is pinned to."""
+
+    workflow: WorkflowId
+    title: str
+    doc: str = ""
+    engine: str
+    version: str
+    input_schema: dict[str, Json] = Field(default_factory=dict)
+    output_schema: dict[str, Json] = Field(default_factory=dict)
+    examples: tuple[Json, ...] = ()
+    steps: tuple[StepInfo, ...] = ()
+    edges: tuple[EdgeInfo, ...] = ()
+
+
+class Engine(Protocol):
+    """Executes definitions of one kind. Loaded by dotted path, never imported by others."""
+
+    name: str
+
+    def accepts(self, definition: object) -> bool:
+        """Say whether this object is a workflow of this engine's kind."""
+
+    def describe(self, definition: object) -> Description:
+        """Draw it. Raises the engine's own error when the definition is not valid."""
+
+    def check_input(self, definition: object, message: Json) -> Json:
+        """Return the message as the run will get it; raises ``InvalidInput`` with errors per field."""
+
+    async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
+        """Run until finished, parked or failed; every durable moment goes through ``recorder.commit``."""
+
+
+class InvalidInput(ValueError):
+    """The value does not fit the schema. ``errors``: list of ``{"loc": [...], "msg": "..."}``."""
+
+    def __init__(self, errors: list[dict[str, Json]]) -> None:
+        super().__init__("; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in errors))
+        self.errors = errors

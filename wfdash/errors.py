@@ -1,0 +1,72 @@
+"""The dashboard's own errors and the one table that maps every error to an HTTP status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints import errors as ground
+from wfdash.contract import InvalidInput
+
+
+class WfdashError(Exception):
+    """The request could not be carried out; see the message for the remedy."""
+
+    def __init__(self, message: str | None = None, **facts: Any) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+        self.facts = facts
+
+
+class NotFound(WfdashError):
+    """There is nothing under that address, or it is not yours to see."""
+
+
+class NotAllowed(WfdashError):
+    """You may see this but not do that: ask an operator or an admin of the workflow."""
+
+
+class Invalid(WfdashError):
+    """The value does not fit: see the errors at each field. Nothing was changed."""
+
+    def __init__(self, errors: list[dict[str, Any]], message: str | None = None) -> None:
+        super().__init__(message, errors=errors)
+        self.errors = errors
+
+
+class AlreadyAnswered(WfdashError):
+    """Somebody answered first. ``facts``: by, at, value, verdict."""
+
+
+class NoLongerOpen(WfdashError):
+    """The request was withdrawn, superseded by a restore, or its run has ended."""
+
+
+class WrongState(WfdashError):
+    """The run is not in a state in which this can be done."""
+
+
+class VersionChanged(WfdashError):
+    """The workflow's graph changed since this run began: run the old code, or migrate the run."""
+
+
+STATUS: dict[type[Exception], int] = {
+    NotFound: 404,
+    NotAllowed: 403,
+    Invalid: 422,
+    InvalidInput: 422,
+    AlreadyAnswered: 409,
+    NoLongerOpen: 409,
+    WrongState: 409,
+    VersionChanged: 409,
+    ground.NotFound: 404,
+    ground.Conflict: 409,
+    ground.ClaimLost: 409,
+    ground.Damaged: 409,
+    ground.Incompatible: 409,
+    ground.Unsupported: 501,
+    ground.InvalidConfig: 500,
+}
+
+
+def status_for(error: Exception) -> int:
+    """Return the HTTP status of an error: the entry of its nearest class, 500 if there is none."""
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)

@@ -1,0 +1,165 @@
+"""Settings. Everything a deployment may change comes from ``WFDASH_*`` environment variables.
+
+``WFDASH_DATA``      directory for the database, the secret key and uploads (default: ./data)
+``WFDASH_DATABASE``  ``postgresql://...`` instead of SQLite in the data directory
+``WFDASH_HOSTS``     comma-separated host names to answer for (default: loopback only)
+``WFDASH_ORIGINS``   comma-separated full origins (https://...) for sockets and CSRF behind a proxy
+``WFDASH_APPS``      comma-separated Django apps whose ``workflows`` modules are loaded
+``WFDASH_WORKFLOWS`` os.pathsep-separated Python files with workflows
+``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
+``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def env_list(name: str, default: str = "", separator: str = ",") -> list[str]:
+    """Return the non-empty parts of a list-valued variable."""
+    return [part.strip() for part in os.environ.get(name, default).split(separator) if part.strip()]
+
+
+def env_flag(name: str, default: bool) -> bool:
+    """Return a yes/no variable; anything but 0/1 is refused so that a typo cannot pick a default."""
+    value = os.environ.get(name, "1" if default else "0")
+    if value not in {"0", "1"}:
+        raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+    return value == "1"
+
+
+def read_secret(folder: Path) -> str:
+    """Return the installation's secret key, made on first use and readable by its owner alone."""
+    if "WFDASH_SECRET_KEY" in os.environ:
+        return os.environ["WFDASH_SECRET_KEY"]
+    path = folder / "secret_key"
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(50))
+    except FileExistsError:
+        pass
+    return path.read_text().strip()
+
+
+def database(folder: Path) -> dict[str, Any]:
+    """Return Django's database setting: PostgreSQL from a URL, or SQLite tuned for durable commits."""
+    url = os.environ.get("WFDASH_DATABASE", "")
+    if not url:
+        pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=67108864;"
+        options = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": pragmas}
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "wfdash.sqlite3"), "OPTIONS": options}
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ValueError("WFDASH_DATABASE must be a postgresql:// URL; leave it empty for SQLite")
+    query = dict(item.split("=", 1) for item in parts.query.split("&") if "=" in item)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(query.get("host", parts.hostname or "")),
+        "PORT": str(parts.port or ""),
+    }
+
+
+DATA_DIR = Path(os.environ.get("WFDASH_DATA", "data")).resolve()
+DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+SECRET_KEY = read_secret(DATA_DIR)
+DEBUG = env_flag("WFDASH_DEBUG", False)
+ALLOWED_HOSTS = env_list("WFDASH_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env_list("WFDASH_ORIGINS")
+ROOT_URLCONF = "wfdash.urls"
+ASGI_APPLICATION = "wfdash.asgi.application"
+
+WFDASH_APPS = env_list("WFDASH_APPS", "wfdash.examples")
+WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
+WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
+WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_htmx",
+    "checkpoints",
+    "wfdash",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "wfdash.pages.security.SecurityHeaders",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "wfdash.pages.errors.ErrorPages",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "wfdash.pages.shell.context",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": database(DATA_DIR)}
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"}]
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "inbox"
+LOGOUT_REDIRECT_URL = "sign-in"
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_HTTPONLY = True
+CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if env_flag("WFDASH_HTTPS", False):
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"wfdash": {"handlers": ["console"], "level": "INFO"}, "django": {"handlers": ["console"], "level": "WARNING"}},
+}
