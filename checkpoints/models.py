@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from checkpoints.fields import JsonField
 from checkpoints.records import Phase, Reason
 
 
@@ -19,7 +20,7 @@ class WorkflowVersion(models.Model):
 
     workflow = models.CharField(max_length=200)
     version = models.CharField(max_length=64)
-    description = models.JSONField()
+    description = JsonField()
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -38,15 +39,15 @@ class Run(models.Model):
     engine = models.CharField(max_length=40, default="native")
     title = models.CharField(max_length=300, blank=True)
     phase = models.CharField(max_length=12, choices=[(p.value, p.value) for p in Phase], default=Phase.READY.value)
-    input = models.JSONField(null=True)
-    output = models.JSONField(null=True)
-    error = models.JSONField(null=True)
+    input = JsonField(null=True)
+    output = JsonField(null=True)
+    error = JsonField(null=True)
     seq = models.BigIntegerField(default=0)
     n = models.BigIntegerField(default=0)
     epoch = models.BigIntegerField(default=0)
     attempts = models.IntegerField(default=0)
     wake_at = models.DateTimeField(null=True)
-    retry = models.JSONField(null=True)
+    retry = JsonField(null=True)
     family = models.CharField(max_length=36)
     forked_from = models.CharField(max_length=36, null=True)
     acted_by = models.CharField(max_length=150, blank=True)
@@ -69,13 +70,14 @@ class Run(models.Model):
 
 
 class Claim(models.Model):
-    """A worker drives this run until ``expires`` (database time)."""
+    """A worker drives this run until ``expires`` (database time); each commit extends it by ``ttl`` seconds."""
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="claim")
     token = models.CharField(max_length=36, unique=True)
     worker = models.CharField(max_length=200)
     epoch = models.BigIntegerField()
-    expires = models.DateTimeField(db_index=True)
+    ttl = models.FloatField(default=30.0)
+    expires = models.DateTimeField()
 
     def __str__(self) -> str:
         return f"{self.worker} drives {self.run_id}"
@@ -85,7 +87,7 @@ class Checkpoint(models.Model):
     """Everything needed to continue a run. ``body`` is chunk-encoded JSON text; history reads only the rest."""
 
     id = models.CharField(max_length=36, primary_key=True)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="checkpoints")
     n = models.BigIntegerField()
     parent = models.CharField(max_length=36, null=True)
     workflow = models.CharField(max_length=200)
@@ -135,17 +137,17 @@ class HumanRequest(models.Model):
     workflow = models.CharField(max_length=200)
     step = models.CharField(max_length=200)
     kind = models.CharField(max_length=40)
-    card = models.JSONField(default=dict)
-    answer_schema = models.JSONField(default=dict)
-    by = models.JSONField(default=list)
-    not_by = models.JSONField(default=list)
+    card = JsonField(default=dict)
+    answer_schema = JsonField(default=dict)
+    by = JsonField(default=list)
+    not_by = JsonField(default=list)
     due = models.DateTimeField(null=True)
     created = models.DateTimeField()
     answered = models.DateTimeField(null=True)
     closed = models.DateTimeField(null=True)
     closed_as = models.CharField(max_length=12, blank=True)
     replaces = models.CharField(max_length=36, null=True)
-    suggestion = models.JSONField(null=True)
+    suggestion = JsonField(null=True)
 
     class Meta:
         constraints = [
@@ -167,7 +169,7 @@ class Answer(models.Model):
     """The reply that won. One per request, by the primary key: the second insert fails."""
 
     request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
-    value = models.JSONField(null=True)
+    value = JsonField(null=True)
     verdict = models.CharField(max_length=40, blank=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField()
@@ -179,11 +181,11 @@ class Answer(models.Model):
 class Event(models.Model):
     """One thing that happened in a run; ``seq`` has no gaps and commit order is its order."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="events")
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=60)
     step = models.CharField(max_length=200, null=True)
-    data = models.JSONField(default=dict)
+    data = JsonField(default=dict)
     at = models.DateTimeField()
 
     class Meta:
@@ -194,20 +196,23 @@ class Event(models.Model):
 
 
 class Effect(models.Model):
-    """A recorded ``ctx.call``: what was about to happen or has happened outside."""
+    """A recorded ``ctx.call``: what was about to happen or has happened outside.
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="effects")
+    One row per call: an intent becomes the result in place. After a restore the same key may occur again.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="effects")
     key = models.CharField(max_length=300)
     step = models.CharField(max_length=200)
     name = models.CharField(max_length=300)
     once = models.BooleanField(default=False)
     state = models.CharField(max_length=12)
-    result = models.JSONField(null=True)
+    result = JsonField(null=True)
     n = models.BigIntegerField()
     at = models.DateTimeField()
 
     class Meta:
-        indexes = [models.Index(fields=["run", "n"], name="effect_by_run")]
+        indexes = [models.Index(fields=["run", "key"], name="effect_by_key")]
 
     def __str__(self) -> str:
         return f"{self.name} {self.state}"

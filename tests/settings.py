@@ -1,0 +1,23 @@
+"""Settings for tests: the real ones, with a database in a temporary directory and cheap password hashes.
+
+``WFDASH_TEST_DATABASE=postgresql://...`` runs the Django tests on that server instead of SQLite.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+os.environ.setdefault("WFDASH_DATA", tempfile.mkdtemp(prefix="wfdash-test-"))
+if "WFDASH_TEST_DATABASE" in os.environ:
+    os.environ["WFDASH_DATABASE"] = os.environ["WFDASH_TEST_DATABASE"]
+
+from wfdash.settings import *  # noqa: E402, F403
+from wfdash.settings import DATA_DIR, DATABASES  # noqa: E402
+
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file, because worker threads open connections of their own.
+    DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+WFDASH_EMBED = False
