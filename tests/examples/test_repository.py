@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.examples.conftest import commit_all
+from wfdash.examples import repository
+from wfdash.examples.repository import Refused
+
+LINK = """diff --git a/door b/door
+new file mode 120000
+index 0000000..1111111
+--- /dev/null
++++ b/door
+@@ -0,0 +1 @@
++/etc/passwd
+\\ No newline at end of file
+"""
+
+
+def one_line(path: str) -> str:
+    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+
+
+def test_opens_the_top_of_a_repository(shop: Path):
+    assert repository.open_repository(str(shop)) == shop
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("relative/shop", "absolute path"), ("{shop}/missing", "absolute path"), ("{shop}/tests", "name that one")],
+)
+def test_refuses_what_is_not_the_top_of_a_repository(shop: Path, path: str, reason: str):
+    with pytest.raises(Refused, match=reason):
+        repository.open_repository(path.format(shop=shop))
+
+
+def test_refuses_a_plain_folder_and_a_repository_without_a_commit(tmp_path: Path):
+    with pytest.raises(Refused, match="not a git repository"):
+        repository.open_repository(str(tmp_path))
+    repository.git("init", "-q", ".", cwd=tmp_path)
+    with pytest.raises(Refused, match="no commit yet"):
+        repository.open_repository(str(tmp_path))
+
+
+def test_refuses_repositories_outside_the_folders_that_were_named(shop: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WFDASH_REPOSITORIES", str(shop / "tests"))
+    with pytest.raises(Refused, match="WFDASH_REPOSITORIES"):
+        repository.open_repository(str(shop))
+    monkeypatch.setenv("WFDASH_REPOSITORIES", str(shop.parent))
+    assert repository.open_repository(str(shop)) == shop
+
+
+def test_splits_a_patch_by_file_and_counts_its_lines(shop: Path, patch: str):
+    changes = repository.read_diff(shop, patch)
+    assert [(change.path, change.added, change.removed) for change in changes] == [
+        ("README.md", 2, 0),
+        ("cart.py", 3, 1),
+        ("prices.py", 8, 3),
+        ("requirements.txt", 1, 1),
+        ("tests/test_cart.py", 10, 1),
+    ]
+    assert "".join(change.diff for change in changes) == patch
+
+
+def test_reads_plain_unified_diffs_and_mailed_patches_too(shop: Path):
+    plain = "--- a/requirements.txt\n+++ b/requirements.txt\n@@ -1 +1 @@\n-pytest==8.4.2\n+pytest==9.0.1\n"
+    assert [change.path for change in repository.read_diff(shop, plain)] == ["requirements.txt"]
+    mailed = (
+        "From 1234 Mon Sep 17 00:00:00 2001\nSubject: [PATCH] Raise pytest\n\n---\n"
+        + one_line("new.txt")
+        + "-- \n2.39.5\n"
+    )
+    assert [change.path for change in repository.read_diff(shop, mailed)] == ["new.txt"]
+
+
+@pytest.mark.parametrize(
+    ("diff", "reason"),
+    [
+        ("this is not a patch\n", "not a usable patch"),
+        ("", "not a usable patch"),
+        ("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n", "corrupt patch at line"),
+        (LINK, "symbolic link"),
+        ("diff --git a/b.bin b/b.bin\nindex 1..2 100644\nBinary files a/b.bin and b/b.bin differ\n", "binary"),
+    ],
+)
+def test_refuses_what_nobody_can_review(shop: Path, diff: str, reason: str):
+    with pytest.raises(Refused, match=reason):
+        repository.read_diff(shop, diff)
+
+
+@pytest.mark.parametrize("path", ["../outside.txt", "/tmp/outside.txt", ".git/hooks/pre-commit", "door/outside.txt"])
+def test_a_patch_cannot_leave_the_repository(shop: Path, tmp_path: Path, path: str):
+    (tmp_path / "elsewhere").mkdir()
+    (shop / "door").symlink_to(tmp_path / "elsewhere")
+    commit_all(shop, "Add a door")
+    with pytest.raises(Refused):
+        repository.apply(str(shop), one_line(path))
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert not (tmp_path / "outside.txt").exists()
+    assert not (shop / ".git/hooks/pre-commit").exists()
+
+
+def test_names_the_hunk_that_does_not_apply(shop: Path, patch: str):
+    text = (shop / "cart.py").read_text()
+    (shop / "cart.py").write_text(text.replace("for _, price, count", "for name, price, count"))
+    with pytest.raises(Refused, match=r"hunk 2 of cart\.py \(line 15\) does not apply"):
+        repository.check(shop, repository.read_diff(shop, patch), patch)
+
+
+def test_the_scratch_worktree_is_gone_even_after_an_error(shop: Path):
+    def worktrees() -> str:
+        return repository.git("worktree", "list", cwd=shop).stdout
+
+    before = worktrees()
+    with pytest.raises(RuntimeError), repository.scratch(shop) as tree:
+        assert (tree / "cart.py").is_file()
+        raise RuntimeError("the step died")
+    assert not tree.exists()
+    assert worktrees() == before
+
+
+def test_hooks_of_the_repository_never_run(shop: Path, tmp_path: Path):
+    hook = shop / ".git/hooks/post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    with repository.scratch(shop):
+        pass
+    assert not (tmp_path / "ran").exists()
+
+
+def test_python_files_are_compiled_and_linted(shop: Path):
+    (shop / "broken.py").write_text("def broken(:\n")
+    (shop / "unused.py").write_text("import os\n")
+    assert repository.check_python(shop, ["README.md", "gone.py"]) == {}
+    assert "SyntaxError" in repository.check_python(shop, ["broken.py"])["compileall"]
+    checks = repository.check_python(shop, ["unused.py", "README.md"])
+    assert checks["compileall"] == ""
+    assert "F401" in checks["ruff"]
+
+
+def test_applies_to_the_repository_itself_and_only_once(shop: Path, patch: str):
+    assert "5 files changed" in repository.apply(str(shop), patch)
+    assert "ROUND_HALF_UP" in (shop / "prices.py").read_text()
+    with pytest.raises(Refused, match="does not apply"):
+        repository.apply(str(shop), patch)
+
+
+def test_a_command_that_hangs_is_stopped(shop: Path, monkeypatch: pytest.MonkeyPatch):
+    def hang(*args: object, **kwargs: object) -> None:
+        raise subprocess.TimeoutExpired("git", 60)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(Refused, match="git status took longer than 60 s"):
+        repository.command("git", "status", cwd=shop)
