@@ -99,7 +99,7 @@ class Checkpoint(models.Model):
     created = models.DateTimeField()
     format = models.IntegerField()
     size = models.BigIntegerField(default=0)
-    clean = models.BooleanField(default=True)
+    intact = models.BooleanField(default=True, db_column="clean")
     seq = models.BigIntegerField(default=0)
     body = models.TextField()
 

@@ -104,7 +104,7 @@ class Migration(migrations.Migration):
                 ('created', models.DateTimeField()),
                 ('format', models.IntegerField()),
                 ('size', models.BigIntegerField(default=0)),
-                ('clean', models.BooleanField(default=True)),
+                ('intact', models.BooleanField(db_column='clean', default=True)),
                 ('seq', models.BigIntegerField(default=0)),
                 ('body', models.TextField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='checkpoints.run')),
