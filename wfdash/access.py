@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 
 from checkpoints.models import Grant
@@ -49,20 +49,22 @@ class Viewer:
             return Q()
         return Q(workflow__in=sorted(name for name, rights in self.rights.items() if right in rights))
 
-    def addressed(self, by: list[str] | tuple[str, ...], not_by: list[str] | tuple[str, ...], requester: str | None) -> bool:
+    def addressed(
+        self, by: list[str] | tuple[str, ...], not_by: list[str] | tuple[str, ...], requester: str | None
+    ) -> bool:
         """Say whether a request with this ``by`` and ``not_by`` may be answered by this person."""
         if self.name in not_by or ("requester" in not_by and requester == self.name):
             return False
         return not by or self.name in by or not self.groups.isdisjoint(by)
 
 
-def viewer_for(user: AbstractBaseUser | AnonymousUser) -> Viewer:
+def viewer_for(user: User | AnonymousUser) -> Viewer:
     """Read a user's groups and grants (two queries). Anonymous and inactive users get no right at all."""
-    if not user.is_authenticated or not user.is_active:
+    if isinstance(user, AnonymousUser) or not user.is_active:
         return Viewer(user=user, name="")
-    groups = dict(user.groups.values_list("id", "name"))  # type: ignore[union-attr]
+    groups = dict(user.groups.values_list("id", "name"))
     rights: dict[str, frozenset[str]] = {}
-    if user.is_superuser:  # type: ignore[union-attr]
+    if user.is_superuser:
         rights[EVERY] = RIGHTS["admin"]
     grants = Grant.objects.filter(Q(user_id=user.pk) | Q(group_id__in=list(groups)))
     for workflow, role in grants.values_list("workflow", "role"):

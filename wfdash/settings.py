@@ -1,6 +1,6 @@
 """Settings. Everything a deployment may change comes from ``WFDASH_*`` environment variables.
 
-``WFDASH_DATA``      directory for the database, the secret key and uploads (default: ./data)
+``WFDASH_DATA``      directory for the database, the secret key and uploads (default: ./wfdash-data)
 ``WFDASH_DATABASE``  ``postgresql://...`` instead of SQLite in the data directory
 ``WFDASH_HOSTS``     comma-separated host names to answer for (default: loopback only)
 ``WFDASH_ORIGINS``   comma-separated full origins (https://...) for sockets and CSRF behind a proxy
@@ -68,7 +68,7 @@ def database(folder: Path) -> dict[str, Any]:
     }
 
 
-DATA_DIR = Path(os.environ.get("WFDASH_DATA", "data")).resolve()
+DATA_DIR = Path(os.environ.get("WFDASH_DATA", "wfdash-data")).resolve()
 DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 SECRET_KEY = read_secret(DATA_DIR)
@@ -161,5 +161,8 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "loggers": {"wfdash": {"handlers": ["console"], "level": "INFO"}, "django": {"handlers": ["console"], "level": "WARNING"}},
+    "loggers": {
+        "wfdash": {"handlers": ["console"], "level": "INFO"},
+        "django": {"handlers": ["console"], "level": "WARNING"},
+    },
 }

@@ -1,0 +1,149 @@
+"""Workflow name -> definition and engine.
+
+Loads the ``workflows`` module of every app in ``WFDASH_APPS`` and every file in ``WFDASH_WORKFLOWS``. A module
+that fails to import, or a definition that is not valid, becomes a ``Failure`` with its traceback and takes nothing
+else down.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from wfdash.contract import Description, Engine
+from wfdash.errors import NotFound
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A workflow that can be started."""
+
+    name: str
+    definition: object
+    engine: Engine
+    description: Description
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A module or definition that could not be loaded."""
+
+    source: str
+    error: str
+    traceback: str
+
+
+@dataclass
+class Catalog:
+    """What was found, in order of discovery."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def entries() -> list[Entry]:
+    """Return every workflow, by title."""
+    return sorted(load().entries.values(), key=lambda entry: entry.description.title.lower())
+
+
+def failures() -> list[Failure]:
+    """Return what failed to load."""
+    return list(load().failures)
+
+
+def get(name: str) -> Entry:
+    """Return a workflow by name, or raise ``NotFound``."""
+    try:
+        return load().entries[name]
+    except KeyError:
+        raise NotFound(f"There is no workflow named {name!r}: check the catalogue for what is loaded") from None
+
+
+@lru_cache(maxsize=1)
+def load() -> Catalog:
+    """Import everything once per process; ``load.cache_clear()`` forgets it."""
+    catalog = Catalog()
+    engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
+    for source in [*settings.WFDASH_APPS, *settings.WFDASH_WORKFLOWS]:
+        try:
+            module = _import_source(source)
+            found = list(_definitions(module, engines)) if module else []
+        except Exception as error:
+            _note_failure(catalog, source, error)
+            continue
+        for definition, engine in found:
+            _add(catalog, source, definition, engine)
+    return catalog
+
+
+def _import_source(source: str) -> ModuleType | None:
+    if source.endswith(".py"):
+        return _import_file(Path(source))
+    name = f"{source}.workflows"
+    package = importlib.import_module(source)
+    return importlib.import_module(name) if importlib.util.find_spec(name, package.__name__) else None
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a file under a name of its own, so that two files called ``workflows.py`` do not meet."""
+    digest = blake2b(str(path.resolve()).encode(), digest_size=6).hexdigest()
+    name = f"wfdash_served_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _definitions(module: ModuleType, engines: list[Engine]) -> Iterator[tuple[object, Engine]]:
+    seen: set[int] = set()
+    for value in vars(module).values():
+        engine = next((engine for engine in engines if engine.accepts(value)), None)
+        if engine is not None and id(value) not in seen:
+            seen.add(id(value))
+            yield value, engine
+
+
+def _add(catalog: Catalog, source: str, definition: object, engine: Engine) -> None:
+    try:
+        description = engine.describe(definition)
+    except Exception as error:
+        _note_failure(catalog, source, error)
+        return
+    name = str(description.workflow)
+    if name in catalog.entries:
+        taken = catalog.entries[name].source
+        _note_failure(
+            catalog, source, ValueError(f"The workflow name {name!r} is already taken by {taken}: rename one")
+        )
+        return
+    catalog.entries[name] = Entry(
+        name=name, definition=definition, engine=engine, description=description, source=source
+    )
+
+
+def _note_failure(catalog: Catalog, source: str, error: Exception) -> None:
+    trace = "".join(traceback.format_exception(error))
+    log.error("Could not load workflows from %s: %s\n%s", source, error, trace)
+    catalog.failures.append(Failure(source=source, error=f"{type(error).__name__}: {error}", traceback=trace))

@@ -1,0 +1,68 @@
+"""What every verb needs: look-up through the viewer, the next event, the fence, the bells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from checkpoints.models import Claim, Event, HumanRequest, Run
+from wfdash import nudge
+from wfdash.access import Viewer
+from wfdash.errors import NotAllowed, NotFound, WrongState
+
+
+def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
+    """Return a run through its viewer: ``NotFound`` if they may not see it, ``NotAllowed`` if only the right lacks."""
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run")
+    if not viewer.may(right, run.workflow):
+        raise NotAllowed()
+    return run
+
+
+def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
+    """Return a request, with its run, through its viewer."""
+    found = HumanRequest.objects.select_related("run", "run__created_by")
+    request = found.filter(viewer.scope("answer") | viewer.scope("see"), pk=request_id).first()
+    if request is None:
+        raise NotFound("There is no such request")
+    return request
+
+
+def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None = None) -> int:
+    """Give the run its next event inside the caller's transaction; the bell rings once that is committed."""
+    now = timezone.now()
+    Run.objects.filter(pk=run.pk).update(seq=F("seq") + 1, updated=now)
+    seq = Run.objects.values_list("seq", flat=True).get(pk=run.pk)
+    Event.objects.create(run_id=run.pk, seq=seq, kind=kind, step=step, data=data, at=now)
+    run_id = run.pk
+    transaction.on_commit(lambda: nudge.runs_moved.ring(run_id, seq))
+    return seq
+
+
+def fence(run: Run) -> None:
+    """Take the run from whoever drives it, within the caller's transaction: their next write fails."""
+    Run.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1)
+    Claim.objects.filter(run=run).delete()
+
+
+def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -> None:
+    """Change the run if it still is as expected, fencing its worker; ``WrongState`` names what it is instead."""
+    changes |= {"updated": timezone.now(), "acted_by": viewer.name}
+    if Run.objects.filter(expected, pk=run.pk).update(**changes) != 1:
+        run.refresh_from_db()
+        raise WrongState(f"A run that is {run.phase} cannot be told to {verb}")
+    fence(run)
+    run.refresh_from_db()
+
+
+def hint(run_id: str) -> None:
+    transaction.on_commit(lambda: nudge.runs_due.ring(run_id))
+
+
+def tell_inbox(workflow: str) -> None:
+    transaction.on_commit(lambda: nudge.inbox_moved.ring(workflow))

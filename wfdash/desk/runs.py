@@ -1,0 +1,124 @@
+"""Verbs on runs: start, cancel, pause, resume, retry."""
+
+from __future__ import annotations
+
+from checkpoints.orm import write
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.models import HumanRequest, Run, WorkflowVersion
+from checkpoints.records import ENDED, Json, Phase
+from wfdash import catalog
+from wfdash.access import Viewer
+from wfdash.contract import Description, InvalidInput
+from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
+from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+
+PARKED = [Phase.WAITING, Phase.SLEEPING, Phase.RETRYING]
+
+
+def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None = None) -> Run:
+    """Start a run. The same ``key`` from the same person starts it once and returns that run again.
+
+    ``Invalid`` with errors per field when the message does not fit the workflow's input.
+    """
+    if not viewer.may("start", workflow):
+        raise _refusal(viewer, workflow, "start runs of this workflow")
+    entry = catalog.get(workflow)
+    try:
+        message = entry.engine.check_input(entry.definition, message)
+    except InvalidInput as error:
+        raise Invalid(error.errors) from error
+    start_key = f"{viewer.name}:{key}" if key else None
+    with write():
+        known = Run.objects.filter(start_key=start_key).first() if start_key else None
+        if known is not None:
+            return _same_start(known, workflow, message)
+        _remember_version(entry.description)
+        run = _create_run(viewer, entry.description, message, start_key)
+        append_event(run, "run.queued", {"by": viewer.name})
+        hint(run.id)
+    return run
+
+
+def cancel_run(viewer: Viewer, run_id: str) -> Run:
+    """End a run for good: its worker is fenced at once, its open requests are closed. It stays so."""
+    with write():
+        run = find_run(viewer, run_id, right="operate")
+        now = timezone.now()
+        move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
+        HumanRequest.objects.filter(run=run, closed__isnull=True).update(closed=now, closed_as="cancelled")
+        append_event(run, "run.cancelled", {"by": viewer.name})
+        hint(run.id)
+        tell_inbox(run.workflow)
+    return run
+
+
+def pause_run(viewer: Viewer, run_id: str) -> Run:
+    """Hold a run until somebody resumes it: nothing drives it, answers are kept. It stays so."""
+    with write():
+        run = find_run(viewer, run_id, right="operate")
+        move_run(run, Q(phase__in=[Phase.READY, *PARKED]), "pause", viewer, phase=Phase.PAUSED)
+        append_event(run, "run.paused", {"by": viewer.name})
+        hint(run.id)
+    return run
+
+
+def resume_run(viewer: Viewer, run_id: str) -> Run:
+    """Let a paused run go on from its latest checkpoint."""
+    with write():
+        run = find_run(viewer, run_id, right="operate")
+        move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY)
+        append_event(run, "run.resumed", {"by": viewer.name})
+        hint(run.id)
+    return run
+
+
+def retry_run(viewer: Viewer, run_id: str) -> Run:
+    """Try a failed run again from its latest checkpoint: only the steps that failed or were cut off run again."""
+    with write():
+        run = find_run(viewer, run_id, right="operate")
+        move_run(run, Q(phase=Phase.FAILED), "retry", viewer, phase=Phase.READY, error=None, finished=None, attempts=0)
+        append_event(run, "run.retried", {"by": viewer.name})
+        hint(run.id)
+    return run
+
+
+def _refusal(viewer: Viewer, workflow: str, what: str) -> Exception:
+    if viewer.may("see", workflow):
+        return NotAllowed(f"You may not {what}: ask an operator or an admin of the workflow")
+    return NotFound(f"There is no workflow named {workflow!r}")
+
+
+def _create_run(viewer: Viewer, description: Description, message: Json, start_key: str | None) -> Run:
+    now = timezone.now()
+    run_id = ids.new_run_id()
+    return Run.objects.create(
+        id=run_id,
+        family=run_id,
+        workflow=description.workflow,
+        version=description.version,
+        engine=description.engine,
+        title=description.title[:300],
+        input=message,
+        created_by=viewer.user if isinstance(viewer.user, User) else None,
+        created=now,
+        updated=now,
+        start_key=start_key,
+    )
+
+
+def _same_start(run: Run, workflow: str, message: Json) -> Run:
+    if run.workflow != workflow or run.input != message:
+        raise WrongState("This idempotency key was used for another start: use a new key")
+    return run
+
+
+def _remember_version(description: Description) -> None:
+    WorkflowVersion.objects.get_or_create(
+        workflow=description.workflow,
+        version=description.version,
+        defaults={"description": description.model_dump(mode="json")},
+    )

@@ -1,0 +1,28 @@
+"""``manage.py signin USER``: print a one-time sign-in link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from wfdash.signin import create_link
+
+
+class Command(BaseCommand):
+    """Print a link that signs a person in once."""
+
+    help = "Print a one-time sign-in link for a person."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the user name and the dashboard's address."""
+        parser.add_argument("user")
+        parser.add_argument("--base", default="http://127.0.0.1:8000")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print the link, or say that there is no such person."""
+        user = get_user_model().objects.filter(username=options["user"], is_active=True).first()
+        if user is None:
+            raise CommandError(f"There is no active person named {options['user']!r}")
+        self.stdout.write(create_link(user, base=options["base"]))

@@ -1,0 +1,79 @@
+"""The worker inside the server process: a thread with an event loop of its own.
+
+Its own loop, so that a step which blocks cannot stop the sockets' pings; a file lock, so that of several server
+processes on one data directory exactly one drives runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import IO
+
+from checkpoints.orm import DatabaseStorage
+
+from wfdash.runner.drive import Lease
+from wfdash.runner.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+class EmbeddedWorker:
+    """Starts and stops a ``Worker`` in a thread."""
+
+    def __init__(self, lock_path: Path, *, lease: Lease | None = None) -> None:
+        self._lock_path = lock_path
+        self._lease = lease
+        self._lock: IO[str] | None = None
+        self._thread: threading.Thread | None = None
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, Worker]] = Future()
+
+    @property
+    def running(self) -> bool:
+        """Whether this process drives runs right now."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> bool:
+        """Start driving runs; False when another process on this data directory already does."""
+        self._lock = self._lock_path.open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            log.warning("Another process drives the runs of %s; this one only serves pages", self._lock_path.parent)
+            return False
+        self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
+        self._thread.start()
+        self._ready.result(timeout=30)
+        return True
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Let go of every run, then return; waits at most ``timeout`` seconds."""
+        if self._thread is None:
+            return
+        loop, worker = self._ready.result(timeout=timeout)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(worker.stop)
+        self._thread.join(timeout)
+        if self._lock is not None:
+            self._lock.close()
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            log.exception("The embedded worker ended; runs are not driven until the server is restarted")
+            raise
+
+    async def _serve(self) -> None:
+        storage = DatabaseStorage()
+        worker = Worker(storage, lease=self._lease)
+        self._ready.set_result((asyncio.get_running_loop(), worker))
+        try:
+            await worker.serve()
+        finally:
+            await storage.aclose()

@@ -1,0 +1,67 @@
+"""One process that serves pages and sockets and drives runs: daphne in the main thread, the worker beside it.
+
+daphne has no lifespan, so start and stop are ours: the worker starts before the server listens, and the reactor waits
+with its shutdown until the worker has let go of every run.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+# Importing this first installs Twisted's asyncio reactor; nothing else may touch the reactor before.
+from daphne.server import Server  # isort: skip
+from daphne.endpoints import build_endpoint_description_strings
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import Deferred
+
+from wfdash.runner.embedded import EmbeddedWorker
+
+reactor: Any = _reactor
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 10.0
+
+
+def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:
+    """Serve until SIGINT or SIGTERM; returns the process's exit status (1 when the address is taken)."""
+    from wfdash.asgi import application
+
+    worker = EmbeddedWorker(data / "worker.lock") if embed else None
+    if worker is not None:
+        worker.start()
+        reactor.addSystemEventTrigger("before", "shutdown", lambda: _drain(worker))
+    server = Server(  # type: ignore[no-untyped-call]
+        application=application,
+        endpoints=build_endpoint_description_strings(host=host, port=port),  # type: ignore[no-untyped-call]
+        server_name="wfdash",
+        ready_callable=on_ready,
+        action_logger=None,
+        websocket_timeout=-1,
+        application_close_timeout=5,
+    )
+    server.run()  # type: ignore[no-untyped-call]
+    if server.abort_start:
+        print(f"Cannot listen on {host}:{port}: is it in use? Choose another with --port", file=sys.stderr)  # noqa: T201
+        if worker is not None:
+            worker.stop(STOP_SECONDS)
+        return 1
+    return 0
+
+
+def _drain(worker: EmbeddedWorker) -> Deferred[None]:
+    """Stop the worker off the reactor's thread; the returned Deferred holds the shutdown until it has stopped."""
+    done: Deferred[None] = Deferred()
+
+    def stop() -> None:
+        try:
+            worker.stop(STOP_SECONDS)
+        finally:
+            reactor.callFromThread(done.callback, None)
+
+    Thread(target=stop, name="wfdash-drain").start()
+    return done
