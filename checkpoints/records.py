@@ -231,3 +231,5 @@ class Claim(Record):
     expires: datetime
     recovered: bool = False
     """True when it was taken over from a claim that had expired."""
+    attempts: int = 0
+    """How often in a row the run was taken over without a checkpoint in between."""

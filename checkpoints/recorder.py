@@ -1,0 +1,85 @@
+"""A ``Recorder`` over any journal: what a running engine sees of the world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from checkpoints.ids import RequestKey, RunId
+from checkpoints.records import Answer, Claim, Commit
+from checkpoints.storage import Journal
+
+Stream = Callable[[str, str], None]
+
+
+def nobody_listens(step: str, text: str) -> None:
+    """Drop streamed text."""
+
+
+def utc_now() -> datetime:
+    """Return the time by this machine's clock, aware, UTC."""
+    return datetime.now(UTC)
+
+
+class BoundRecorder:
+    """Records one run. Belongs to one event loop, except ``wake_soon``, which any thread may call."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        run: RunId,
+        claim: Claim | None = None,
+        *,
+        stream: Stream = nobody_listens,
+        committed: Callable[[RunId, int], None] | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        poll: float = 1.0,
+    ) -> None:
+        """``committed(run, seq)`` is called after each commit; ``poll`` seconds pass between looks for answers."""
+        self.run = run
+        self.claim = claim
+        self.seq = 0
+        self.stream = stream
+        self.now = clock
+        self._journal = journal
+        self._committed = committed
+        self._poll = poll
+        self._handed_out: set[tuple[RequestKey, datetime | None]] = set()
+        self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    async def commit(self, commit: Commit) -> None:
+        """Make it durable; returns only once it is. ``ClaimLost`` ends the drive."""
+        self.seq = await self._journal.commit(commit, claim=self.claim)
+        if self._committed is not None:
+            self._committed(self.run, self.seq)
+
+    def handed_out(self, answers: Mapping[RequestKey, Answer]) -> None:
+        """Remember answers the engine already has (those its ``RunInput`` carried)."""
+        self._handed_out.update((key, answer.at) for key, answer in answers.items())
+
+    async def answers(self) -> Mapping[RequestKey, Answer]:
+        """Wait until answers arrive that were not handed out yet, and return them. May wait for ever."""
+        while True:
+            self._woken.clear()
+            found = await self._journal.read_answers(self.run)
+            fresh = {key: a for key, a in found.items() if (key, a.at) not in self._handed_out}
+            if fresh:
+                self.handed_out(fresh)
+                return fresh
+            await self._woken_or_polled()
+
+    def wake(self) -> None:
+        """Look for answers now."""
+        self._woken.set()
+
+    def wake_soon(self) -> None:
+        """Look for answers now; for other threads."""
+        self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def _woken_or_polled(self) -> None:
+        try:
+            await asyncio.wait_for(self._woken.wait(), self._poll)
+        except TimeoutError:
+            return
