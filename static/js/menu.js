@@ -1,0 +1,14 @@
+// Menus are <details data-menu>: they work without this; it closes them on Escape and on a click elsewhere.
+const open = () => document.querySelectorAll("details[data-menu][open]");
+
+document.addEventListener("click", (event) => {
+  for (const menu of open()) if (!menu.contains(event.target)) menu.open = false;
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of open()) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});

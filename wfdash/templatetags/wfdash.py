@@ -1,0 +1,102 @@
+"""``{% load wfdash %}``: the components of the design system, as tags and filters."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from heroicons.templatetags import heroicons
+
+from wfdash.pages import timefmt
+
+register = template.Library()
+
+_TONES = {"success": "good", "warning": "warn", "error": "bad"}
+_TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "error": "x-circle"}
+_RISKS = {"low": "shield-check", "medium": "shield-exclamation", "high": "exclamation-triangle"}
+
+
+@register.simple_tag
+def icon(name: str, size: int = 20, **attributes: str) -> str:
+    """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
+    draw = {16: heroicons.heroicon_micro, 20: heroicons.heroicon_mini}.get(size, heroicons.heroicon_outline)
+    return str(draw(name, size=size, aria_hidden="true", **attributes))
+
+
+@register.inclusion_tag("components/status.html")
+def status(value: Any, detail: str = "") -> dict[str, str]:
+    """Return a status pill. ``value``: a ``records.Status`` or its text; ``detail``: for whom, until when."""
+    return {"status": str(value), "detail": detail}
+
+
+@register.simple_tag
+def risk(level: str) -> SafeString:
+    """Return a risk chip for low, medium or high; any other word is shown as it is, without a colour."""
+    kind = level if level in _RISKS else "unknown"
+    drawing = SafeString(icon(_RISKS.get(level, "question-mark-circle"), size=16))
+    return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)
+
+
+@register.simple_tag
+def when(at: datetime | None, due: bool = False) -> SafeString:
+    """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed."""
+    if at is None:
+        return SafeString("—")
+    mark = SafeString(" data-due" if due else "")
+    words = timefmt.relative(at)
+    return format_html(
+        '<time datetime="{}" title="{}" data-relative{}>{}</time>', at.isoformat(), timefmt.exact(at), mark, words
+    )
+
+
+@register.filter
+def duration(seconds: float | timedelta | None) -> str:
+    """Return seconds (or a timedelta) in words; a dash for nothing."""
+    return "—" if seconds is None or seconds == "" else timefmt.duration(seconds)
+
+
+@register.filter(name="bytes")
+def size_in_bytes(count: float | None) -> str:
+    """Return a number of bytes in words; a dash for nothing."""
+    return "—" if count is None or count == "" else timefmt.size(count)
+
+
+@register.filter
+def json_pretty(value: Any) -> str:
+    """Return indented JSON text; whatever JSON cannot say becomes its repr."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=repr)
+
+
+@register.filter
+def tone(level: str) -> str:
+    """Return the tone class of a Django message level."""
+    return _TONES.get(level, "info")
+
+
+@register.filter
+def tone_icon(level: str) -> str:
+    """Return the icon of a Django message level."""
+    return _TONE_ICONS.get(level, "information-circle")
+
+
+@register.simple_tag(takes_context=True)
+def query_set(context: template.Context, name: str, value: Any) -> str:
+    """Return the request's query string with one parameter replaced (removed when empty), its page dropped."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    for stale in ("before", "after", name):
+        query.pop(stale, None)
+    if value not in (None, ""):
+        query[name] = str(value)
+    return f"?{query.urlencode()}"
+
+
+@register.inclusion_tag("components/page_links.html")
+def page_links(older: str = "", newer: str = "") -> dict[str, str]:
+    """Return links to the neighbouring pages of a keyset-paged list; empty addresses leave the link out."""
+    return {"older": older, "newer": newer}
