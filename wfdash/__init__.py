@@ -1,3 +1,5 @@
 """wfdash: a self-hosted dashboard for workflows that need people."""
 
+from __future__ import annotations
+
 __version__ = "0.1.0"

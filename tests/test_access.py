@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Group, User
+
+from checkpoints.models import Grant
+from wfdash.access import viewer_for
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ana() -> User:
+    return User.objects.create_user("ana")
+
+
+def test_a_stranger_has_no_right_at_all(ana: User) -> None:
+    for viewer in (viewer_for(ana), viewer_for(AnonymousUser())):
+        assert not viewer.may_anywhere("see")
+        assert not viewer.may("see", "expense")
+
+
+def test_someone_who_left_has_no_right_even_as_superuser(ana: User) -> None:
+    ana.is_active, ana.is_superuser = False, True
+    assert not viewer_for(ana).may("see", "expense")
+
+
+def test_a_grant_counts_for_its_workflow_alone(ana: User) -> None:
+    Grant.objects.create(user=ana, workflow="expense", role="operator")
+    viewer = viewer_for(ana)
+    assert viewer.may("operate", "expense")
+    assert not viewer.may("see", "patch")
+
+
+def test_a_grant_of_a_group_counts_for_its_members(ana: User) -> None:
+    finance = Group.objects.create(name="finance")
+    ana.groups.add(finance)
+    Grant.objects.create(group=finance, role="reviewer")
+    viewer = viewer_for(ana)
+    assert viewer.may("answer", "anything")
+    assert not viewer.may("inspect", "anything")
+
+
+@pytest.mark.parametrize(
+    ("by", "not_by", "requester", "may"),
+    [
+        ([], [], None, True),
+        (["ana"], [], None, True),
+        (["finance"], [], None, True),
+        (["ben"], [], None, False),
+        ([], ["ana"], None, False),
+        (["ana"], ["ana"], None, False),
+        ([], ["requester"], "ana", False),
+        ([], ["requester"], "ben", True),
+    ],
+)
+def test_a_request_says_who_may_answer(ana: User, by, not_by, requester, may) -> None:
+    ana.groups.add(Group.objects.create(name="finance"))
+    assert viewer_for(ana).addressed(by, not_by, requester) is may

@@ -1,0 +1,19 @@
+"""The ASGI application: pages over HTTP, live streams over websockets. Needs no lifespan from its server."""
+
+from __future__ import annotations
+
+import os
+
+from channels.routing import ProtocolTypeRouter, URLRouter
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
+pages = get_asgi_application()
+
+# Only now that the apps are loaded may anything import models.
+from wfdash.live.hub import use_renderer  # noqa: E402
+from wfdash.live.routing import websocket_urlpatterns  # noqa: E402
+from wfdash.pages.fragments import event_row  # noqa: E402
+
+use_renderer(event_row)
+application = ProtocolTypeRouter({"http": pages, "websocket": URLRouter(websocket_urlpatterns)})
