@@ -1,0 +1,37 @@
+"""Every read, scoped by its viewer: look-up is authorisation, so what somebody may not see is ``NotFound``.
+
+Lists read metadata only and cost a constant number of queries; each function says how many.
+"""
+
+from __future__ import annotations
+
+from wfdash.queries.board import StepCounts, board
+from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
+from wfdash.queries.inbox import TABS, RequestRow, count_open, count_tabs, inbox, requests_of
+from wfdash.queries.paging import Page
+from wfdash.queries.requests import AnswerView, RequestView, request
+from wfdash.queries.runs import RunRow, RunView, run, runs
+
+__all__ = [
+    "TABS",
+    "AnswerView",
+    "CheckpointRow",
+    "Page",
+    "Rail",
+    "RequestRow",
+    "RequestView",
+    "RunRow",
+    "RunView",
+    "StepCounts",
+    "board",
+    "checkpoints",
+    "count_open",
+    "count_tabs",
+    "events",
+    "inbox",
+    "last_events",
+    "request",
+    "requests_of",
+    "run",
+    "runs",
+]

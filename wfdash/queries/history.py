@@ -1,0 +1,133 @@
+"""A run's past: events, and checkpoints as a tree with branches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpoints import models
+from checkpoints.ids import CheckpointId, RunId, WorkflowId
+from checkpoints.records import CheckpointInfo, Event, Json, Reason
+from wfdash.access import Viewer
+from wfdash.errors import NotFound
+from wfdash.queries.lineage import Node, nodes_of, path_to
+
+PLAIN = frozenset(
+    {
+        *("activation", "item", "attempt", "attempts", "at", "until", "ms", "by", "verdict", "subject", "key", "name"),
+        *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction", "text"),
+    }
+)
+"""What an event may say to those who may not inspect values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointRow:
+    """A checkpoint in the rail. ``lane`` 0 is the line the run stands on, 1, 2 ... are abandoned branches."""
+
+    info: CheckpointInfo
+    lane: int
+    head: bool = False
+
+    @property
+    def current(self) -> bool:
+        """Say whether the run's present state grew out of it."""
+        return self.lane == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rail:
+    """Part of the tree, newest first. ``before`` is the next page's, 0 at the end."""
+
+    rows: tuple[CheckpointRow, ...]
+    total: int
+    lanes: int
+    before: int = 0
+
+
+def events(viewer: Viewer, run_id: str, *, after: int = 0, limit: int = 500) -> list[Event]:
+    """Return events with ``seq > after`` in order, without values for those who may not inspect (two queries)."""
+    workflow = workflow_of(viewer, run_id)
+    rows = models.Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit]
+    return [_event(row, viewer.may("inspect", workflow)) for row in rows]
+
+
+def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 200) -> list[Event]:
+    """Return the newest events, or those with ``seq < before``, oldest of them first (two queries)."""
+    workflow = workflow_of(viewer, run_id)
+    rows = models.Event.objects.filter(run_id=run_id)
+    rows = rows.filter(seq__lt=before) if before else rows
+    inspect = viewer.may("inspect", workflow)
+    return [_event(row, inspect) for row in reversed(rows.order_by("-seq")[:limit])]
+
+
+def checkpoints(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50) -> Rail:
+    """Return part of the tree (three queries, no content); those with ``n < before``."""
+    workflow_of(viewer, run_id)
+    nodes = nodes_of(run_id)
+    lanes = lanes_of(nodes)
+    rows = models.Checkpoint.objects.filter(run_id=run_id).defer("body")
+    rows = rows.filter(n__lt=before) if before else rows
+    found = list(rows.order_by("-n")[: limit + 1])
+    head = nodes[-1].id if nodes else ""
+    shown = tuple(CheckpointRow(info=info_of(row), lane=lanes[row.id], head=row.id == head) for row in found[:limit])
+    more = shown[-1].info.n if len(found) > limit else 0
+    return Rail(rows=shown, total=len(nodes), lanes=max(lanes.values(), default=0) + 1, before=more)
+
+
+def lanes_of(nodes: list[Node]) -> dict[str, int]:
+    """Give every checkpoint a lane: 0 along the line to the newest, one number per abandoned branch."""
+    current = {node.id for node in path_to(nodes)}
+    lanes: dict[str, int] = {}
+    continued: set[str] = set()
+    used = 0
+    for node in nodes:
+        parent = node.parent or ""
+        if node.id in current:
+            lanes[node.id] = 0
+        elif lanes.get(parent, 0) and parent not in continued:
+            continued.add(parent)
+            lanes[node.id] = lanes[parent]
+        else:
+            used += 1
+            lanes[node.id] = used
+    return lanes
+
+
+def workflow_of(viewer: Viewer, run_id: str) -> str:
+    """Return the run's workflow, found through the viewer, or raise ``NotFound`` (one query)."""
+    rows = models.Run.objects.filter(viewer.scope("see"), pk=run_id)
+    workflow = rows.values_list("workflow", flat=True).first()
+    if workflow is None:
+        raise NotFound("There is no such run, or it is not yours to see")
+    return workflow
+
+
+def info_of(row: models.Checkpoint) -> CheckpointInfo:
+    """Return a row's metadata as a record."""
+    return CheckpointInfo(
+        id=CheckpointId(row.id),
+        run=RunId(row.run_id),
+        workflow=WorkflowId(row.workflow),
+        n=row.n,
+        parent=CheckpointId(row.parent) if row.parent else None,
+        version=row.version,
+        engine=row.engine,
+        step=row.step,
+        reason=Reason(row.reason),
+        label=row.label,
+        created=row.created,
+        format=row.format,
+        size=row.size,
+        clean=row.clean,
+        seq=row.seq,
+    )
+
+
+def plain(data: dict[str, Json]) -> dict[str, Json]:
+    """Return an event's data without values."""
+    return {name: value for name, value in data.items() if name in PLAIN}
+
+
+def _event(row: models.Event, inspect: bool) -> Event:
+    data = row.data if inspect else plain(row.data)
+    return Event(run=RunId(row.run_id), seq=row.seq, kind=row.kind, step=row.step, data=data, at=row.at)
