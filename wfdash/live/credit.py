@@ -1,0 +1,61 @@
+"""How much may be under way to one socket. Pure: no clock, no loop.
+
+The server underneath may buffer without bound (daphne does), so what was sent and not acknowledged is counted
+here, and a viewer that stops acknowledging stops being sent to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from wfdash.live.limits import Limits
+
+
+class Credit:
+    """What one viewer owes: a queue of ``(seq, bytes)`` and the moment it last paid."""
+
+    def __init__(self, limits: Limits, *, now: float) -> None:
+        self._limits = limits
+        self._owed: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+        self._text = 0
+        self._since = now
+
+    def fit(self, sizes: Sequence[int]) -> int:
+        """Return how many of the next events may go in one message now; at least one while nothing is owed."""
+        room = min(len(sizes), self._limits.batch_events, self._limits.unacked_events - len(self._owed))
+        space = min(self._limits.batch_bytes, self._limits.unacked_bytes - self._bytes)
+        count = 0
+        while count < room and (space := space - sizes[count]) >= 0:
+            count += 1
+        return count or (0 if self._owed else min(1, len(sizes)))
+
+    def full(self) -> bool:
+        """Say whether nothing more may be sent before an acknowledgement."""
+        return len(self._owed) >= self._limits.unacked_events or self._bytes >= self._limits.unacked_bytes
+
+    def send(self, seqs: Sequence[int], sizes: Sequence[int], *, now: float) -> None:
+        """Count events as sent."""
+        if not self._owed:
+            self._since = now
+        self._owed.extend(zip(seqs, sizes, strict=True))
+        self._bytes += sum(sizes)
+
+    def ack(self, seq: int, *, now: float) -> None:
+        """Count everything up to ``seq`` as received. Old and repeated acknowledgements change nothing."""
+        self._text = 0
+        while self._owed and self._owed[0][0] <= seq:
+            self._bytes -= self._owed.popleft()[1]
+            self._since = now
+
+    def overdue(self, *, now: float) -> bool:
+        """Say whether the viewer owes and has paid nothing for too long."""
+        return bool(self._owed) and now - self._since > self._limits.ack_timeout
+
+    def take_text(self, size: int) -> bool:
+        """Say whether this much streamed text may go too, and count it if so. Text is never owed, only dropped."""
+        if self._text + size > self._limits.unheard_text or self.full():
+            return False
+        self._text += size
+        return True

@@ -1,0 +1,167 @@
+"""One hub per process: a feed per watched run, the lists, and the bells that drive them.
+
+Truth is the Event rows, read by seq. A bell only says where to look, and a poll covers bells that were lost.
+The hub works while somebody watches and is silent otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints.models import Event
+from wfdash.live.feed import Feed, Render, Watcher
+from wfdash.live.limits import Limits
+from wfdash.live.lists import Lists, ListWatcher
+from wfdash.live.mailbox import Mailbox, Post
+from wfdash.live.reader import Reader, read_seqs
+
+log = logging.getLogger(__name__)
+
+
+def render_nothing(event: Event, *, inspect: bool) -> str:
+    """The renderer of a process that has no pages."""
+    return ""
+
+
+class Hub:
+    """Feeds of one process. Everything but the bells happens on the loop it was made on."""
+
+    def __init__(self, *, render: Render = render_nothing, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.loop = asyncio.get_running_loop()
+        self.reader = Reader(self.limits.reader_threads)
+        self.feeds: dict[str, Feed] = {}
+        self.lists = Lists(reader=self.reader, limits=self.limits)
+        self._render = render
+        self._sockets: Counter[Hashable] = Counter()
+        self._mailbox: Mailbox | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def admit(self, person: Hashable) -> bool:
+        """Count one more socket of this person; False if they have too many. ``dismiss`` gives it back."""
+        if self._sockets[person] >= self.limits.sockets_per_person:
+            return False
+        self._sockets[person] += 1
+        return True
+
+    def dismiss(self, person: Hashable) -> None:
+        """Count one socket less."""
+        self._sockets[person] -= 1
+        self._sockets += Counter()  # drops those at zero
+
+    async def watch_run(self, run: str, watcher: Watcher) -> Feed:
+        """Add a viewer to the run's feed; on return the feed knows where the run stands."""
+        feed = self.feeds.get(run)
+        if feed is None:
+            feed = self.feeds[run] = Feed(run, reader=self.reader, render=self._render, limits=self.limits)
+        feed.watchers.add(watcher)
+        self._wake_up()
+        # After the feed is listening, or a bell between this read and that moment would be lost.
+        feed.bell((await self.reader.call(read_seqs, [run])).get(run, 0))
+        return feed
+
+    def leave_run(self, run: str, watcher: Watcher) -> None:
+        """Remove a viewer; the last one takes the feed along."""
+        feed = self.feeds.get(run)
+        if feed is not None:
+            feed.watchers.discard(watcher)
+            if not feed.watchers:
+                feed.close()
+                del self.feeds[run]
+        self._maybe_sleep()
+
+    async def watch_lists(self, watcher: ListWatcher) -> None:
+        """Add a viewer of list pages; on return every later change will be told."""
+        first = not self.lists.watchers
+        self.lists.watchers.add(watcher)
+        self._wake_up()
+        if first:
+            await self.lists.begin()
+
+    def leave_lists(self, watcher: ListWatcher) -> None:
+        """Remove a viewer of list pages."""
+        self.lists.watchers.discard(watcher)
+        self._maybe_sleep()
+
+    async def close(self) -> None:
+        """Stop listening, end the tasks and the threads. Sockets still open hear nothing more."""
+        self._sleep()
+        await asyncio.to_thread(self.reader.close)
+
+    def _wake_up(self) -> None:
+        if self._mailbox is None:
+            self._mailbox = Mailbox(self.feeds, lists=lambda: bool(self.lists.watchers), deliver=self._deliver)
+            self._start(self._poll_for_ever())
+            self._start(self.lists.serve())
+
+    def _maybe_sleep(self) -> None:
+        if not self.feeds and not self.lists.watchers:
+            self._sleep()
+
+    def _sleep(self) -> None:
+        if self._mailbox is not None:
+            self._mailbox.close()
+            self._mailbox = None
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _deliver(self, post: Post) -> None:
+        for run, seq in post.seqs.items():
+            if run in self.feeds:
+                self.feeds[run].bell(seq)
+        for (run, step), text in post.texts.items():
+            if run in self.feeds:
+                self.feeds[run].stream(step, text)
+        self.lists.stir(runs=post.runs, inboxes=post.inboxes)
+
+    async def _poll_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self.limits.poll_every)
+            try:
+                await self._poll()
+            except Exception:
+                log.exception("the poll for lost bells failed; the next one is due in %s s", self.limits.poll_every)
+
+    async def _poll(self) -> None:
+        if self.feeds:
+            for run, seq in (await self.reader.call(read_seqs, list(self.feeds))).items():
+                if run in self.feeds:
+                    self.feeds[run].bell(seq)
+        if self.lists.watchers:
+            await self.lists.poll()
+
+
+@dataclass
+class _Process:
+    """The process's one hub and the renderer it is made with."""
+
+    hub: Hub | None = None
+    render: Render = render_nothing
+
+
+_process = _Process()
+
+
+def use_renderer(render: Render) -> None:
+    """Set how event rows look. Call it where the application is put together, before the first socket."""
+    _process.render = render
+
+
+def get_hub() -> Hub:
+    """Return this process's hub, made on first use on the running loop (and anew on a new loop)."""
+    hub = _process.hub
+    if hub is None or hub.loop is not asyncio.get_running_loop():
+        if hub is not None:
+            hub.reader.close()
+        hub = _process.hub = Hub(render=_process.render)
+    return hub

@@ -1,0 +1,42 @@
+"""Every number of the live part, in one place; tests pass smaller ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one socket, one person and one process may cost. Times in seconds, sizes in bytes."""
+
+    unacked_events: int = 500
+    """Events sent to one socket and not yet acknowledged; beyond it the socket waits."""
+    unacked_bytes: int = 1_000_000
+    ack_timeout: float = 60.0
+    """A socket that owes an acknowledgement this long is closed (4408)."""
+    unheard_text: int = 256_000
+    """Streamed text sent since the client's last frame; beyond it text is dropped."""
+    batch_events: int = 100
+    """Events in one message."""
+    batch_bytes: int = 256_000
+    read_events: int = 500
+    """Rows in one read."""
+    kept_events: int = 1_500
+    """Rendered events a feed keeps for its viewers; more than ``snapshot_gap``, so that a replay reads once."""
+    kept_chars: int = 8_000_000
+    """The same in characters."""
+    snapshot_gap: int = 1_000
+    """A viewer further behind than this at connect is told to reload instead of being sent everything."""
+    poll_every: float = 1.0
+    """How late a lost bell can make an event."""
+    stream_every: float = 0.1
+    stream_chars: int = 16_000
+    """Streamed text kept per step between two messages; older text of the interval is dropped."""
+    lists_every: float = 0.5
+    recheck_every: float = 60.0
+    tick: float = 5.0
+    """How often a socket looks at its own timers."""
+    sockets_per_person: int = 20
+    frame_chars: int = 4_096
+    frames_per_second: int = 20
+    reader_threads: int = 3

@@ -1,0 +1,78 @@
+"""Tells list pages that something changed: which lists, of which workflows, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from wfdash.live.limits import Limits
+from wfdash.live.reader import Reader, read_newest, read_workflows
+
+log = logging.getLogger(__name__)
+
+NEWEST = 200
+"""How many of the newest events a poll looks at. If all of them are new, more may be: then everything changed."""
+
+Change = tuple[str, str]
+"""``(runs|inbox, workflow)``; workflow ``*`` stands for any."""
+
+
+class ListWatcher(Protocol):
+    """A socket of a list page."""
+
+    def tell(self, changes: set[Change]) -> None: ...
+
+
+class Lists:
+    """Collects changes and tells them at most every ``lists_every`` seconds, the first at once."""
+
+    def __init__(self, *, reader: Reader, limits: Limits) -> None:
+        self.watchers: set[ListWatcher] = set()
+        self._reader, self._limits = reader, limits
+        self._runs: set[str] = set()
+        self._changes: set[Change] = set()
+        self._seen: set[int] = set()
+        self._stirred = asyncio.Event()
+
+    def stir(self, *, runs: Iterable[str] = (), inboxes: Iterable[str] = ()) -> None:
+        """Runs moved, or requests of workflows did."""
+        self._runs.update(runs)
+        self._changes.update(("inbox", workflow) for workflow in inboxes)
+        if self._runs or self._changes:
+            self._stirred.set()
+
+    async def begin(self) -> None:
+        """Count what is stored now as seen."""
+        self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
+
+    async def poll(self) -> None:
+        """Find changes whose bell was lost: events among the newest that the last poll had not seen."""
+        rows = await self._reader.call(read_newest, NEWEST)
+        seen, self._seen = self._seen, {row[0] for row in rows}
+        fresh = [(workflow, kind) for number, workflow, kind in rows if number not in seen]
+        self._changes.update(("runs", workflow) for workflow, _ in fresh)
+        self._changes.update(("inbox", workflow) for workflow, kind in fresh if kind.startswith("request."))
+        if len(fresh) == NEWEST:
+            self._changes |= {("runs", "*"), ("inbox", "*")}
+        self.stir()
+
+    async def serve(self) -> None:
+        """Tell the watchers, for ever."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            try:
+                await self._tell()
+            except Exception:
+                log.exception("the lists' changes could not be read")
+            await asyncio.sleep(self._limits.lists_every)
+
+    async def _tell(self) -> None:
+        runs, self._runs = self._runs, set()
+        changes, self._changes = self._changes, set()
+        if runs:
+            changes |= {("runs", workflow) for workflow in await self._reader.call(read_workflows, runs)}
+        for watcher in tuple(self.watchers):
+            watcher.tell(changes)

@@ -1,0 +1,53 @@
+"""``/live/lists/``: says that the lists of runs or the inbox changed, for workflows this person may see. No data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from wfdash.access import EVERY, Viewer
+from wfdash.live.hub import Hub
+from wfdash.live.lists import Change
+from wfdash.live.socket import RIGHT_LOST, Closed, Receive, Scope, Send, Socket
+
+
+class ListsSocket(Socket):
+    """One viewer of list pages."""
+
+    def __init__(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(hub, scope, receive, send)
+        self._viewer_now: Viewer | None = None
+        self._changed: set[str] = set()
+        self._woken = asyncio.Event()
+
+    async def authorise(self, viewer: Viewer) -> None:
+        """Anybody who may see some workflow."""
+        if not viewer.may_anywhere("see"):
+            raise Closed(RIGHT_LOST)
+        self._viewer_now = viewer
+
+    async def enter(self) -> None:
+        """Begin to watch, and say once that all may have changed: what moved since the page was made is unknown."""
+        await self.hub.watch_lists(self)
+        self.tell({("runs", EVERY), ("inbox", EVERY)})
+
+    def leave(self) -> None:
+        """Stop watching."""
+        self.hub.leave_lists(self)
+
+    def tell(self, changes: set[Change]) -> None:
+        """Remember what of it concerns this person."""
+        viewer = self._viewer_now
+        if viewer is not None:
+            seen = {what for what, workflow in changes if workflow == EVERY or viewer.may("see", workflow)}
+            if seen:
+                self._changed |= seen
+                self._woken.set()
+
+    async def pump(self) -> None:
+        """Tell changes as they come; the lists limit how often."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            changed, self._changed = sorted(self._changed), set()
+            await self.send(json.dumps({"type": "changed", "what": changed}))

@@ -1,0 +1,85 @@
+"""Takes bells in whatever thread rings them and hands them to the loop, many at a time.
+
+Ringing must cost the ringer next to nothing: a worker rings after every commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from threading import Lock
+
+from wfdash import nudge
+
+TEXT_LIMIT = 64_000
+"""Characters of streamed text per run and step that may wait for the loop; older ones are dropped."""
+
+
+@dataclass
+class Post:
+    """What the bells said since the last delivery."""
+
+    seqs: dict[str, int] = field(default_factory=dict)
+    """Watched run -> highest seq."""
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+    """Every run that moved, watched or not, while lists are watched."""
+    inboxes: set[str] = field(default_factory=set)
+
+
+class Mailbox:
+    """Listens to the bells from ``open`` to ``close``; ``deliver`` is called on the loop with what came in."""
+
+    def __init__(self, watched: Container[str], *, lists: Callable[[], bool], deliver: Callable[[Post], None]) -> None:
+        self._watched, self._lists, self._deliver = watched, lists, deliver
+        self._post = Post()
+        self._knocked = False
+        self._lock = Lock()
+        self._loop = asyncio.get_running_loop()
+        self._leave = [
+            nudge.runs_moved.listen(self.moved),
+            nudge.text_streamed.listen(self.streamed),
+            nudge.inbox_moved.listen(self.inbox_moved),
+        ]
+
+    def close(self) -> None:
+        """Stop listening."""
+        for leave in self._leave:
+            leave()
+
+    def moved(self, run: str, seq: int) -> None:
+        """Any thread: the run reaches at least ``seq``."""
+        watched, lists = run in self._watched, self._lists()
+        if not watched and not lists:
+            return
+        with self._lock:
+            if watched:
+                self._post.seqs[run] = max(seq, self._post.seqs.get(run, 0))
+            if lists:
+                self._post.runs.add(run)
+            self._knock()
+
+    def streamed(self, run: str, step: str, text: str) -> None:
+        """Any thread: text was made just now."""
+        if run in self._watched:
+            with self._lock:
+                self._post.texts[run, step] = (self._post.texts.get((run, step), "") + text)[-TEXT_LIMIT:]
+                self._knock()
+
+    def inbox_moved(self, workflow: str) -> None:
+        """Any thread: requests of this workflow were opened, answered or closed."""
+        if self._lists():
+            with self._lock:
+                self._post.inboxes.add(workflow)
+                self._knock()
+
+    def _knock(self) -> None:
+        if not self._knocked:
+            self._loop.call_soon_threadsafe(self._empty)
+            self._knocked = True
+
+    def _empty(self) -> None:
+        with self._lock:
+            post, self._post, self._knocked = self._post, Post(), False
+        self._deliver(post)

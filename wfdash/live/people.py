@@ -1,0 +1,47 @@
+"""Who is at the other end of a socket, and what they may see: asked on connect and again every minute.
+
+The session is read anew each time, so signing out, expiry, a new password or a withdrawn grant all end the socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest, parse_cookie
+
+from checkpoints.models import Run
+from wfdash.access import Viewer, viewer_for
+from wfdash.live.origin import header
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """One person's view of one run."""
+
+    viewer: Viewer
+    workflow: str
+    seq: int
+    inspect: bool
+
+
+def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
+    """Return the signed-in person behind the handshake's session cookie, None if there is none. Reads the database."""
+    request = HttpRequest()
+    key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    user = get_user(request)
+    return viewer_for(user) if user.is_authenticated and user.is_active else None
+
+
+def read_sight(viewer: Viewer, run: str) -> Sight | None:
+    """Find the run through the viewer; None if there is no such run for them."""
+    row = Run.objects.filter(viewer.scope("see"), id=run).values_list("workflow", "seq").first()
+    if row is None:
+        return None
+    workflow, seq = row
+    return Sight(viewer=viewer, workflow=workflow, seq=seq, inspect=viewer.may("inspect", workflow))
