@@ -9,29 +9,55 @@ from wfdash.queries.board import StepCounts, board
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import TABS, RequestRow, count_open, count_tabs, inbox, requests_of
 from wfdash.queries.paging import Page
+from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs
+from wfdash.queries.states import Change, CheckpointView, changes, checkpoint
+from wfdash.queries.workflows import (
+    VersionRow,
+    WorkflowRow,
+    description_of,
+    failures,
+    titles,
+    versions,
+    workflow,
+    workflows,
+)
 
 __all__ = [
     "TABS",
     "AnswerView",
+    "Change",
     "CheckpointRow",
+    "CheckpointView",
     "Page",
+    "Preview",
     "Rail",
     "RequestRow",
     "RequestView",
     "RunRow",
     "RunView",
     "StepCounts",
+    "VersionRow",
+    "WorkflowRow",
     "board",
+    "changes",
+    "checkpoint",
     "checkpoints",
     "count_open",
     "count_tabs",
+    "description_of",
     "events",
+    "failures",
     "inbox",
     "last_events",
+    "preview",
     "request",
     "requests_of",
     "run",
     "runs",
+    "titles",
+    "versions",
+    "workflow",
+    "workflows",
 ]

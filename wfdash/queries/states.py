@@ -1,0 +1,116 @@
+"""A checkpoint with its content, and how two of them differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpoints import models
+from checkpoints.errors import Damaged, Incompatible
+from checkpoints.records import CheckpointInfo, Json, Request
+from wfdash.access import Viewer
+from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.history import info_of, workflow_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointView:
+    """A checkpoint. ``problem`` says in words why its content cannot be read; then body and requests are empty."""
+
+    info: CheckpointInfo
+    body: dict[str, Json]
+    requests: tuple[Request, ...]
+    parent_n: int | None
+    parent_run: str | None
+    children: tuple[CheckpointInfo, ...]
+    problem: str = ""
+
+    @property
+    def state(self) -> Json:
+        """The workflow's own state."""
+        return self.body.get("state", {})
+
+    @property
+    def position(self) -> Json:
+        """Where the engine stood."""
+        return self.body.get("position", {})
+
+    @property
+    def rest(self) -> dict[str, Json]:
+        """What else the engine keeps in the body."""
+        return {name: value for name, value in self.body.items() if name not in {"state", "position"}}
+
+
+def checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str) -> CheckpointView:
+    """Return one checkpoint with its content. ``NotFound``; ``NotAllowed`` for those who may not inspect values."""
+    row = find_row(viewer, run_id, checkpoint_id)
+    content, problem = _content(row)
+    parent = models.Checkpoint.objects.filter(pk=row.parent).values_list("n", "run_id").first() if row.parent else None
+    children = models.Checkpoint.objects.filter(run_id=run_id, parent=row.id).defer("body").order_by("n")
+    return CheckpointView(
+        info=info_of(row),
+        body=content[0],
+        requests=content[1],
+        parent_n=parent[0] if parent else None,
+        parent_run=parent[1] if parent else None,
+        children=tuple(info_of(child) for child in children),
+        problem=problem,
+    )
+
+
+def find_row(viewer: Viewer, run_id: str, checkpoint_id: str, *, right: str = "inspect") -> models.Checkpoint:
+    """Return the row through its viewer (two queries); another run's checkpoint is not found either."""
+    workflow = workflow_of(viewer, run_id)
+    if not viewer.may(right, workflow):
+        raise NotAllowed("Your role shows what happened in a run, not its values: ask an operator")
+    row = models.Checkpoint.objects.filter(run_id=run_id, pk=checkpoint_id).first()
+    if row is None:
+        raise NotFound("There is no such checkpoint in this run: check the address, or whether it was pruned")
+    return row
+
+
+def _content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Request, ...]], str]:
+    from checkpoints.orm import read_row
+
+    try:
+        record = read_row(row)
+    except (Damaged, Incompatible) as error:
+        return ({}, ()), str(error)
+    return (record.body, record.requests), ""
+
+
+def state_lines(value: Json, path: str = "") -> dict[str, Json]:
+    """Return ``dotted.path -> leaf`` of a JSON value; empty lists and dicts are leaves."""
+    if isinstance(value, dict) and value:
+        items = [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
+    elif isinstance(value, list) and value:
+        items = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
+    else:
+        return {path or "value": value}
+    lines: dict[str, Json] = {}
+    for name, item in items:
+        lines |= state_lines(item, name)
+    return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One leaf that differs. ``kind``: added | removed | changed."""
+
+    path: str
+    kind: str
+    old: Json = None
+    new: Json = None
+
+
+def changes(old: Json, new: Json) -> list[Change]:
+    """Return the leaves in which two JSON values differ, by path."""
+    before, after = state_lines(old), state_lines(new)
+    found = []
+    for path in sorted(before.keys() | after.keys()):
+        if path not in before:
+            found.append(Change(path=path, kind="added", new=after[path]))
+        elif path not in after:
+            found.append(Change(path=path, kind="removed", old=before[path]))
+        elif before[path] != after[path]:
+            found.append(Change(path=path, kind="changed", old=before[path], new=after[path]))
+    return found
