@@ -1,7 +1,7 @@
 # make run | test | check | format | bench | screenshots     (needs only Python >= 3.11 and make)
 #
-#   PORT=8000  DATA=data    for make run
-#   CI=true                 a missing Chromium is then a failure, not something left out
+#   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
+#   CI=true                      a missing Chromium is then a failure, not something left out
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
-DATA ?= data
+DATA ?= wfdash-data
 WORKERS ?= 2
 NEWEST := python3 python3.14 python3.13 python3.12 python3.11
 PYTHON ?= $(shell for name in $(NEWEST); do \

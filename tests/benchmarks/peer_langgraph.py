@@ -1,0 +1,104 @@
+"""Durable steps per second of LangGraph's SQLite savers, as JSON. Stands alone: run by any Python that has them.
+
+    python peer_langgraph.py STEPS RUNS
+
+One step is one superstep with ``durability="sync"``: its checkpoint is on disk before the next one begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypedDict
+
+import aiosqlite
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+
+PRAGMAS = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL")
+
+
+class State(TypedDict):
+    """What a step reads and replaces: a counter and 1 KB of text."""
+
+    i: int
+    blob: str
+
+
+FIRST: State = {"i": 0, "blob": ""}
+
+
+def next_state(state: State) -> State:
+    """Return the state one step on."""
+    i = state["i"] + 1
+    return {"i": i, "blob": f"{i:08d}" + "x" * 1000}
+
+
+async def next_state_async(state: State) -> State:
+    """Return the state one step on."""
+    return next_state(state)
+
+
+def build_loop(step: Any, steps: int, saver: Any) -> Any:
+    """Return one node that runs ``steps`` times: the cheapest graph for LangGraph."""
+    graph = StateGraph(State)
+    graph.add_node("step", step)
+    graph.add_edge(START, "step")
+    graph.add_conditional_edges("step", lambda state: END if state["i"] >= steps else "step")
+    return graph.compile(checkpointer=saver)
+
+
+def config(run: int, steps: int) -> Any:
+    """Return the configuration of one run."""
+    return {"configurable": {"thread_id": f"run-{run}"}, "recursion_limit": steps + 10}
+
+
+def rate_sync(path: Path, steps: int, runs: int) -> float:
+    """Steps per second of the synchronous saver, all runs at once in threads (3 runs in turn for one)."""
+    connection = sqlite3.connect(path, check_same_thread=False)
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+    saver = SqliteSaver(connection)
+    saver.setup()
+    app = build_loop(next_state, steps, saver)
+    started = time.perf_counter()
+    count = max(runs, 3)
+    with ThreadPoolExecutor(runs) as pool:
+        list(pool.map(lambda run: app.invoke(FIRST, config(run, steps), durability="sync"), range(count)))
+    elapsed = time.perf_counter() - started
+    connection.close()
+    return steps * count / elapsed
+
+
+async def rate_async(path: Path, steps: int, runs: int) -> float:
+    """Steps per second of the asynchronous saver, all runs at once."""
+    async with aiosqlite.connect(path) as connection:
+        for pragma in PRAGMAS:
+            await connection.execute(pragma)
+        saver = AsyncSqliteSaver(connection)
+        await saver.setup()
+        app = build_loop(next_state_async, steps, saver)
+        started = time.perf_counter()
+        calls = [app.ainvoke(FIRST, config(run, steps), durability="sync") for run in range(runs)]
+        await asyncio.gather(*calls)
+        return steps * runs / (time.perf_counter() - started)
+
+
+def main() -> None:
+    """Measure and print ``{"sync": steps/s, "async": steps/s}``."""
+    steps, runs = int(sys.argv[1]), int(sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder:
+        sync_rate = rate_sync(Path(folder, "sync.sqlite3"), steps, runs)
+        async_rate = asyncio.run(rate_async(Path(folder, "async.sqlite3"), steps, runs))
+    print(json.dumps({"sync": sync_rate, "async": async_rate}))
+
+
+if __name__ == "__main__":
+    main()

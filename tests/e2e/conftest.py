@@ -1,0 +1,118 @@
+"""People in browsers: each has a context of their own, and none may see an error in the console."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect, sync_playwright
+
+from tests.e2e.server import Server
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+OpenPage = Callable[[str], Page]
+
+expect.set_options(timeout=10_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder, so that none can be forgotten."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium per file: its event loop must be gone before other tests start theirs."""
+    path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("there is no Chromium: install it or set WFDASH_CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """The demo, up and seeded."""
+    server = Server(tmp_path / "data", demo=True).start()
+    yield server
+    assert server.stop() == 0, server.log()
+    assert "Traceback" not in server.log(), server.log()
+
+
+class Troubles:
+    """What no page may show: console errors, scripts that throw, answers of 500 and above."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.expected: list[str] = []
+
+    def watch(self, context: BrowserContext) -> None:
+        """Listen to every page of a context."""
+        context.on("console", self._on_console)
+        context.on("weberror", lambda error: self.seen.append(f"script: {error.error}"))
+        context.on("response", self._on_response)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.seen.append(f"console: {message.text} ({message.location.get('url', '')})")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 500:
+            self.seen.append(f"{response.status}: {response.url}")
+
+    def expect(self, part: str) -> None:
+        """Say that messages which contain this text are part of the story."""
+        self.expected.append(part)
+
+    def left(self) -> list[str]:
+        """Return what nobody expected."""
+        return [text for text in self.seen if not any(part in text for part in self.expected)]
+
+
+@pytest.fixture
+def troubles() -> Iterator[Troubles]:
+    """Collects what went wrong in the browsers; the test fails if anything did."""
+    troubles = Troubles()
+    yield troubles
+    assert troubles.left() == []
+
+
+@pytest.fixture
+def person(browser: Browser, server: Server, troubles: Troubles) -> Iterator[OpenPage]:
+    """``person("ana")`` returns a page in a fresh context, signed in by a one-time link, at the inbox."""
+    contexts: list[BrowserContext] = []
+
+    def open_page(name: str) -> Page:
+        context = browser.new_context(base_url=server.url, viewport={"width": 1440, "height": 900}, locale="en-GB")
+        contexts.append(context)
+        troubles.watch(context)
+        page = context.new_page()
+        sign_in(page, server.link_for(name))
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def sign_in(page: Page, link: str) -> None:
+    """Follow a one-time link: it shows a button, because link scanners must not use it up."""
+    page.goto(link)
+    page.get_by_role("main").get_by_role("button").click()
+    page.wait_for_url("**/")

@@ -1,0 +1,69 @@
+"""How pages look and whether everyone can use them: pictures and axe."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+from axe_core_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import Page
+
+ALL = Path("test-results/screenshots")
+WIDTHS = {"wide": 1440, "phone": 390}
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+def check_accessibility(page: Page) -> None:
+    """Fail with every axe violation of the page as it is now: rule, what to do, and where."""
+    found = Axe().run(page, options=RULES)["violations"]
+    told = [
+        f"{item['id']} ({item['impact']}): {item['help']} at {[node['target'] for node in item['nodes']][:5]}"
+        for item in found
+    ]
+    assert told == [], f"{page.url}\n" + "\n".join(told)
+
+
+def check_no_sideways_scrolling(page: Page) -> None:
+    """Fail when a phone would have to scroll sideways."""
+    size = page.viewport_size
+    page.set_viewport_size({"width": WIDTHS["phone"], "height": 844})
+    too_wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    if size is not None:
+        page.set_viewport_size(size)
+    assert too_wide <= 0, f"{page.url} is {too_wide} px too wide at {WIDTHS['phone']} px"
+
+
+def check_page(page: Page, name: str) -> None:
+    """Check a page for axe violations (light, dark) and sideways scrolling, and take its pictures if asked to."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        check_accessibility(page)
+        take_pictures(page, name, scheme)
+    page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+    check_no_sideways_scrolling(page)
+
+
+def take_pictures(page: Page, name: str, scheme: str) -> None:
+    """Picture the page in both widths; only when ``WFDASH_SCREENSHOTS`` names the folder for the documentation.
+
+    All of them go to ``test-results/screenshots``; the wide, light one also goes to the documentation.
+    """
+    kept = os.environ.get("WFDASH_SCREENSHOTS")
+    if not kept:
+        return
+    size = page.viewport_size
+    for label, width in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": 900})
+        save_png(page.screenshot(full_page=label == "phone"), ALL / f"{name}-{label}-{scheme}.png")
+        if (label, scheme) == ("wide", "light"):
+            save_png(page.screenshot(), Path(kept) / f"{name}.png")
+    if size is not None:
+        page.set_viewport_size(size)
+
+
+def save_png(png: bytes, path: Path) -> None:
+    """Store a picture with 128 colours: about a quarter of the bytes, and still text to read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(128).save(path, optimize=True)

@@ -1,0 +1,136 @@
+"""A real ``wfdash up`` in a process of its own, on a free port, with its own data directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+T = TypeVar("T")
+COMMAND = str(Path(sys.executable).with_name("wfdash"))
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/\S+")
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the condition") -> T:
+    """Look every 5 ms until something true is seen, and return it; fail after ``seconds``."""
+    end = time.monotonic() + seconds
+    while not (seen := look()):
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not come true within {seconds:g} s")
+        time.sleep(0.005)
+    return seen
+
+
+class Server:
+    """Starts, stops and kills the server; its data directory outlives each process."""
+
+    def __init__(self, data: Path, *, files: Sequence[Path] = (), demo: bool = False) -> None:
+        self.data = data
+        self.port = free_port()
+        self.output = data.with_name(f"{data.name}.log")
+        self._files = [str(path) for path in files]
+        self._demo = ["--demo"] if demo else []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._read_from = 0
+
+    @property
+    def url(self) -> str:
+        """The dashboard's address, without a slash at its end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment for every process on this data directory: nothing of the tests' own settings."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+        return kept | {"WFDASH_DATA": str(self.data), "PYTHONUNBUFFERED": "1"}
+
+    def start(self) -> Server:
+        """Start it and wait until it answers; its output goes on at the end of ``output``."""
+        self._read_from = self.output.stat().st_size if self.output.exists() else 0
+        command = [COMMAND, "up", "--port", str(self.port), "--data", str(self.data), *self._demo, *self._files]
+        with self.output.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env, cwd=self.data.parent)
+        wait_until(self._answers, seconds=START_SECONDS, what=f"a server that answers\n{self.log()}")
+        return self
+
+    def _answers(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"the server ended with {self._process.returncode}\n{self.log()}")
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def stop(self) -> int:
+        """Ask it to stop (SIGTERM) and return its exit status; nothing happens if it does not run."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without a word (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        try:
+            return process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the server did not stop within {STOP_SECONDS:g} s\n{self.log()}") from None
+
+    def log(self) -> str:
+        """Return what the latest process has printed."""
+        if not self.output.exists():
+            return ""
+        return self.output.read_bytes()[self._read_from :].decode(errors="replace")
+
+    def first_link(self) -> str:
+        """Return the one-time sign-in link that the server printed when it came up."""
+        return wait_until(lambda: LINK.search(self.log()), what="the sign-in link").group()
+
+    def link_for(self, name: str) -> str:
+        """Return a fresh one-time sign-in link for a person."""
+        return self._run("signin", name, "--base", self.url, "--data", str(self.data)).strip()
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command beside the server and return what it printed."""
+        return self._run("manage", *arguments)
+
+    def _run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [COMMAND, *arguments], env=self._side_env, cwd=self.data.parent, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise AssertionError(f"wfdash {' '.join(arguments)} failed\n{done.stderr}")
+        return done.stdout
+
+    @property
+    def _side_env(self) -> dict[str, str]:
+        served = {"WFDASH_WORKFLOWS": os.pathsep.join(self._files)} if self._files else {}
+        return self.env | served
+
+
+def shell(server: Server, code: str) -> str:
+    """Run Python beside the server, with Django set up, and return what it printed, without the newline."""
+    return server.manage("shell", "-c", code).strip()

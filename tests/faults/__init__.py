@@ -1,0 +1,3 @@
+"""What must survive: processes that are killed in mid-step."""
+
+from __future__ import annotations

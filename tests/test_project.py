@@ -1,0 +1,140 @@
+"""The repository itself: what the README promises exists, the house style holds, the wheel is whole."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wfdash
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("checkpoints", "wfdash")
+LONGEST_FILE = 350
+LONGEST_FUNCTION = 50
+
+
+def python_files(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted(path for path in (ROOT / folder).rglob("*.py") if "migrations" not in path.parts)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def targets_of(page: Path) -> list[str]:
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if not re.match(r"[a-z]+:|#", link)]
+
+
+def test_every_link_and_picture_in_the_readme_and_docs_exists() -> None:
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    links = [(page, link) for page in pages for link in targets_of(page)]
+    assert [f"{name_of(page)}: {link}" for page, link in links if not (page.parent / link.split("#")[0]).exists()] == []
+
+
+def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
+    reached, todo = set(), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)\s#]+\.md)", page.read_text())
+        todo += [path for link in links if (path := (page.parent / link).resolve()) not in reached]
+    assert [name_of(page) for page in (ROOT / "docs").rglob("*.md") if page not in reached] == []
+
+
+def test_the_changelog_mentions_this_version() -> None:
+    assert f"## {wfdash.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_python_file_has_the_future_import() -> None:
+    line = "from __future__ import annotations"
+    files = [ROOT / "manage.py", *python_files(*PACKAGES, "tests")]
+    assert [name_of(path) for path in files if line not in path.read_text()] == []
+
+
+def test_every_module_says_what_it_owns() -> None:
+    assert [
+        name_of(path) for path in python_files(*PACKAGES) if not ast.get_docstring(ast.parse(path.read_text()))
+    ] == []
+
+
+def test_no_file_is_too_long() -> None:
+    files = [*python_files(*PACKAGES), *(ROOT / "static").rglob("*.js")]
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in files}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    functions = [
+        (f"{name_of(path)}:{node.name}", node.end_lineno - node.lineno + 1)
+        for path in python_files(*PACKAGES)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
+    ]
+    assert [(name, length) for name, length in functions if length > LONGEST_FUNCTION] == []
+
+
+def test_the_readme_s_first_workflow_runs_and_waits_for_a_person(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks[0].splitlines()) <= 30
+    (tmp_path / "workflows.py").write_text(blocks[0])
+    (tmp_path / "use.py").write_text(blocks[1])
+    done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    promised = re.findall(r"print\(.*\)\s+# (.+)", blocks[1])
+    assert promised
+    assert done.stdout.splitlines() == promised
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as a release would."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, timeout=110)
+    return next(folder.glob("wfdash-*.whl"))
+
+
+@pytest.mark.process
+def test_the_wheel_carries_templates_static_files_migrations_and_sample_data(wheel: Path) -> None:
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    wanted = [
+        *(f"wfdash/{name_of(path)}" for folder in ("templates", "static") for path in (ROOT / folder).rglob("*.*")),
+        *(name_of(path) for path in (ROOT / "checkpoints/migrations").glob("*.py")),
+        *(name_of(path) for path in (ROOT / "wfdash/examples").rglob("*.*") if "__pycache__" not in path.parts),
+    ]
+    assert [path for path in wanted if path not in inside] == []
+    assert [path for path in inside if path.startswith(("tests/", "docs/"))] == []
+
+
+@pytest.mark.process
+def test_the_unpacked_wheel_finds_its_own_pages_and_passes_django_s_checks(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    script = (
+        "import django, wfdash; django.setup()\n"
+        "from django.contrib.staticfiles import finders\n"
+        "from django.core.management import call_command\n"
+        "from django.template.loader import get_template\n"
+        "call_command('check', fail_level='WARNING'); call_command('migrate', verbosity=0)\n"
+        "get_template('base.html')\n"
+        "assert [True for finder in finders.get_finders() for path, _ in finder.list([]) if path.endswith('.css')]\n"
+        "print(wfdash.__file__)\n"
+    )
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(tmp_path / "site"),
+        "WFDASH_DATA": str(tmp_path / "data"),
+        "DJANGO_SETTINGS_MODULE": "wfdash.settings",
+    }
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(str(tmp_path / "site"))
