@@ -1,0 +1,282 @@
+"""How a checkpoint's content becomes text: small values inline, big ones as a tree of chunks found by their hash.
+
+A *root* is ``<digest> <payload>``. The payload is the JSON of the value itself, or ``@`` and a node. A node is
+one of::
+
+    {"v": value}         the value
+    {"c": hash}          the node stored in that chunk
+    {"k": [key, node]}   a dict of one entry         {"D": [node, ...]}   dicts, put together
+    {"i": node}          a list of one item          {"L": [node, ...]}   lists, put together
+                                                     {"S": [node, ...]}   strings, put together
+
+Where a page of entries ends depends on the entries themselves, so an insertion moves few boundaries: a step that
+changes 1 KB of 1 MB writes one leaf and the few nodes above it. Key order is kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from checkpoints.canonical import dumps, loads
+from checkpoints.errors import Damaged
+
+Json = Any
+
+INLINE = 4096
+"""Bytes of JSON up to which a whole value stays in the root."""
+LEAF = 2048
+"""Bytes after which a page of entries, a piece of text or a single value becomes a chunk of its own."""
+FANOUT = 16
+"""Children per inner node, on average."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """A value as text: the root, the chunks it needs, and the bytes of the value's plain JSON."""
+
+    root: str
+    chunks: dict[str, bytes]
+    size: int
+
+
+@dataclass
+class Encoder:
+    """Encodes values one after another. Big values whose JSON did not change give no chunks again.
+
+    One encoder serves one run. Chunks are left out only after ``keep`` said that the earlier ones are stored.
+    """
+
+    _kept: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
+    _fresh: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
+
+    def encode(self, value: Json) -> Encoded:
+        """Return the value as text. ``ValueError`` if it is no JSON (NaN, foreign types)."""
+        text = dumps(value)
+        if len(text) <= INLINE:
+            return Encoded(root=sealed(text), chunks={}, size=len(text))
+        chunks: dict[str, bytes] = {}
+        self._fresh = {}
+        node = self._parts(value, (), chunks) if isinstance(value, dict) else tree(value, text, chunks)
+        return Encoded(root=sealed(b"@" + node), chunks=chunks, size=len(text))
+
+    def keep(self) -> None:
+        """Say that what was encoded last is stored now."""
+        self._kept = self._fresh
+
+    def _parts(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> bytes:
+        nodes = Pages("D", chunks)
+        for key, item in value.items():
+            text = dumps(item)
+            if len(text) <= LEAF:
+                nodes.add_entry(dumps(key) + b":" + text)
+            else:
+                nodes.add_node(named(key, self._known(item, text, (*path, key), chunks)))
+        return nodes.node()
+
+    def _known(self, value: Json, text: bytes, path: tuple[str, ...], chunks: dict[str, bytes]) -> bytes:
+        known = self._kept.get(path)
+        if known is not None and known[0] == text:
+            self._fresh[path] = known
+            return known[1]
+        if isinstance(value, dict) and len(path) < 2:
+            return self._parts(value, path, chunks)
+        node = tree(value, text, chunks)
+        self._fresh[path] = (text, node)
+        return node
+
+
+def encode(value: Json) -> Encoded:
+    """Return the value as text, with every chunk it needs."""
+    return Encoder().encode(value)
+
+
+def decode(root: str, chunks: Mapping[str, bytes]) -> Json:
+    """Return the value of a root. ``Damaged`` if a digest does not match or a chunk is missing."""
+    payload = opened(root)
+    try:
+        return value_of(loads(payload[1:]), chunks) if payload.startswith(b"@") else loads(payload)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Damaged(f"the stored content cannot be read: {error}") from error
+
+
+def hashes_in(root: str) -> list[str]:
+    """Return the hashes a root refers to directly."""
+    payload = opened(root)
+    return list(references(loads(payload[1:]))) if payload.startswith(b"@") else []
+
+
+def hashes_in_chunk(data: bytes) -> list[str]:
+    """Return the hashes a chunk refers to directly. ``Damaged`` if it is no node."""
+    try:
+        return list(references(loads(data)))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise Damaged(f"a stored chunk cannot be read: {error}") from error
+
+
+def verified(chunks: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """Return the chunks by hash. ``Damaged`` if one's bytes do not match."""
+    found = {key: bytes(data) for key, data in chunks}
+    for key, data in found.items():
+        if digest(data) != key:
+            raise Damaged("a stored chunk does not match its hash: choose an older good checkpoint", chunk=key)
+    return found
+
+
+def digest(data: bytes) -> str:
+    """Return the hash by which data is found: BLAKE2b, 40 hex digits."""
+    return blake2b(data, digest_size=20).hexdigest()
+
+
+def sealed(payload: bytes) -> str:
+    """Return payload text with its digest in front."""
+    return f"{digest(payload)} {payload.decode()}"
+
+
+def opened(root: str) -> bytes:
+    """Return the payload of a root. ``Damaged`` if its digest does not match."""
+    payload = root[41:].encode()
+    if root[:40] != digest(payload) or root[40:41] != " ":
+        raise Damaged("the stored checkpoint does not match its digest: choose an older good one")
+    return payload
+
+
+class Pages:
+    """Gathers a container's entries into pages, and pages into a tree."""
+
+    def __init__(self, kind: str, chunks: dict[str, bytes]) -> None:
+        self._kind = kind
+        self._brackets = (b"{", b"}") if kind == "D" else (b"[", b"]")
+        self._chunks = chunks
+        self._nodes: list[bytes] = []
+        self._page: list[bytes] = []
+        self._size = 0
+
+    def add_entry(self, entry: bytes) -> None:
+        """Add a small entry, as JSON inside its container (``"key":value`` or ``value``)."""
+        self._page.append(entry)
+        self._size += len(entry)
+        if self._size >= LEAF or (self._size >= LEAF // 4 and zlib.crc32(entry) % 8 == 0):
+            self._turn()
+
+    def add_node(self, node: bytes) -> None:
+        """Add a part that is a node already."""
+        self._turn()
+        self._nodes.append(node)
+
+    def node(self) -> bytes:
+        """Return the node of all that was added."""
+        self._turn()
+        return joined(self._kind, self._nodes, self._chunks)
+
+    def _turn(self) -> None:
+        if not self._page:
+            return
+        opening, closing = self._brackets
+        page = b'{"v":' + opening + b",".join(self._page) + closing + b"}"
+        self._nodes.append(stored(page, self._chunks))
+        self._page, self._size = [], 0
+
+
+def tree(value: Json, text: bytes, chunks: dict[str, bytes]) -> bytes:
+    """Return the node of a value whose JSON is ``text``; its chunks are added to ``chunks``."""
+    if len(text) <= LEAF or not isinstance(value, dict | list | str):
+        return stored(b'{"v":' + text + b"}", chunks)
+    if isinstance(value, str):
+        return text_tree(value, chunks)
+    pages = Pages("D" if isinstance(value, dict) else "L", chunks)
+    for key, item in value.items() if isinstance(value, dict) else ((None, item) for item in value):
+        add_item(pages, key, item, chunks)
+    return pages.node()
+
+
+def add_item(pages: Pages, key: str | None, item: Json, chunks: dict[str, bytes]) -> None:
+    """Add one entry of a container: within its page if small, else as a tree of its own."""
+    text = dumps(item)
+    if len(text) <= LEAF:
+        pages.add_entry(text if key is None else dumps(key) + b":" + text)
+    else:
+        node = tree(item, text, chunks)
+        pages.add_node(b'{"i":' + node + b"}" if key is None else named(key, node))
+
+
+def text_tree(value: str, chunks: dict[str, bytes]) -> bytes:
+    """Return the node of a long text: pieces of equal length."""
+    pieces = (value[at : at + LEAF] for at in range(0, len(value), LEAF))
+    return joined("S", [stored(b'{"v":' + dumps(piece) + b"}", chunks) for piece in pieces], chunks)
+
+
+def named(key: str, node: bytes) -> bytes:
+    """Return the node of a dict of one entry."""
+    return b'{"k":[' + dumps(key) + b"," + node + b"]}"
+
+
+def stored(node: bytes, chunks: dict[str, bytes]) -> bytes:
+    """Move a node into a chunk, unless the reference would be longer, and return what stands for it."""
+    if len(node) <= 64:
+        return node
+    key = digest(node)
+    chunks[key] = node
+    return b'{"c":"' + key.encode() + b'"}'
+
+
+def joined(kind: str, nodes: list[bytes], chunks: dict[str, bytes]) -> bytes:
+    """Return one node for parts in order, with inner nodes where they are many."""
+    while len(nodes) > 2 * FANOUT:
+        nodes = [stored(inner(kind, group), chunks) for group in groups(nodes)]
+    return inner(kind, nodes)
+
+
+def groups(nodes: list[bytes]) -> Iterator[list[bytes]]:
+    """Cut parts into groups; where, depends on the parts, so that an insertion moves few cuts."""
+    group: list[bytes] = []
+    for node in nodes:
+        group.append(node)
+        if len(group) >= 2 * FANOUT or (len(group) >= FANOUT // 2 and zlib.crc32(node) % FANOUT == 0):
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def inner(kind: str, nodes: list[bytes]) -> bytes:
+    """Return the node that puts parts together."""
+    return b'{"' + kind.encode() + b'":[' + b",".join(nodes) + b"]}"
+
+
+def references(node: Json) -> Iterator[str]:
+    """Yield the hashes in a node, not those inside the chunks it names."""
+    ((kind, content),) = node.items()
+    if kind == "c":
+        yield content
+    elif kind in "DLS":
+        for part in content:
+            yield from references(part)
+    elif kind in "ki":
+        yield from references(content[1] if kind == "k" else content)
+
+
+def value_of(node: Json, chunks: Mapping[str, bytes]) -> Json:
+    """Return the value a node stands for."""
+    ((kind, content),) = node.items()
+    match kind:
+        case "v":
+            return content
+        case "c":
+            if content not in chunks:
+                raise Damaged("a chunk of the checkpoint is missing: choose an older good one", chunk=content)
+            return value_of(loads(chunks[content]), chunks)
+        case "k":
+            return {content[0]: value_of(content[1], chunks)}
+        case "i":
+            return [value_of(content, chunks)]
+        case "D":
+            return {key: item for part in content for key, item in value_of(part, chunks).items()}
+        case "L":
+            return [item for part in content for item in value_of(part, chunks)]
+        case "S":
+            return "".join(value_of(part, chunks) for part in content)
+    raise ValueError(f"unknown node {kind!r}")
