@@ -84,6 +84,7 @@ WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 
 INSTALLED_APPS = [
+    "wfdash",
     "daphne",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -95,7 +96,6 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "checkpoints",
-    "wfdash",
 ]
 
 MIDDLEWARE = [

@@ -39,7 +39,7 @@ class Lease:
 
 async def advance(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts, lease: Lease) -> Outcome | None:
     """Drive a claimed run until it ends, parks or is lost. Returns None when somebody else has it now."""
-    claim = recorder.claim
+    claim = recorder.lease
     try:
         async with _heartbeat(storage, claim, lease):
             return await _drive(storage, recorder, facts)
@@ -67,20 +67,20 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
             f"({facts.version[:8]} then, {entry.description.version[:8]} now): run the old code, or migrate the run"
         )
     given = await _read_input(storage, recorder, facts)
-    if recorder.claim.recovered:
-        await recorder.commit(_recovered(recorder.claim))
+    if recorder.lease.recovered:
+        await recorder.commit(_recovered(recorder.lease))
     return await entry.engine.drive(entry.definition, given, recorder)
 
 
 async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> RunInput:
-    run = recorder.claim.run
+    run = recorder.lease.run
     checkpoint = await storage.get_latest(run)
     if checkpoint is None:
         if facts.n:
             raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
         return Start(run=run, message=facts.input)
     answers = await storage.read_answers(run)
-    recorder.hand_out(answers)
+    recorder.handed_out(answers)
     return Resume(run=run, checkpoint=checkpoint, answers=answers)
 
 
@@ -91,7 +91,7 @@ def _recovered(claim: Claim) -> Commit:
 
 async def _fail(recorder: ClaimedRecorder, error: Exception) -> None:
     """Record that the run failed outside any step; its checkpoints stay as they are."""
-    run = recorder.claim.run
+    run = recorder.lease.run
     log.error("Run %s failed: %s", run, error, exc_info=error)
     expected = isinstance(error, CheckpointsError | WfdashError)
     trace = "" if expected else "".join(traceback.format_exception(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
+import os
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import IO
 
 from checkpoints.orm import DatabaseStorage
 
+from checkpoints.ids import new_token
 from wfdash.runner.drive import Lease
 from wfdash.runner.worker import Worker
 
@@ -29,6 +31,7 @@ class EmbeddedWorker:
         self._lock_path = lock_path
         self._lease = lease
         self._lock: IO[str] | None = None
+        self._home = ""
         self._thread: threading.Thread | None = None
         self._ready: Future[tuple[asyncio.AbstractEventLoop, Worker]] = Future()
 
@@ -37,15 +40,21 @@ class EmbeddedWorker:
         """Whether this process drives runs right now."""
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def driving(self) -> int:
+        """How many runs are in flight here."""
+        return self._ready.result(timeout=0)[1].driving if self.running else 0
+
     def start(self) -> bool:
         """Start driving runs; False when another process on this data directory already does."""
-        self._lock = self._lock_path.open("w")
+        self._lock = self._lock_path.open("a+")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._lock.close()
             log.warning("Another process drives the runs of %s; this one only serves pages", self._lock_path.parent)
             return False
+        self._home = _read_home(self._lock)
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()
         self._ready.result(timeout=30)
@@ -71,9 +80,22 @@ class EmbeddedWorker:
 
     async def _serve(self) -> None:
         storage = DatabaseStorage()
-        worker = Worker(storage, lease=self._lease)
+        worker = Worker(storage, name=f"{self._home}:{os.getpid()}", lease=self._lease)
+        # Whoever held claims under this name held the lock we now hold: it is gone, nobody need wait for expiry.
+        await storage.expire_claims(worker_prefix=f"{self._home}:")
         self._ready.set_result((asyncio.get_running_loop(), worker))
         try:
             await worker.serve()
         finally:
             await storage.aclose()
+
+
+def _read_home(lock: IO[str]) -> str:
+    """Return the name of this data directory's worker, written into its lock file on first use."""
+    lock.seek(0)
+    name = lock.read().strip()
+    if not name:
+        name = new_token()
+        lock.write(name)
+        lock.flush()
+    return name

@@ -28,8 +28,10 @@ SWEEP_SECONDS = 1.0
 class Worker:
     """Drives up to ``limit`` runs at once. Create and use it on one event loop."""
 
-    def __init__(self, storage: DatabaseStorage, *, lease: Lease | None = None, limit: int = 500) -> None:
-        self.name = f"{socket.gethostname()}:{os.getpid()}:{new_token()[-6:]}"
+    def __init__(
+        self, storage: DatabaseStorage, *, name: str = "", lease: Lease | None = None, limit: int = 500
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._limit = limit
@@ -37,8 +39,6 @@ class Worker:
         self._recorders: dict[RunId, ClaimedRecorder] = {}
         self._again: set[RunId] = set()
         self._stopping = asyncio.Event()
-        self._room = asyncio.Event()
-        self._swept = asyncio.Event()
 
     @property
     def driving(self) -> int:
@@ -77,7 +77,6 @@ class Worker:
                         self.look_at(run)
             except Exception:
                 log.exception("Could not look for due runs; trying again")
-            self._swept.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), SWEEP_SECONDS)
 

@@ -1,0 +1,25 @@
+"""``manage.py runserver``: the development server, with the worker beside it and reloading on change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daphne.management.commands.runserver import Command as DaphneRunserver
+from django.conf import settings
+
+from wfdash.runner.embedded import EmbeddedWorker
+
+
+class Command(DaphneRunserver):  # type: ignore[misc]
+    """daphne's runserver that also drives runs, unless another process already does."""
+
+    def inner_run(self, *args: Any, **options: Any) -> None:
+        """Serve; called again in a new process after each reload."""
+        worker = EmbeddedWorker(settings.DATA_DIR / "worker.lock") if settings.WFDASH_EMBED else None
+        if worker is not None:
+            worker.start()
+        try:
+            super().inner_run(*args, **options)
+        finally:
+            if worker is not None:
+                worker.stop()
