@@ -33,6 +33,14 @@ def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
     return request
 
 
+def lock_request(request: HumanRequest) -> HumanRequest:
+    """Return the request as it is now, its run's row locked first: the order every writer keeps to."""
+    run = Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=request.run_id)
+    request = HumanRequest.objects.get(pk=request.pk)
+    request.run = run
+    return request
+
+
 def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None = None) -> int:
     """Give the run its next event inside the caller's transaction; the bell rings once that is committed."""
     now = timezone.now()

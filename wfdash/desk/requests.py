@@ -9,7 +9,7 @@ from django.utils import timezone
 from checkpoints.models import Answer, HumanRequest, Run
 from checkpoints.records import Json, Phase
 from wfdash.access import Viewer
-from wfdash.desk.common import append_event, find_request, hint, tell_inbox
+from wfdash.desk.common import append_event, find_request, hint, lock_request, tell_inbox
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed
 from wfdash.schema import problems_of
 
@@ -23,7 +23,7 @@ def answer_request(viewer: Viewer, request_id: str, value: Json, *, verdict: str
     ``NoLongerOpen``, ``NotAllowed``, ``NotFound``.
     """
     with write():
-        request = find_request(viewer, request_id)
+        request = lock_request(find_request(viewer, request_id))
         _refuse_unless_addressed(viewer, request)
         _refuse_unless_open(request)
         problems = problems_of(request.answer_schema, value)
