@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from wfdash import cli
+
+WORKFLOW = """
+from wfdash.workflow import Workflow
+
+wf = Workflow("mine", title="My own")
+
+@wf.step(start=True)
+def only(message: int) -> int:
+    return message
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "COMMAND"),
+        (["up", "nothing.py"], "not a Python file"),
+        (["up", "--port", "0"], "not a port"),
+        (["up", "--port", "http"], "not a port"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(arguments, words, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_listening_beyond_loopback_needs_host_names(monkeypatch, capsys) -> None:
+    monkeypatch.delenv("WFDASH_HOSTS", raising=False)
+    assert cli.main(["up", "--host", "0.0.0.0"]) == 2
+    assert "WFDASH_HOSTS" in capsys.readouterr().err
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(data: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+    return kept | {"WFDASH_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+
+
+def up(data: Path, port: int, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "wfdash.cli", "up", "--port", str(port), *more]
+    return subprocess.Popen(command, env=environment(data), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    seen = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        seen += line
+        if words in line:
+            return line
+    raise AssertionError(f"the server ended without saying {words!r}:\n{seen}")
+
+
+@pytest.mark.process
+def test_up_serves_a_file_of_ones_own_prints_a_link_and_stops_gracefully(tmp_path: Path) -> None:
+    source = tmp_path / "workflows.py"
+    source.write_text(WORKFLOW)
+    port = free_port()
+    process = up(tmp_path / "data", port, str(source))
+    try:
+        line = read_until(process, "Sign in as")
+        assert f"http://127.0.0.1:{port}/sign-in/" in line
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            assert answer.status == 200
+        asked = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert time.monotonic() - asked < 5
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.process
+def test_a_port_in_use_is_said_with_the_remedy(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = up(tmp_path / "data", taken.getsockname()[1])
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "--port" in output
+
+
+@pytest.mark.process
+def test_signin_prints_a_link_for_a_person_who_exists(tmp_path: Path) -> None:
+    def wfdash(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "wfdash.cli", *arguments]
+        return subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=60)
+
+    assert wfdash("manage", "migrate", "--verbosity", "0").returncode == 0
+    assert wfdash("manage", "createsuperuser", "--noinput", "--username", "ana", "--email", "").returncode == 0
+    link = wfdash("signin", "ana", "--base", "https://dash.example")
+    assert link.stdout.startswith("https://dash.example/sign-in/")
+    missing = wfdash("signin", "nobody")
+    assert missing.returncode == 1
+    assert "no active person" in missing.stderr
