@@ -54,16 +54,17 @@ class Hub:
         self._sockets[person] -= 1
         self._sockets += Counter()  # drops those at zero
 
-    async def watch_run(self, run: str, watcher: Watcher) -> Feed:
-        """Add a viewer to the run's feed; on return the feed knows where the run stands."""
+    async def watch_run(self, run: str, watcher: Watcher) -> tuple[Feed, int]:
+        """Add a viewer to the run's feed; return it and the seq the run has really reached."""
         feed = self.feeds.get(run)
         if feed is None:
             feed = self.feeds[run] = Feed(run, reader=self.reader, render=self._render, limits=self.limits)
         feed.watchers.add(watcher)
         self._wake_up()
         # After the feed is listening, or a bell between this read and that moment would be lost.
-        feed.bell((await self.reader.call(read_seqs, [run])).get(run, 0))
-        return feed
+        seq = (await self.reader.call(read_seqs, [run])).get(run, 0)
+        feed.bell(seq)
+        return feed, seq
 
     def leave_run(self, run: str, watcher: Watcher) -> None:
         """Remove a viewer; the last one takes the feed along."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import ParamSpec, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
@@ -38,7 +39,12 @@ class Reader:
         return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: _guarded(function, *args, **kwargs))
 
     def close(self) -> None:
-        """Wait for reads in flight and close all connections."""
+        """Wait for reads in flight and close all connections. From any thread, also from one with a running loop."""
+        closer = Thread(target=self._close, name="live-close")  # Django refuses to close where a loop runs
+        closer.start()
+        closer.join()
+
+    def _close(self) -> None:
         self._pool.shutdown(wait=True)
         for kept in self._connections:
             kept.close()

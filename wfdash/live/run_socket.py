@@ -45,9 +45,9 @@ class RunSocket(Socket):
     async def enter(self) -> None:
         """Join the feed; a gap too large becomes one snapshot."""
         self._cursor = _after(self.scope["query_string"])
-        self._feed = await self.hub.watch_run(self._run, self)
-        if not self._feed.known - self.limits.snapshot_gap <= self._cursor <= self._feed.known:
-            await self._snapshot(self._feed.known)
+        self._feed, reached = await self.hub.watch_run(self._run, self)
+        if not reached - self.limits.snapshot_gap <= self._cursor <= reached:
+            await self._snapshot(reached)
         self.wake()
 
     def leave(self) -> None:

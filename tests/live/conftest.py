@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from tests.live.world import make_person, make_run, sign_in
+from wfdash.live.hub import Hub
+from wfdash.live.limits import Limits
+from wfdash.live.reader import Reader
+
+
+@pytest.fixture
+def run(transactional_db: None) -> str:
+    return make_run()
+
+
+@pytest.fixture
+def cookie(transactional_db: None) -> str:
+    """The session of somebody who may inspect everything."""
+    return sign_in(make_person("vera", "viewer"))
+
+
+@pytest_asyncio.fixture
+async def db(transactional_db: None) -> AsyncIterator[Reader]:
+    """A database thread for the test's own reads and writes: ``await db.call(function, ...)``."""
+    reader = Reader(1)
+    yield reader
+    reader.close()
+
+
+@pytest_asyncio.fixture
+async def make_hub(transactional_db: None) -> AsyncIterator[Callable[..., Hub]]:
+    hubs: list[Hub] = []
+
+    def make(**limits: float) -> Hub:
+        limits = {"frames_per_second": 10_000} | limits  # the tests' client acknowledges every message at once
+        hubs.append(Hub(render=row, limits=Limits(**limits)))
+        return hubs[-1]
+
+    yield make
+    for hub in hubs:
+        await hub.close()
+
+
+def row(event: object, *, inspect: bool) -> str:
+    return f"<li>{event.seq} {event.data if inspect else ''}</li>"  # type: ignore[attr-defined]

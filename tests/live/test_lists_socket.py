@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import time
+
+from channels.testing import WebsocketCommunicator
+
+from checkpoints.models import Grant
+from tests.live.world import append_events, handshake, make_person, make_run, open_socket, sign_in
+from wfdash import nudge
+from wfdash.live.hub import Hub
+
+
+async def changed(socket: WebsocketCommunicator) -> list[str]:
+    message = json.loads(await socket.receive_from(timeout=5))
+    assert message.keys() == {"type", "what"}
+    assert message["type"] == "changed"
+    return message["what"]
+
+
+async def watching(hub: Hub, cookie: str) -> WebsocketCommunicator:
+    """Open the lists and take the first message, which says that all may have changed."""
+    socket = open_socket(hub, "/live/lists/", handshake(cookie))
+    assert await socket.connect() == (True, None)
+    assert await changed(socket) == ["inbox", "runs"]
+    return socket
+
+
+async def test_a_run_that_moves_changes_the_runs(make_hub, db, run, cookie) -> None:
+    socket = await watching(make_hub(poll_every=1000), cookie)
+    nudge.runs_moved.ring(run, await db.call(append_events, run))
+    assert await changed(socket) == ["runs"]
+    await socket.disconnect()
+
+
+async def test_a_request_changes_the_inbox(make_hub, run, cookie) -> None:
+    socket = await watching(make_hub(poll_every=1000), cookie)
+    nudge.inbox_moved.ring("expense")
+    assert await changed(socket) == ["inbox"]
+    await socket.disconnect()
+
+
+async def test_lost_bells_are_found_by_the_poll(make_hub, db, run, cookie) -> None:
+    socket = await watching(make_hub(poll_every=0.05, lists_every=0.01), cookie)
+    await db.call(append_events, run)
+    assert await changed(socket) == ["runs"]
+    await db.call(lambda: append_events(run, kind="request.opened"))
+    assert await changed(socket) == ["inbox", "runs"]
+    await db.call(append_events, run, 250)
+    assert await changed(socket) == ["inbox", "runs"]
+    assert await socket.receive_nothing(timeout=0.2)
+    await socket.disconnect()
+
+
+async def test_nobody_hears_of_workflows_they_may_not_see(make_hub, db, run, cookie) -> None:
+    other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
+    hub = make_hub(poll_every=0.05, lists_every=0.01)
+    socket = await watching(hub, other)
+    nudge.inbox_moved.ring("expense")
+    nudge.runs_moved.ring(run, await db.call(append_events, run))
+    assert await socket.receive_nothing(timeout=0.2)
+    theirs = await db.call(make_run, "other")
+    await db.call(append_events, theirs)
+    assert await changed(socket) == ["runs"]
+    await socket.disconnect()
+
+
+async def test_many_changes_are_told_at_most_twice_a_second(make_hub, db, run, cookie) -> None:
+    socket = await watching(make_hub(poll_every=1000, lists_every=0.2), cookie)
+    began = time.monotonic()
+    for seq in range(500):
+        nudge.runs_moved.ring(run, seq)
+        nudge.inbox_moved.ring("expense")
+        await db.call(time.sleep, 0.001)
+    told = 0
+    while not await socket.receive_nothing(timeout=0.3):
+        await changed(socket)
+        told += 1
+    assert 1 <= told <= (time.monotonic() - began) / 0.2 + 1
+    await socket.disconnect()
+
+
+async def test_whoever_may_see_nothing_is_turned_away(make_hub, db, run) -> None:
+    nobody = await db.call(lambda: sign_in(make_person("noah")))
+    for cookie, code in (nobody, 4403), ("", 4401):
+        socket = open_socket(make_hub(), "/live/lists/", handshake(cookie))
+        assert await socket.connect() == (True, None)
+        assert (await socket.receive_output())["code"] == code
+        await socket.wait()
+
+
+async def test_a_withdrawn_right_ends_the_socket(make_hub, db, run, cookie) -> None:
+    socket = await watching(make_hub(recheck_every=0.05), cookie)
+    await db.call(lambda: Grant.objects.all().delete())
+    assert (await socket.receive_output(timeout=5))["code"] == 4403
+    await socket.wait()
