@@ -229,6 +229,8 @@ class Claim(Record):
     worker: str
     epoch: int
     expires: datetime
+    ttl: float = 30.0
+    """Seconds by which each commit extends it."""
     recovered: bool = False
     """True when it was taken over from a claim that had expired."""
     attempts: int = 0

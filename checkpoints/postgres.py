@@ -1,0 +1,88 @@
+"""PostgreSQL: an own pool of connections per event loop, one transaction in one pipeline per script.
+
+PostgreSQL groups the flushes of concurrent connections itself. Nothing here notifies: NOTIFY holds a
+database-wide lock through the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.types.string import TextLoader
+from psycopg_pool import AsyncConnectionPool
+
+from checkpoints.scripts import Script
+
+T = TypeVar("T")
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+POOL = 12
+"""Connections per event loop at most; more are not faster."""
+ATTEMPTS = 3
+"""How often a script runs when PostgreSQL chose it to break a deadlock."""
+
+
+class Pools:
+    """One pool per event loop: connections cannot move between loops."""
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self._parameters = parameters
+        self._pools: dict[asyncio.AbstractEventLoop, AsyncConnectionPool[Connection]] = {}
+
+    async def run(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script in one transaction; once more if a deadlock ended it."""
+        pool = await self._pool()
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with pool.connection() as connection:
+                    return await run_script(connection, make())
+            except (errors.DeadlockDetected, errors.SerializationFailure):
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def aclose(self) -> None:
+        """Close the pool of this loop, and those of loops that still run elsewhere."""
+        here = asyncio.get_running_loop()
+        for loop, pool in list(self._pools.items()):
+            del self._pools[loop]
+            if loop is here:
+                await pool.close()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
+
+    async def _pool(self) -> AsyncConnectionPool[Connection]:
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            self._pools[loop] = AsyncConnectionPool(
+                kwargs={**self._parameters, "autocommit": True},
+                min_size=1,
+                max_size=POOL,
+                open=False,
+                configure=configure,
+            )
+            await self._pools[loop].open()
+        return self._pools[loop]
+
+
+async def configure(connection: Connection) -> None:
+    """Read JSON as text: this package has its own reader."""
+    connection.adapters.register_loader("json", TextLoader)
+
+
+async def run_script(connection: Connection, script: Script[T]) -> T:
+    """Run a script's statements in a transaction and return what it returns."""
+    batch = next(script)
+    async with connection.pipeline() as pipeline, connection.transaction():
+        while True:
+            cursors = [await connection.execute(sql, params) for sql, params in batch]
+            await pipeline.sync()
+            rows = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            try:
+                batch = script.send(rows)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]

@@ -1,0 +1,291 @@
+"""What each storage verb does, as generators: they yield batches of statements and get their rows back.
+
+No database is called here, so SQLite's writer thread and PostgreSQL's async pool run the very same scripts.
+A script that raises leaves nothing behind: its runner rolls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
+
+from checkpoints import rules
+from checkpoints.canonical import dumps, loads
+from checkpoints.chunks import Encoded, decode, hashes_in, hashes_in_chunk, verified
+from checkpoints.errors import ClaimLost, Conflict, NotFound
+from checkpoints.ids import CheckpointId, RequestKey, RunId, new_request_id, new_token
+from checkpoints.records import (
+    ENDED,
+    Answer,
+    Checkpoint,
+    CheckpointInfo,
+    Claim,
+    Commit,
+    Effect,
+    Event,
+    Phase,
+    Reason,
+    Request,
+    Standing,
+)
+from checkpoints.sql import Dialect, Rows, Statement, Statements, insert_events, select_chunks
+
+T = TypeVar("T")
+Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
+
+Moved: TypeAlias = tuple[int, int, str, str]
+"""A run's seq, n, family and workflow after the count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A commit with everything encoded that can be, so that the writer has little left to do."""
+
+    commit: Commit
+    claim: Claim | None
+    encoded: Encoded | None
+    events: tuple[tuple[str, str | None, str], ...]
+    """Kind, step, data of each event."""
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """The verbs in one dialect."""
+
+    dialect: Dialect
+    sql: Statements
+
+    # Writing
+
+    def commit(self, given: Prepared) -> Script[int]:
+        """Write a commit; returns the run's last seq."""
+        commit = given.commit
+        seq, n, family, workflow = yield from self._move(given)
+        ids: dict[str, str] = {}
+        batch: list[Statement] = [(self.sql.close, (commit.run, key)) for key in commit.closed]
+        if commit.opened:
+            rows = yield [*batch, *(self._open(commit.run, workflow, request) for request in commit.opened)]
+            ids = {key: id_ for (key, id_), *_ in rows[len(batch) :]}
+            batch = []
+        if given.events:
+            batch.append(self._events(given, seq, ids))
+        if commit.effects:
+            yield from self._effects(commit, n)
+        if commit.standing is not None and commit.standing.phase in rules.TIMED:
+            batch.append((self.sql.woken_by_answer, (commit.run, commit.run)))
+        if commit.checkpoint is not None and given.encoded is not None:
+            yield from self._checkpoint(commit.checkpoint, given.encoded, seq, family, batch)
+        elif batch:
+            yield batch
+        return seq
+
+    def _move(self, given: Prepared) -> Script[Moved]:
+        """Fence, count up and settle the run row, and renew or drop the claim."""
+        commit, claim = given.commit, given.claim
+        n = 0 if commit.checkpoint is None else commit.checkpoint.n
+        params = (len(commit.events), n, n, int(commit.checkpoint is None))
+        if commit.standing is not None:
+            params += self._standing(commit.standing)
+        if claim is not None:
+            return (yield from self._move_fenced(commit, claim, params))
+        statement = (self.sql.move if commit.standing is None else self.sql.settle, (*params, commit.run))
+        (rows,) = yield [statement]
+        if not rows:
+            _, rows = yield [self._new_run(commit), statement]
+        return rows[0]
+
+    def _move_fenced(self, commit: Commit, claim: Claim, params: tuple[Any, ...]) -> Script[Moved]:
+        params = (*params, commit.run, claim.epoch)
+        if commit.standing is None:
+            extend = (self.sql.extend, (claim.ttl, commit.run, claim.token))
+            moved, held = yield [(self.sql.move_fenced, params), extend]
+        else:
+            let_go = (self.sql.let_go, (commit.run, claim.token))
+            moved, held = yield [(self.sql.settle_fenced, params), let_go]
+        if not moved or not held:
+            raise ClaimLost(run=commit.run)
+        return moved[0]
+
+    def _standing(self, standing: Standing) -> tuple[Any, ...]:
+        retry = {"attempt": standing.attempt, "attempts": standing.attempts}
+        return (
+            standing.phase.value,
+            self.dialect.moment(standing.wake_at),
+            None if standing.output is None else text_of(standing.output),
+            None if standing.error is None else standing.error.model_dump_json(),
+            text_of(retry) if standing.phase is Phase.RETRYING else None,
+            int(standing.phase in ENDED),
+        )
+
+    def _new_run(self, commit: Commit) -> Statement:
+        checkpoint = commit.checkpoint
+        named = (
+            ("", "", "native") if checkpoint is None else (checkpoint.workflow, checkpoint.version, checkpoint.engine)
+        )
+        return self.sql.new_run, (commit.run, *named, commit.run, None)
+
+    def _events(self, given: Prepared, seq: int, ids: dict[str, str]) -> Statement:
+        run, first = given.commit.run, seq - len(given.events) + 1
+        events = given.events
+        if ids:
+            drafts = rules.link_requests(given.commit.events, ids)  # type: ignore[arg-type]
+            events = tuple((e.kind, e.step, text_of(e.data)) for e in drafts)
+        params = [value for at, event in enumerate(events, first) for value in (run, at, *event)]
+        return insert_events(self.dialect, len(events)), tuple(params)
+
+    def _checkpoint(
+        self, checkpoint: Checkpoint, encoded: Encoded, seq: int, family: str, rest: list[Statement]
+    ) -> Script[None]:
+        chunks: list[Statement] = [(self.sql.chunk, (family, key, data)) for key, data in encoded.chunks.items()]
+        rows = yield [(self.sql.checkpoint, self._row(checkpoint, encoded, seq)), *chunks, *rest]
+        if not rows[0]:
+            raise Conflict("the run already has a checkpoint with this n", run=checkpoint.run, n=checkpoint.n)
+
+    def _row(self, c: Checkpoint, encoded: Encoded, seq: int) -> tuple[Any, ...]:
+        named = (c.id, c.run, c.workflow, c.n, c.parent, c.version, c.engine, c.step, c.reason.value, c.label)
+        return (*named, self.dialect.moment(c.created), c.format, encoded.size, c.clean, seq, encoded.root)
+
+    def _open(self, run: RunId, workflow: str, r: Request) -> Statement:
+        documents = (text_of(r.card), text_of(r.answer_schema), text_of(r.by), text_of(r.not_by))
+        named = (new_request_id(), run, r.key, workflow, r.step, r.kind)
+        return self.sql.open, (*named, *documents, self.dialect.moment(r.due))
+
+    def _effects(self, commit: Commit, n: int) -> Script[None]:
+        for effect in commit.effects:
+            result = text_of(effect.result)
+            (rows,) = yield [(self.sql.effect_result, (effect.state, result, n, commit.run, effect.key))]
+            if not rows:
+                yield [(self.sql.effect, effect_row(commit.run, effect, result, n))]
+
+    def delete(self, run: RunId, checkpoint: CheckpointId) -> Script[bool]:
+        """Remove a checkpoint; chunks stay for the pruner, which knows what else needs them."""
+        (rows,) = yield [(self.sql.delete, (run, checkpoint))]
+        return bool(rows)
+
+    def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId, copy: CheckpointId) -> Script[None]:
+        """Create a run whose first checkpoint has the content of another's."""
+        rows, families = yield [(self.sql.load, (run, checkpoint)), (self.sql.family, (run,))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+        _, _, workflow, _, _, version, engine, step, *_ = row = rows[0]
+        begun = (self.sql.new_run, (new_run, workflow, version, engine, families[0][0], run))
+        created, ((now,),) = yield [begun, (self.sql.now, ())]
+        if not created:
+            raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
+        named = (copy, new_run, workflow, 1, checkpoint, version, engine, step, Reason.FORK.value, None)
+        yield [(self.sql.checkpoint, (*named, now, *row[11:14], 0, row[15]))]
+        yield [(self.sql.move, (0, 1, 1, 1, new_run))]
+
+    # Claims
+
+    def claim(self, run: RunId, worker: str, ttl: float) -> Script[Claim | None]:
+        """Take a due run that nobody live holds."""
+        runs, claims = yield [(self.sql.look_at_run, (run,)), (self.sql.look_at_claim, (run,))]
+        if not runs or not runs[0][0] or (claims and claims[0][0]):
+            return None
+        recovered, attempts = bool(claims), runs[0][1] + bool(claims)
+        ((epoch,),) = (yield [(self.sql.next_epoch, (attempts, run))])[0]
+        token = new_token()
+        ((expires,),) = (yield [(self.sql.take, (run, token, worker, epoch, ttl, ttl))])[0]
+        held = {"run": run, "token": token, "worker": worker, "epoch": epoch, "ttl": ttl}
+        return Claim(**held, expires=self.dialect.time(expires), recovered=recovered, attempts=attempts)
+
+    def renew(self, claim: Claim, ttl: float) -> Script[Claim]:
+        """Extend a claim that is still live."""
+        (rows,) = yield [(self.sql.extend_by_ttl, (ttl, ttl, claim.run, claim.token))]
+        if not rows:
+            raise ClaimLost(run=claim.run)
+        return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
+
+    def release(self, claim: Claim) -> Script[None]:
+        """Drop a claim, if it is still there."""
+        yield [(self.sql.release, (claim.run, claim.token))]
+
+    def due(self, limit: int) -> Script[list[RunId]]:
+        """Find runs to drive."""
+        (rows,) = yield [(self.sql.due, (limit,))]
+        return [RunId(id_) for (id_,) in rows]
+
+    # Reading
+
+    def load(self, run: RunId, checkpoint: CheckpointId) -> Script[Checkpoint]:
+        """Read one checkpoint with its chunks."""
+        (rows,) = yield [(self.sql.load, (run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+        return (yield from self._content(rows[0]))
+
+    def latest(self, run: RunId) -> Script[Checkpoint | None]:
+        """Read the newest checkpoint with its chunks."""
+        (rows,) = yield [(self.sql.latest, (run,))]
+        return (yield from self._content(rows[0])) if rows else None
+
+    def _content(self, row: tuple[Any, ...]) -> Script[Checkpoint]:
+        root, chunks, wanted = row[15], dict[str, bytes](), hashes_in(row[15])
+        if wanted:
+            ((family,),) = (yield [(self.sql.family, (row[1],))])[0]
+        while wanted:
+            (rows,) = yield [(select_chunks(self.dialect, len(wanted)), (family, *wanted))]
+            level = verified(rows)
+            chunks.update(level)
+            wanted = [h for data in level.values() for h in hashes_in_chunk(data) if h not in chunks][:30_000]
+        content = decode(root, chunks)
+        requests = tuple(Request.model_validate(r) for r in content["requests"])
+        return Checkpoint.model_construct(**self._info(row), body=content["body"], requests=requests)
+
+    def listing(self, run: RunId, before: int, limit: int) -> Script[list[CheckpointInfo]]:
+        """Read metadata, newest first."""
+        (rows,) = yield [(self.sql.list, (run, before, limit))]
+        return [CheckpointInfo.model_construct(**self._info(row)) for row in rows]
+
+    def ids(self, run: RunId) -> Script[list[CheckpointId]]:
+        """Read all ids, newest first."""
+        (rows,) = yield [(self.sql.ids, (run,))]
+        return [CheckpointId(id_) for (id_,) in rows]
+
+    def events(self, run: RunId, after: int, limit: int) -> Script[list[Event]]:
+        """Read events in order."""
+        (rows,) = yield [(self.sql.events, (run, after, limit))]
+        return [self._event(run, *row) for row in rows]
+
+    def answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
+        """Read answers the engine has not taken."""
+        (rows,) = yield [(self.sql.answers, (run,))]
+        return {RequestKey(row[0]): self._answer(*row) for row in rows}
+
+    def now(self) -> Script[datetime]:
+        """Read the database's clock."""
+        ((now,),) = (yield [(self.sql.now, ())])[0]
+        return self.dialect.time(now)  # type: ignore[no-any-return]
+
+    def _info(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        names = ("id", "run", "workflow", "n", "parent", "version", "engine", "step")
+        rest = ("format", "size", "clean", "seq")
+        return {
+            **dict(zip(names, row[:8], strict=True)),
+            **dict(zip(rest, row[11:15], strict=True)),
+            "reason": Reason(row[8]),
+            "label": row[9],
+            "created": self.dialect.time(row[10]),
+            "clean": bool(row[13]),
+        }
+
+    def _event(self, run: RunId, kind: str, step: str | None, data: str, seq: int, at: Any) -> Event:
+        time = self.dialect.time(at)
+        return Event.model_construct(kind=kind, step=step, data=loads(data), run=run, seq=seq, at=time)
+
+    def _answer(self, key: str, value: str | None, by: str | None, at: Any) -> Answer:
+        read = None if value is None else loads(value)
+        return Answer.model_construct(key=RequestKey(key), value=read, by=by, at=self.dialect.time(at))
+
+
+def effect_row(run: RunId, effect: Effect, result: str, n: int) -> tuple[Any, ...]:
+    """Return the parameters of a new effect row."""
+    return run, effect.key, effect.step, effect.name, effect.once, effect.state, result, n
+
+
+def text_of(value: Any) -> str:
+    """Return JSON text."""
+    return dumps(value).decode()
