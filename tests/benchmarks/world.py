@@ -11,17 +11,18 @@ from pathlib import Path
 
 
 @contextmanager
-def fresh_django() -> Iterator[Path]:
-    """Set Django up on a migrated SQLite database in a temporary directory; yields the database's path."""
-    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
-        os.environ.update(WFDASH_DATA=folder, DJANGO_SETTINGS_MODULE="wfdash.settings")
+def fresh_django(folder: Path | None = None) -> Iterator[Path]:
+    """Set Django up on a migrated SQLite database in a folder (default: a temporary one); yields its path."""
+    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as temporary:
+        data = folder or Path(temporary)
+        os.environ.update(WFDASH_DATA=str(data), DJANGO_SETTINGS_MODULE="wfdash.settings")
         os.environ.pop("WFDASH_DATABASE", None)
         import django
         from django.core.management import call_command
 
         django.setup()
         call_command("migrate", verbosity=0)
-        yield Path(folder, "wfdash.sqlite3")
+        yield data / "wfdash.sqlite3"
 
 
 def percentile(values: Sequence[float], part: float) -> float:
