@@ -13,7 +13,8 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from django.contrib.auth import get_user_model
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import sqlite
 from checkpoints.chunks import Encoded, Encoder
@@ -29,23 +30,24 @@ NO_LIMIT = 2**62
 
 
 @contextlib.contextmanager
-def write() -> Iterator[None]:
+def write(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
     """One transaction of a verb: waits its turn on SQLite, so that it cannot starve or find the database locked.
 
     May be nested in one thread. Take locks in the order run, claim, requests.
     """
-    turn = sqlite.gate if connection.vendor == "sqlite" else contextlib.nullcontext()
-    with turn, transaction.atomic():
+    turn = sqlite.gate if connections[using].vendor == "sqlite" else contextlib.nullcontext()
+    with turn, transaction.atomic(using):
         yield
 
 
 class DatabaseStorage:
     """``CheckpointStorage``, ``Journal`` and ``Claims`` on SQLite or PostgreSQL. For any loop and thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
+        """``using`` names one of Django's databases; it is opened at first use."""
+        self._using = using
         self._lock = Lock()
         self._database: SqliteDatabase | PostgresDatabase | None = None
-        self._encoders: dict[RunId, Encoder] = {}
         self._offset = timedelta()
 
     async def aclose(self) -> None:
@@ -154,7 +156,7 @@ class DatabaseStorage:
     def _open(self) -> SqliteDatabase | PostgresDatabase:
         with self._lock:
             if self._database is None:
-                self._database = open_database()
+                self._database = open_database(connections[self._using])
             return self._database
 
 
@@ -206,8 +208,8 @@ class PostgresDatabase:
         await self._pools.aclose()
 
 
-def open_database() -> SqliteDatabase | PostgresDatabase:
-    """Open what Django's default database says. ``Unsupported`` for other engines."""
+def open_database(connection: BaseDatabaseWrapper) -> SqliteDatabase | PostgresDatabase:
+    """Open beside Django what its settings say. ``Unsupported`` for other engines."""
     settings = connection.settings_dict
     if connection.vendor == "sqlite":
         return SqliteDatabase(str(settings["NAME"]))

