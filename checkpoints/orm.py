@@ -20,7 +20,7 @@ from checkpoints import sqlite
 from checkpoints.chunks import Encoded, Encoder
 from checkpoints.errors import Unsupported
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
-from checkpoints.records import Answer, Checkpoint, CheckpointInfo, Claim, Commit, Event
+from checkpoints.records import Answer, Checkpoint, CheckpointInfo, Claim, Commit, Event, RunFacts
 from checkpoints.scripts import Prepared, Script, Scripts, text_of
 from checkpoints.sql import POSTGRES, SQLITE, Dialect, Statements
 
@@ -142,6 +142,14 @@ class DatabaseStorage:
     async def due(self, *, limit: int = 500) -> Sequence[RunId]:
         """See ``Claims.due``."""
         return await self._read(lambda s: s.due(limit))
+
+    async def expire_claims(self, *, worker_prefix: str) -> None:
+        """End every claim of workers whose name starts so: for whoever knows that they are gone."""
+        await self._write(lambda s: s.expire(worker_prefix))
+
+    async def read_run(self, run: RunId) -> RunFacts:
+        """Return what driving the run needs; ``NotFound``."""
+        return await self._read(lambda s: s.facts(run))
 
     # What the methods are made of
 

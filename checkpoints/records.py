@@ -221,6 +221,17 @@ class Commit(Record):
     """None while the run goes on; set, the claim is released in the same transaction."""
 
 
+class RunFacts(Record):
+    """What a worker needs to know of a run to drive it. ``n`` is 0 before its first checkpoint."""
+
+    run: RunId
+    workflow: WorkflowId
+    version: str
+    input: Json = None
+    n: int = 0
+    attempts: int = 0
+
+
 class Claim(Record):
     """A worker's right to drive a run: every write carries it and fails once it is gone or expired."""
 

@@ -28,6 +28,7 @@ from checkpoints.records import (
     Phase,
     Reason,
     Request,
+    RunFacts,
     Standing,
 )
 from checkpoints.sql import Dialect, Rows, Statement, Statements, insert_events, select_chunks
@@ -208,7 +209,20 @@ class Scripts:
         (rows,) = yield [(self.sql.due, (limit,))]
         return [RunId(id_) for (id_,) in rows]
 
+    def expire(self, prefix: str) -> Script[None]:
+        """End the claims of workers by the start of their names."""
+        yield [(self.sql.expire, (prefix + "%",))]
+
     # Reading
+
+    def facts(self, run: RunId) -> Script[RunFacts]:
+        """Read what driving a run needs."""
+        (rows,) = yield [(self.sql.facts, (run,))]
+        if not rows:
+            raise NotFound("There is no such run", run=run)
+        id_, workflow, version, message, n, attempts = rows[0]
+        read = loads(message) if isinstance(message, str | bytes) else message
+        return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)
 
     def load(self, run: RunId, checkpoint: CheckpointId) -> Script[Checkpoint]:
         """Read one checkpoint with its chunks."""

@@ -147,6 +147,7 @@ class Statements:
             " ON CONFLICT (run_id) DO UPDATE SET token=excluded.token, worker=excluded.worker, epoch=excluded.epoch,"
             " ttl=excluded.ttl, expires=excluded.expires RETURNING expires"
         )
+        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE worker LIKE ?")
         free = "NOT EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now})"
         self.due = say(
             f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND {free}"
@@ -162,6 +163,7 @@ class Statements:
         self.ids = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC")
         self.delete = say("DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id=? RETURNING n")
         self.damaged = say("UPDATE checkpoints_checkpoint SET clean=? WHERE run_id=? AND id=?")
+        self.facts = say("SELECT id, workflow, version, input, n, attempts FROM checkpoints_run WHERE id=?")
         self.family = say("SELECT family FROM checkpoints_run WHERE id=?")
         self.events = say(
             "SELECT kind, step, data, seq, at FROM checkpoints_event WHERE run_id=? AND seq > ? ORDER BY seq LIMIT ?"

@@ -46,7 +46,8 @@ class Viewer:
     def scope(self, right: str) -> Q:
         """Return the filter ``workflow in those this person has the right for``; every row for ``*``."""
         if right in self.rights.get(EVERY, frozenset()):
-            return Q()
+            # Not Q(): an empty filter vanishes from ``a | Q()`` instead of matching everything.
+            return Q(pk__isnull=False)
         return Q(workflow__in=sorted(name for name, rights in self.rights.items() if right in rights))
 
     def addressed(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.orm import read_row, write
 from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.models import Answer, Checkpoint, HumanRequest, Run
+from checkpoints.orm import write
 from checkpoints.records import FORMAT, Phase, Reason, Request
+from checkpoints.rows import read_row
 from wfdash.access import Viewer
 from wfdash.desk.common import append_event, fence, find_run, hint, tell_inbox
 from wfdash.errors import NotFound

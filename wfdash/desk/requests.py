@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from checkpoints.orm import write
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints.models import Answer, HumanRequest, Run
+from checkpoints.orm import write
 from checkpoints.records import Json, Phase
 from wfdash.access import Viewer
 from wfdash.desk.common import append_event, find_request, hint, lock_request, tell_inbox

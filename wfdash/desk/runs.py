@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from checkpoints.orm import write
 from django.contrib.auth.models import User
 from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.models import HumanRequest, Run, WorkflowVersion
+from checkpoints.orm import write
 from checkpoints.records import ENDED, Json, Phase
 from wfdash import catalog
 from wfdash.access import Viewer

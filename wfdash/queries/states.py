@@ -69,7 +69,7 @@ def find_row(viewer: Viewer, run_id: str, checkpoint_id: str, *, right: str = "i
 
 
 def _content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Request, ...]], str]:
-    from checkpoints.orm import read_row
+    from checkpoints.rows import read_row
 
     try:
         record = read_row(row)

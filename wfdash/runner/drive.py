@@ -13,11 +13,10 @@ import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from checkpoints.orm import DatabaseStorage, RunFacts
-
 from checkpoints.errors import CheckpointsError, ClaimLost, Damaged, Incompatible
 from checkpoints.ids import RunId
-from checkpoints.records import Claim, Commit, ErrorInfo, EventDraft, Phase, Standing
+from checkpoints.orm import DatabaseStorage
+from checkpoints.records import Claim, Commit, ErrorInfo, EventDraft, Phase, RunFacts, Standing
 from wfdash import catalog
 from wfdash.contract import Outcome, Resume, RunInput, Start
 from wfdash.errors import WfdashError

@@ -15,9 +15,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO
 
-from checkpoints.orm import DatabaseStorage
-
 from checkpoints.ids import new_token
+from checkpoints.orm import DatabaseStorage
 from wfdash.runner.drive import Lease
 from wfdash.runner.worker import Worker
 

@@ -13,9 +13,8 @@ import os
 import socket
 from collections.abc import Callable
 
-from checkpoints.orm import DatabaseStorage
-
 from checkpoints.ids import RunId, new_token
+from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
 from wfdash.runner.drive import Lease, advance, run_id_of
 from wfdash.runner.recorder import ClaimedRecorder

@@ -1,0 +1,46 @@
+"""Rows as records, for callers that stand in the ORM anyway: verbs of the desk and pages."""
+
+from __future__ import annotations
+
+from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
+from checkpoints.errors import Damaged, Incompatible
+from checkpoints.models import Checkpoint as Row
+from checkpoints.models import Chunk
+from checkpoints.records import FORMAT, Checkpoint, CheckpointInfo, Reason, Request
+
+AT_ONCE = 500
+
+
+def read_row(row: Row) -> Checkpoint:
+    """Return a checkpoint with its content: one query for the family, one per level of big content.
+
+    ``Damaged`` when a chunk is missing or altered, or it was found damaged before; ``Incompatible`` for a format
+    this code cannot read.
+    """
+    if row.format > FORMAT:
+        raise Incompatible(f"This checkpoint has format {row.format}, this code reads up to {FORMAT}: upgrade wfdash")
+    if not row.intact:
+        raise Damaged("This checkpoint was found damaged: choose an older good one", checkpoint=row.id)
+    content = decode(row.body, _read_chunks(row))
+    requests = tuple(Request.model_validate(request) for request in content["requests"])
+    return Checkpoint(**info_of(row).model_dump(), body=content["body"], requests=requests)
+
+
+def info_of(row: Row) -> CheckpointInfo:
+    """Return a checkpoint's metadata."""
+    same = ("id", "workflow", "n", "parent", "version", "engine", "step", "label", "created", "format", "size", "seq")
+    facts = {name: getattr(row, name) for name in same}
+    return CheckpointInfo(**facts, run=row.run_id, reason=Reason(row.reason), clean=row.intact)
+
+
+def _read_chunks(row: Row) -> dict[str, bytes]:
+    chunks: dict[str, bytes] = {}
+    wanted = list(hashes_in(row.body))
+    while wanted:
+        level: dict[str, bytes] = {}
+        for start in range(0, len(wanted), AT_ONCE):
+            found = Chunk.objects.filter(family=row.run.family, hash__in=wanted[start : start + AT_ONCE])
+            level |= verified([(key, bytes(data)) for key, data in found.values_list("hash", "data")])
+        chunks |= level
+        wanted = [key for data in level.values() for key in hashes_in_chunk(data) if key not in chunks]
+    return chunks
