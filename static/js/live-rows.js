@@ -1,0 +1,67 @@
+// Puts what a live socket brings into the page: event rows into [data-live-events], streamed text beside them.
+const MOST_ROWS = 2_000;
+const MOST_TEXT = 20_000;
+const ENDS = new Set(["step.finished", "step.failed", "step.waiting"]);
+
+const seqOf = (row) => Number(row?.dataset.seq ?? 0);
+
+// Rows keep the order of their seq, and a row that is there already is not put in twice.
+export function addRows(events) {
+  for (const list of document.querySelectorAll("[data-live-events]")) {
+    const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+    for (const event of events) addRow(list, event);
+    while (list.children.length > MOST_ROWS) list.firstElementChild.remove();
+    if (atEnd) list.scrollTop = list.scrollHeight;
+  }
+  for (const event of events) if (ENDS.has(event.kind)) endText(event.step);
+}
+
+function addRow(list, event) {
+  const row = parse(event.html);
+  if (!row) return;
+  row.dataset.seq = event.seq;
+  let before = list.lastElementChild;
+  while (before && seqOf(before) > event.seq) before = before.previousElementSibling;
+  if (before && seqOf(before) === event.seq) return;
+  if (before) before.after(row);
+  else list.prepend(row);
+}
+
+function parse(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content.firstElementChild;
+}
+
+const placesOf = (step) => {
+  const own = document.querySelectorAll(`[data-stream-step="${CSS.escape(step)}"]`);
+  return own.length ? own : document.querySelectorAll("[data-live-stream]");
+};
+
+export function addText({ step, text }) {
+  for (const place of placesOf(step)) {
+    const same = place.dataset.streaming === step && !("streamed" in place.dataset);
+    place.dataset.streaming = step;
+    delete place.dataset.streamed;
+    place.hidden = false;
+    place.textContent = ((same ? place.textContent : "") + text).slice(-MOST_TEXT);
+  }
+}
+
+// The text stays to be read, marked as finished; the next text begins anew.
+function endText(step) {
+  for (const place of placesOf(step ?? "")) if (place.dataset.streaming === step) place.dataset.streamed = "";
+}
+
+// After a gap too large to be sent: take the list from the page as it is now. Nothing else is touched.
+export async function reloadRows() {
+  if (!document.querySelector("[data-live-events]")) return;
+  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const rows = page.querySelector("[data-live-events]")?.children ?? [];
+  for (const list of document.querySelectorAll("[data-live-events]")) {
+    const newer = [...list.children].filter((row) => seqOf(row) > seqOf([...rows].at(-1)));
+    list.replaceChildren(...[...rows].map((row) => document.importNode(row, true)), ...newer);
+  }
+}

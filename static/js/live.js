@@ -1,0 +1,79 @@
+// Makes the page live. <… data-live="/live/…/" data-after="seq"> names the stream; what happens is told on <body>:
+// live:events {address, events}, live:stream {step, text}, live:snapshot {seq}, and live:changed {what} when panels
+// should be fetched again (what: ["run"] for a run's page, "runs" and "inbox" for lists).
+import { addRows, addText, reloadRows } from "./live-rows.js";
+import { LiveSocket } from "./live-socket.js";
+
+const SETTLE = 250;
+const ORDER = ["lost", "connecting", "behind", "live"];
+const WORDS = { 4401: "Signed out: reload to sign in", 4403: "You may no longer see this", 4404: "Not found", 4400: "Reload this page" };
+
+const sockets = [];
+const states = new Map();
+const changed = new Set();
+let settling = 0;
+
+const tell = (name, detail) => document.body.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
+
+// Many events in a row make one refresh; a hidden tab makes none until somebody looks at it.
+function change(what) {
+  for (const part of what) changed.add(part);
+  if (document.hidden || settling || !changed.size) return;
+  settling = setTimeout(() => {
+    settling = 0;
+    if (document.hidden) return;
+    const detail = { what: [...changed] };
+    changed.clear();
+    tell("live:changed", detail);
+  }, SETTLE);
+}
+
+function showState(key, state, code) {
+  if (state) states.set(key, { state, code });
+  const worst = [...states.values()].sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))[0];
+  for (const place of document.querySelectorAll("[data-live-state]")) {
+    place.dataset.liveState = worst?.state ?? "off";
+    const words = place.querySelector("[data-live-words]");
+    if (words) words.textContent = WORDS[worst?.code] ?? "";
+  }
+}
+
+function follow(element) {
+  const { live: address, after } = element.dataset;
+  const socket = new LiveSocket(address, after === undefined ? null : Number(after), {
+    events(events) {
+      addRows(events);
+      tell("live:events", { address, events });
+      change(["run"]);
+    },
+    stream(message) {
+      addText(message);
+      tell("live:stream", message);
+    },
+    snapshot(seq) {
+      reloadRows().catch(() => {});
+      tell("live:snapshot", { address, seq });
+      change(["run"]);
+    },
+    changed: change,
+    state: (state, code) => showState(address, state, code),
+  });
+  sockets.push(socket);
+}
+
+const addresses = new Set();
+for (const element of document.querySelectorAll("[data-live]")) {
+  if (addresses.has(element.dataset.live)) continue;
+  addresses.add(element.dataset.live);
+  follow(element);
+}
+
+const retryAll = () => sockets.forEach((socket) => socket.retry());
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  retryAll();
+  change([]);
+});
+addEventListener("online", retryAll);
+addEventListener("pagehide", () => sockets.forEach((socket) => socket.stop()));
+addEventListener("pageshow", (event) => event.persisted && retryAll());

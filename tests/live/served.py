@@ -1,0 +1,92 @@
+"""A real daphne with the live sockets, one page that uses live.js, and a writer thread that obeys standard input.
+
+``python -m tests.live.served PORT``; the database is in ``WFDASH_DATA`` and survives. First line out: JSON with the
+run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool}`` or ``{"text": "..."}``; after
+every commit a line ``seq monotonic-seconds`` comes out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from daphne.server import Server  # isort: skip  (installs the reactor)
+import django
+from channels.routing import ProtocolTypeRouter, URLRouter
+
+STATIC = Path(__file__).resolve().parents[2] / "static" / "js"
+PAGE = """<!doctype html><title>live</title><body data-live="/live/runs/{run}/" data-after="{after}">
+<span data-live-state="off"><span data-live-words></span></span><ol data-live-events>{rows}</ol>
+<div data-live-stream hidden></div><script type="module" src="/static/live.js"></script>"""
+
+
+def row(event: Any, *, inspect: bool) -> str:
+    return f'<li data-seq="{event.seq}">{event.kind}</li>'
+
+
+def page(run: str) -> str:
+    from checkpoints.models import Event
+
+    events = list(Event.objects.filter(run_id=run).order_by("seq"))
+    rows = "".join(row(event, inspect=True) for event in events)
+    return PAGE.format(run=run, after=events[-1].seq if events else 0, rows=rows)
+
+
+async def serve_http(scope: Any, receive: Any, send: Any) -> None:
+    from asgiref.sync import sync_to_async
+
+    name = scope["path"].rpartition("/")[2]
+    script = scope["path"].startswith("/static/")
+    body = (STATIC / name).read_text() if script else await sync_to_async(page)(name)
+    kind = b"text/javascript" if script else b"text/html"
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+    await send({"type": "http.response.body", "body": body.encode()})
+
+
+def prepare() -> dict[str, str]:
+    from django.core.management import call_command
+
+    from checkpoints.models import Run
+    from tests.live import world
+
+    call_command("migrate", verbosity=0)
+    run = Run.objects.values_list("id", flat=True).first() or world.make_run()
+    viewer, stranger = world.make_person("vera", "viewer", "expense"), world.make_person("sam", "viewer", "other")
+    return {"run": run, "cookie": world.sign_in(viewer), "stranger": world.sign_in(stranger)}
+
+
+def obey(run: str) -> None:
+    from tests.live.world import append_events
+    from wfdash import nudge
+
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "text" in order:
+            nudge.text_streamed.ring(run, "write", order["text"])
+        for _ in range(order.get("events", 0)):
+            seq = append_events(run)
+            print(seq, time.monotonic(), flush=True)
+            if order.get("bell", True):
+                nudge.runs_moved.ring(run, seq)
+            time.sleep(order.get("every", 0))
+
+
+def main() -> None:
+    django.setup()
+    from wfdash.live.hub import use_renderer
+    from wfdash.live.routing import websocket_urlpatterns
+
+    facts = prepare()
+    use_renderer(row)
+    application = ProtocolTypeRouter({"http": serve_http, "websocket": URLRouter(websocket_urlpatterns)})
+    Thread(target=obey, args=[facts["run"]], daemon=True).start()
+    endpoint = f"tcp:{sys.argv[1]}:interface=127.0.0.1"
+    Server(application, endpoints=[endpoint], ready_callable=lambda: print(json.dumps(facts), flush=True)).run()
+
+
+if __name__ == "__main__":
+    main()
