@@ -23,6 +23,12 @@ class JsonField(models.JSONField):
         """Add no check: every writer serialises, and re-parsing each value costs more than writing it."""
         return None
 
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        """Read text: psycopg would otherwise parse ``json`` before Django does."""
+        if compiler.connection.vendor == "postgresql":
+            return f"({sql})::text", params
+        return super().select_format(compiler, sql, params)
+
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
         """Hand PostgreSQL the text itself."""
         adapted = super().get_db_prep_value(value, connection, prepared)

@@ -69,7 +69,6 @@ class RunRow:
     standing: Standing | None = None
     finished: datetime | None = None
     claim: Claim | None = None
-    ttl: float = 0.0
     checkpoints: dict[CheckpointId, bytes] = field(default_factory=dict)
     by_n: dict[int, CheckpointId] = field(default_factory=dict)
     events: list[bytes] = field(default_factory=list)
@@ -201,13 +200,14 @@ class MemoryStorage:
             return None
         recovered = row.claim is not None
         row.epoch, row.attempts = row.epoch + 1, row.attempts + recovered
-        row.phase, row.wake_at, row.ttl = Phase.READY, None, ttl
+        row.phase, row.wake_at = Phase.READY, None
         row.claim = Claim(
             run=run,
             token=new_token(),
             worker=worker,
             epoch=row.epoch,
             expires=now + timedelta(seconds=ttl),
+            ttl=ttl,
             recovered=recovered,
             attempts=row.attempts,
         )
@@ -218,8 +218,9 @@ class MemoryStorage:
         row = self.runs.get(claim.run)
         if row is None:
             raise ClaimLost(run=claim.run)
-        row.ttl = ttl
-        return self._fence(row, claim)
+        held = self._fence(row, claim)
+        row.claim = held.model_copy(update={"ttl": ttl, "expires": self.now() + timedelta(seconds=ttl)})
+        return row.claim
 
     async def release(self, claim: Claim) -> None:
         """See ``Claims.release``."""
@@ -247,7 +248,7 @@ class MemoryStorage:
         now, held = self.now(), row.claim
         if held is None or held.token != claim.token or held.expires <= now or row.epoch != claim.epoch:
             raise ClaimLost(run=row.id)
-        row.claim = held.model_copy(update={"expires": now + timedelta(seconds=row.ttl)})
+        row.claim = held.model_copy(update={"expires": now + timedelta(seconds=held.ttl)})
         return row.claim
 
     def _insert(self, row: RunRow, checkpoint: Checkpoint, text: bytes) -> None:

@@ -157,7 +157,9 @@ class HumanRequest(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["workflow", "created"], condition=Q(closed__isnull=True, answered__isnull=True), name="request_open"
+                fields=["workflow", "created"],
+                condition=Q(closed__isnull=True, answered__isnull=True),
+                name="request_open",
             )
         ]
 
@@ -223,7 +225,9 @@ class Grant(models.Model):
 
     ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="grants"
+    )
     group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
     workflow = models.CharField(max_length=200, default="*")
     role = models.CharField(max_length=10, choices=ROLES)
