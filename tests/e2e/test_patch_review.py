@@ -1,0 +1,79 @@
+"""A patch is decided by one of two people who both have it open: approve changes the repository, reject does not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import OpenPage, Troubles
+from tests.e2e.looks import check_page
+from tests.e2e.moves import act, card, expect_live, expect_status, open_request, snapshot, start_run, wait_for_change
+from tests.e2e.server import Server
+from wfdash.examples import repository
+
+PATCH = (repository.DATA / "decimal.diff").read_text()
+
+
+def start_review(page: Page, shop: Path) -> None:
+    """Start a review of the demo's patch on a repository of its own, so that nothing else touches it."""
+    repository.make_shop(shop)
+    start_run(page, "patch_review", {"Repository": str(shop), "Patch": PATCH})
+    expect_status(page, "waiting")
+
+
+def open_from_run(page: Page, address: str) -> None:
+    """Open the run's request from its page."""
+    page.goto(address)
+    page.locator("#run-requests").get_by_role("link").first.click()
+    expect(card(page)).to_be_visible()
+
+
+def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_first(
+    person: OpenPage, server: Server, troubles: Troubles, tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop"
+    adam, ana, ben = person("adam"), person("ana"), person("ben")
+    start_review(adam, shop)
+    expect_live(adam)
+    before = snapshot(shop)
+    for reviewer in (ana, ben):
+        open_from_run(reviewer, adam.url)
+    expect(card(ana).locator("ins, .is-added, .added").first).to_be_attached()
+    check_page(ana, "request")
+    assert snapshot(shop) == before
+    ben_again = ben.context.new_page()
+    ben_again.goto(ben.url)
+    act(ana, "Approve")
+    assert wait_for_change(shop, before) != before
+    expect_status(adam, "completed")
+    expect(ben.get_by_role("main")).to_contain_text("Ana", timeout=20_000)
+    troubles.expect("409")
+    ben_again.evaluate("document.querySelectorAll('[data-live]').forEach(part => part.removeAttribute('data-live'))")
+    if card(ben_again).is_visible():
+        act(ben_again, "Approve")
+    expect(ben_again.get_by_role("main")).to_contain_text(re.compile("Ana|ana"))
+
+
+def test_rejecting_needs_a_reason_and_leaves_the_repository_as_it_was(
+    person: OpenPage, server: Server, troubles: Troubles, tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop"
+    adam, ana = person("adam"), person("ana")
+    start_review(adam, shop)
+    before = snapshot(shop)
+    open_from_run(ana, adam.url)
+    troubles.expect("422")
+    ana.locator("form").evaluate_all("forms => forms.forEach(form => form.noValidate = true)")
+    act(ana, "Reject")
+    expect(card(ana)).to_contain_text(re.compile("required|reason", re.IGNORECASE))
+    act(ana, "Reject", {"Reason": "The rounding is decided elsewhere"})
+    expect_status(adam, "completed")
+    expect(adam.locator("#run-values")).to_contain_text("The rounding is decided elsewhere")
+    assert snapshot(shop) == before
+
+
+def test_the_demo_s_request_is_in_the_inbox(person: OpenPage) -> None:
+    ana = person("ana")
+    open_request(ana, re.compile("patch|apply|shop", re.IGNORECASE))
