@@ -37,7 +37,7 @@ def duration(seconds: float | timedelta) -> str:
 
 def _two_units(total: int) -> str:
     index = next((i for i, (unit, _) in enumerate(_UNITS) if total >= unit), len(_UNITS) - 1)
-    parts = []
+    parts: list[str] = []
     for unit, word in _UNITS[index : index + 2]:
         amount, total = divmod(total, unit)
         if amount or not parts:

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from heroicons.templatetags import heroicons
 
 from wfdash.pages import timefmt
+from wfdash.pages.forms import Form
 
 register = template.Library()
 
@@ -57,13 +58,13 @@ def when(at: datetime | None, due: bool = False) -> SafeString:
 @register.filter
 def duration(seconds: float | timedelta | None) -> str:
     """Return seconds (or a timedelta) in words; a dash for nothing."""
-    return "—" if seconds is None or seconds == "" else timefmt.duration(seconds)
+    return timefmt.duration(seconds) if isinstance(seconds, (int, float, timedelta)) else "—"
 
 
 @register.filter(name="bytes")
 def size_in_bytes(count: float | None) -> str:
     """Return a number of bytes in words; a dash for nothing."""
-    return "—" if count is None or count == "" else timefmt.size(count)
+    return timefmt.size(count) if isinstance(count, (int, float)) else "—"
 
 
 @register.filter
@@ -100,3 +101,9 @@ def query_set(context: template.Context, name: str, value: Any) -> str:
 def page_links(older: str = "", newer: str = "") -> dict[str, str]:
     """Return links to the neighbouring pages of a keyset-paged list; empty addresses leave the link out."""
     return {"older": older, "newer": newer}
+
+
+@register.inclusion_tag("components/form.html")
+def schema_form(form: Form) -> dict[str, Form]:
+    """Return the fields of a form and its error summary; the page brings the ``<form>`` tag and the buttons."""
+    return {"form": form}

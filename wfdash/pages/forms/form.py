@@ -1,0 +1,176 @@
+"""A form from a JSON Schema: drawn on the server, bound to a POST, its errors at the fields. Pure but for types.
+
+``Form.from_schema(schema).bind(post)`` returns a ``BoundForm`` with ``value`` (JSON) and ``errors``. A form's list
+buttons work without scripts: they post the form, and ``changed_rows`` tells the page to draw it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
+
+from wfdash.pages.forms import rows
+from wfdash.pages.forms.draw import Drawer, Place
+from wfdash.pages.forms.fields import Field, Loc
+from wfdash.pages.forms.read import MAX_FILE, Notes, Reader
+from wfdash.pages.forms.scalars import MISSING
+from wfdash.pages.forms.spec import Schema, Schemas
+from wfdash.schema import problems_of
+
+Problem = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Complaint:
+    """A line of the error summary; ``target`` is the id of the control, empty for the form as a whole."""
+
+    target: str
+    label: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A schema, a value to show and the errors to show with it. ``prefix`` keeps two forms of a page apart."""
+
+    schema: Schema
+    prefix: str = ""
+    initial: Any = MISSING
+    notes: Notes = field(default_factory=Notes)
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def from_schema(cls, schema: Schema, *, prefix: str = "", initial: Any = None) -> Self:
+        """Make an empty form, or one that shows ``initial`` (JSON). A prefix that is given must end in ``:``."""
+        return cls(schema=schema, prefix=prefix, initial=MISSING if initial is None else initial)
+
+    def bind(self, post: QueryDict, files: Mapping[str, Any] | None = None) -> BoundForm:
+        """Read a POST. The result draws what was typed, valid or not."""
+        posted: dict[str, list[str]] = {name: [str(v) for v in values] for name, values in post.lists()}
+        press = rows.pressed(posted)
+        if press is not None:
+            posted = rows.changed(posted, *press)
+        reader = Reader(self.schemas, posted, read_files(files or {}))
+        value = reader.value(self.schema, self.root_name, (), True)
+        bound = BoundForm(
+            schema=self.schema, prefix=self.prefix, initial=value, notes=reader.notes, changed_rows=press is not None
+        )
+        return bound if bound.changed_rows else replace(bound, problems=tuple(bound.check()))
+
+    def with_errors(self, problems: Iterable[Problem]) -> Self:
+        """Return the form with these errors (``{loc, msg}``) at their fields, in place of those it had."""
+        return replace(self, problems=tuple(problems))
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """The schema, ready to be read."""
+        return Schemas(self.schema)
+
+    @property
+    def root_name(self) -> str:
+        """The name of the whole value: fields of a group stand on their own."""
+        return self.prefix if self.schemas.spec(self.schema).kind == "group" else f"{self.prefix}value"
+
+    @cached_property
+    def root(self) -> Field:
+        """The whole value as a field, errors in place."""
+        bare = self._draw({})
+        places = {found.loc for found in walk(bare)}
+        placed: dict[Loc, list[str]] = {}
+        for problem in self.problems:
+            placed.setdefault(_nearest(tuple(problem["loc"]), places), []).append(str(problem["msg"]))
+        return self._draw(placed) if placed else bare
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What the template draws: the fields of a group, or the one value."""
+        return self.root.children if self.root.kind == "group" else (self.root,)
+
+    @property
+    def complaints(self) -> tuple[Complaint, ...]:
+        """The error summary, in the order of the fields."""
+        return tuple(
+            Complaint(target=found.id if found.loc else "", label=found.label, message=message)
+            for found in walk(self.root)
+            for message in found.errors
+        )
+
+    @property
+    def has_upload(self) -> bool:
+        """Whether the form must be sent as multipart/form-data."""
+        return any(found.uploads for found in walk(self.root))
+
+    def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> Field:
+        drawer = Drawer(self.schemas, self.notes, errors)
+        return drawer.draw(self.schema, Place(name=self.root_name, required=True), self.initial)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundForm(Form):
+    """A form with what a person sent. ``changed_rows``: a row button was pressed, nothing is to be submitted."""
+
+    changed_rows: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The JSON value; where something could not be read, the text as it was typed."""
+        return None if self.initial is MISSING else self.initial
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What does not fit: ``{loc, msg}``; empty when ``value`` may be used."""
+        return self.problems
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether ``value`` is what was asked for: no errors, and not just a change of rows."""
+        return not self.problems and not self.changed_rows
+
+    def check(self) -> Iterator[Problem]:
+        """Yield the errors of reading, then those of the schema where reading went well."""
+        reading = self.notes.errors
+        for loc, message in reading.items():
+            yield {"loc": list(loc), "msg": message}
+        for problem in self._schema_problems():
+            loc = tuple(problem["loc"])
+            if not any(loc[: len(taken)] == taken for taken in reading):
+                yield problem
+
+    def _schema_problems(self) -> Iterator[Problem]:
+        """Yield schema errors; inside a union, those of the branch that was picked."""
+        picked = sorted(self.notes.branches.items(), key=lambda item: len(item[0]))
+        for problem in problems_of(dict(self.schema), self.value):
+            if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked):
+                yield problem
+        for loc, (branch, value) in picked:
+            for problem in problems_of(self.schemas.within(branch), value):
+                where = (*loc, *problem["loc"])
+                if not any(len(other) > len(loc) and _within(where, other) for other, _ in picked):
+                    yield {"loc": list(where), "msg": problem["msg"]}
+
+
+def walk(root: Field) -> Iterator[Field]:
+    """Yield a field and all within it, in the order a person meets them; branches not chosen are left out."""
+    yield root
+    inner = [*root.children, *(row.field for row in root.rows)]
+    inner += [branch.field for branch in root.branches if branch.chosen and branch.field is not None]
+    for found in inner:
+        yield from walk(found)
+
+
+def read_files(files: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the contents of uploaded files, each one byte longer than allowed at most."""
+    return {name: file.read(MAX_FILE + 1) for name, file in files.items() if isinstance(file, UploadedFile)}
+
+
+def _nearest(loc: Loc, places: set[Loc]) -> Loc:
+    return next((loc[:size] for size in range(len(loc), -1, -1) if loc[:size] in places), ())
+
+
+def _within(loc: Loc, outer: Loc) -> bool:
+    return loc[: len(outer)] == outer

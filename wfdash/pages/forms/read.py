@@ -1,0 +1,211 @@
+"""From what the browser posted to a JSON value, along the schema. Pure.
+
+What cannot be read stays in the value as it was typed, with an error beside it, so that nothing typed is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wfdash.pages.forms import scalars
+from wfdash.pages.forms.fields import Loc, child
+from wfdash.pages.forms.scalars import MISSING, Unreadable
+from wfdash.pages.forms.spec import Schema, Schemas, Spec
+
+MAX_ROWS = 1000
+MAX_FILE = 1_000_000
+
+Post = Mapping[str, Sequence[str]]
+Files = Mapping[str, bytes]
+
+
+@dataclass(kw_only=True)
+class Notes:
+    """What a value alone does not tell: errors and branches by place; by control, what was typed and picked."""
+
+    errors: dict[Loc, str] = field(default_factory=dict)
+    branches: dict[Loc, tuple[Schema, Any]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    picks: dict[str, str] = field(default_factory=dict)
+    pairs: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads one POST by one schema, collecting ``notes`` on the way."""
+
+    def __init__(self, schemas: Schemas, post: Post, files: Files | None = None) -> None:
+        self.schemas = schemas
+        self.post = post
+        self.files = files or {}
+        self.notes = Notes()
+
+    def value(self, schema: Any, name: str, loc: Loc, required: bool, depth: int = 0) -> Any:
+        """Return the value at this place, or ``MISSING``."""
+        spec = self.schemas.spec(schema, depth)
+        if spec.kind == "const":
+            return spec.schema["const"]
+        return _READERS.get(spec.kind, Reader._scalar)(self, spec, name, loc, required, depth)
+
+    def _last(self, name: str) -> str | None:
+        given = self.post.get(name)
+        return given[-1] if given else None
+
+    def _count(self, name: str) -> int | None:
+        mark = self._last(f"{name}!")
+        return min(int(mark), MAX_ROWS) if mark is not None and mark.isascii() and mark.isdigit() else None
+
+    def _original(self, name: str) -> Any:
+        """Return the value a control was drawn for, where its text alone would not tell."""
+        packed = self._last(f"{name}@")
+        if packed is None:
+            return MISSING
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(packed, parse_constant=_refuse)
+            self.notes.originals[name] = packed
+            return value
+        return MISSING
+
+    def _scalar(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        text = self._upload(name, loc)
+        if text is not None:
+            return text
+        text = self._last(name)
+        if text is None:
+            return MISSING
+        original = self._original(name)
+        if original is not MISSING and scalars.show(spec, original) == text.replace("\r\n", "\n"):
+            return original
+        if not text or (text.isspace() and spec.kind not in {"text", "area", "secret"}):
+            return _nothing(spec)
+        return self._typed(spec, text, name, loc)
+
+    def _typed(self, spec: Spec, text: str, name: str, loc: Loc) -> Any:
+        try:
+            return scalars.read(spec, text)
+        except Unreadable as error:
+            self.notes.errors[loc] = str(error)
+            self.notes.texts[name] = text
+            return text
+
+    def _upload(self, name: str, loc: Loc) -> str | None:
+        content = self.files.get(f"{name}!file")
+        if not content:
+            return None
+        if len(content) > MAX_FILE:
+            self.notes.errors[loc] = f"The file is too large: at most {MAX_FILE // 1_000_000} MB"
+            return self._last(name) or ""
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            self.notes.errors[loc] = "The file is not UTF-8 text"
+            return self._last(name) or ""
+
+    def _switch(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        given, drawn = self._last(name), f"{name}!" in self.post
+        if not spec.nullable:
+            return given is not None if drawn or given is not None else MISSING
+        if given:
+            return {"true": True, "false": False}.get(given, given)
+        return _nothing(spec) if drawn else MISSING
+
+    def _choice(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        token = self._last(name)
+        if not token:
+            return _nothing(spec) if f"{name}!" in self.post else MISSING
+        return dict(zip(scalars.tokens(spec.options), spec.options, strict=True)).get(token, token)
+
+    def _checks(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        if f"{name}!" not in self.post:
+            return MISSING
+        given = set(self.post.get(name, ()))
+        drawn = zip(scalars.tokens(spec.options), spec.options, strict=True)
+        chosen = [option for token, option in drawn if token in given]
+        original = self._original(name)
+        return original if scalars.same(scalars.ticked(spec.options, original), chosen) else chosen
+
+    def _group(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> dict[str, Any]:
+        needed = spec.schema.get("required", ())
+        value = {
+            key: self.value(inner, child(name, key), (*loc, key), key in needed, depth + 1)
+            for key, inner in spec.schema["properties"].items()
+        }
+        return {key: item for key, item in value.items() if item is not MISSING}
+
+    def _rows(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        count = self._count(name)
+        if count is None:
+            return MISSING
+        return [self._item(spec.schema["items"], name, loc, index, depth) for index in range(count)]
+
+    def _tuple(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        schemas: Sequence[Schema] = spec.schema["prefixItems"]
+        return [self._item(schema, name, loc, index, depth) for index, schema in enumerate(schemas)]
+
+    def _item(self, schema: Any, name: str, loc: Loc, index: int, depth: int) -> Any:
+        value = self.value(schema, child(name, index), (*loc, index), True, depth + 1)
+        if value is MISSING:
+            self.notes.errors.setdefault((*loc, index), "Fill this in or remove it")
+            return None
+        return value
+
+    def _pairs(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        count = self._count(name)
+        if count is None:
+            return MISSING
+        names = [child(name, index) for index in range(count)]
+        pairs = [self._pair(spec, entry, loc, depth) for entry in names]
+        nameless = any(not key and f"{entry}#!" not in self.post for entry, (key, _) in zip(names, pairs, strict=True))
+        if nameless or len(dict(pairs)) < len(pairs):
+            self.notes.pairs[name] = pairs
+            self.notes.errors[loc] = "Each entry needs a name of its own"
+        return dict(pairs)
+
+    def _pair(self, spec: Spec, name: str, loc: Loc, depth: int) -> tuple[str, Any]:
+        key = self._last(f"{name}#") or ""
+        value = self.value(spec.schema["additionalProperties"], name, (*loc, key), True, depth + 1)
+        if value is MISSING:
+            self.notes.errors.setdefault((*loc, key), "Fill this in or remove it")
+            return key, None
+        return key, value
+
+    def _union(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        pick = self._last(f"{name}?")
+        if pick is None:
+            return MISSING
+        self.notes.picks[name] = pick
+        if pick.isascii() and pick.isdigit() and int(pick) < len(spec.branches):
+            branch = spec.branches[int(pick)]
+            value = self.value(branch, child(name, int(pick)), loc, True, depth + 1)
+            if value is not MISSING:
+                self.notes.branches.setdefault(loc, (branch, value))
+            return value
+        return None if pick == "null" and spec.nullable else MISSING
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _nothing(spec: Spec) -> Any:
+    """Return what an empty control means: null if that is allowed, an empty text over a default, else no value."""
+    if spec.nullable:
+        return None
+    textual = spec.kind in {"text", "area", "secret"}
+    return "" if textual and isinstance(spec.schema.get("default"), str) else MISSING
+
+
+_READERS: dict[str, Callable[[Reader, Spec, str, Loc, bool, int], Any]] = {
+    "switch": Reader._switch,
+    "choice": Reader._choice,
+    "checks": Reader._checks,
+    "group": Reader._group,
+    "rows": Reader._rows,
+    "tuple": Reader._tuple,
+    "pairs": Reader._pairs,
+    "union": Reader._union,
+}
