@@ -11,3 +11,7 @@ class CheckpointsConfig(AppConfig):
     name = "checkpoints"
     default_auto_field = "django.db.models.BigAutoField"
     verbose_name = "Checkpoints"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from checkpoints import checks  # noqa: F401

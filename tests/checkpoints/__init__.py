@@ -1,0 +1,3 @@
+"""Twins of ``checkpoints/``."""
+
+from __future__ import annotations
