@@ -22,8 +22,10 @@ LONGEST_FUNCTION = 50
 
 
 def python_files(*folders: str) -> Iterator[Path]:
+    """Every Python file with something in it, but for migrations: Django writes those."""
     for folder in folders:
-        yield from sorted(path for path in (ROOT / folder).rglob("*.py") if "migrations" not in path.parts)
+        files = sorted((ROOT / folder).rglob("*.py"))
+        yield from (path for path in files if "migrations" not in path.parts and path.stat().st_size)
 
 
 def name_of(path: Path) -> str:

@@ -27,7 +27,7 @@ asking = Workflow("asking", title="Ask, then mark the time")
 
 @asking.step(start=True)
 async def ask(probe: Probe, ctx: Context) -> Probe:
-    await ctx.ask(Approval("Go on?"))
+    await ctx.ask(Approval(subject="Go on?"))
     return probe
 
 
