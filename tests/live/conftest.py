@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from tests.live.serving import Served
 from tests.live.world import make_person, make_run, sign_in
 from wfdash.live.hub import Hub
 from wfdash.live.limits import Limits
@@ -46,3 +48,12 @@ async def make_hub(transactional_db: None) -> AsyncIterator[Callable[..., Hub]]:
 
 def row(event: object, *, inspect: bool) -> str:
     return f"<li>{event.seq} {event.data if inspect else ''}</li>"  # type: ignore[attr-defined]
+
+
+@pytest_asyncio.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    """A real daphne in a process of its own."""
+    served = Served(tmp_path)
+    await served.start()
+    yield served
+    await served.kill()

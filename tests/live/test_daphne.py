@@ -5,69 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
-import socket
 import statistics
-import sys
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-import pytest_asyncio
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
+from tests.live.serving import Served
+
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Served:
-    """The server process of ``tests.live.served``; may be killed and started again on the same port and data."""
-
-    def __init__(self, data: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
-        self.env = os.environ | {"WFDASH_DATA": str(data), "DJANGO_SETTINGS_MODULE": "tests.settings"}
-        self.committed: dict[int, float] = {}
-
-    async def start(self) -> None:
-        pipe = asyncio.subprocess.PIPE
-        command = [sys.executable, "-m", "tests.live.served", str(self.port)]
-        self.process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=self.env, stdin=pipe, stdout=pipe)
-        self.facts = json.loads(await self.process.stdout.readline())
-        self.reading = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        async for line in self.process.stdout:
-            seq, at = line.split()
-            self.committed[int(seq)] = float(at)
-
-    def order(self, **order: Any) -> None:
-        self.process.stdin.write(json.dumps(order).encode() + b"\n")
-
-    async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-        await self.reading
-
-    def url(self, after: int) -> str:
-        return f"ws://127.0.0.1:{self.port}/live/runs/{self.facts['run']}/?after={after}"
-
-    def dial(self, after: int = 0, **more: Any) -> connect:
-        more = {"origin": f"http://127.0.0.1:{self.port}", "cookie": self.facts["cookie"]} | more
-        return connect(self.url(after), origin=more["origin"], additional_headers={"Cookie": more["cookie"]})
-
-
-@pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    served = Served(tmp_path)
-    await served.start()
-    yield served
-    await served.kill()
 
 
 class Cursor:
@@ -151,15 +99,12 @@ async def test_a_foreign_page_and_a_stranger_are_refused(served: Served) -> None
 
 
 async def test_a_deaf_viewer_costs_little_and_delays_nobody(served: Served) -> None:
-    def memory() -> int:
-        return int(Path(f"/proc/{served.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     hearing, slow = Cursor(), Cursor()
     async with served.dial() as deaf, served.dial() as client:
-        before = memory()
+        before = served.memory()
         deaf.transport.pause_reading()
         served.order(events=3_000)
         await hearing.until(client, 3_000)
-        assert memory() - before < 20_000_000
+        assert served.memory() - before < 20_000_000
         deaf.transport.resume_reading()
         await slow.until(deaf, 3_000)

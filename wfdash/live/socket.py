@@ -112,8 +112,11 @@ class Socket:
         return code
 
     async def send(self, text: str) -> None:
-        """Send one message."""
-        await self._send({"type": "websocket.send", "text": text})
+        """Send one message. Each server has its own error for a client that has just gone: all mean ``Closed``."""
+        try:
+            await self._send({"type": "websocket.send", "text": text})
+        except Exception as error:
+            raise Closed(None) from error
 
     async def _viewer(self) -> Viewer:
         viewer = await self.hub.reader.call(read_viewer, self.scope)

@@ -1,0 +1,57 @@
+"""Starts, orders, kills and dials the server process of ``tests.live.served``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import connect
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Served:
+    """The server process of ``tests.live.served``; may be killed and started again on the same port and data."""
+
+    def __init__(self, data: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.env = os.environ | {"WFDASH_DATA": str(data), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+        self.committed: dict[int, float] = {}
+
+    async def start(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        command = [sys.executable, "-m", "tests.live.served", str(self.port)]
+        self.process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=self.env, stdin=pipe, stdout=pipe)
+        self.facts = json.loads(await self.process.stdout.readline())
+        self.reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async for line in self.process.stdout:
+            seq, at = line.split()
+            self.committed[int(seq)] = float(at)
+
+    def order(self, **order: Any) -> None:
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+        await self.reading
+
+    def memory(self) -> int:
+        """Return the process's resident bytes."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def url(self, after: int) -> str:
+        return f"ws://127.0.0.1:{self.port}/live/runs/{self.facts['run']}/?after={after}"
+
+    def dial(self, after: int = 0, **more: Any) -> connect:
+        more = {"origin": f"http://127.0.0.1:{self.port}", "cookie": self.facts["cookie"]} | more
+        return connect(self.url(after), origin=more["origin"], additional_headers={"Cookie": more["cookie"]})

@@ -1,0 +1,116 @@
+"""live.js in a real browser: rows arrive once and in order whatever breaks, and a page says how it stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import BrowserContext, Page, async_playwright
+
+from tests.live.serving import Served
+
+pytestmark = [pytest.mark.e2e, pytest.mark.process]
+
+SEQS = "[...document.querySelectorAll('[data-live-events] li')].map(row => Number(row.dataset.seq))"
+STATE = "document.querySelector('[data-live-state]').dataset.liveState"
+LISTEN = """window.heard = [];
+for (const name of ["live:events", "live:changed", "live:run", "live:stream", "live:snapshot"])
+  addEventListener(name, (event) => window.heard.push(name));"""
+
+
+@pytest_asyncio.fixture
+async def browser(served: Served) -> AsyncIterator[BrowserContext]:
+    path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("there is no Chromium: install it or set WFDASH_CHROMIUM")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield await browser.new_context()
+        await browser.close()
+
+
+async def open_page(browser: BrowserContext, served: Served) -> Page:
+    base = f"http://127.0.0.1:{served.port}"
+    name, _, value = served.facts["cookie"].partition("=")
+    await browser.add_cookies([{"name": name, "value": value, "url": base}])
+    page = await browser.new_page()
+    await page.add_init_script(LISTEN)
+    await page.goto(f"{base}/{served.facts['run']}")
+    await page.wait_for_function(f"{STATE} === 'live'")
+    return page
+
+
+async def shows(page: Page, total: int) -> None:
+    """Wait until the page shows the rows 1 to ``total``, each once and in order."""
+    await page.wait_for_function(f"Math.max(0, ...{SEQS}) >= {total}", timeout=15_000)
+    assert await page.evaluate(SEQS) == list(range(1, total + 1))
+
+
+async def test_rows_arrive_and_panels_are_told_once_for_many(browser: BrowserContext, served: Served) -> None:
+    page = await open_page(browser, served)
+    served.order(events=30, every=0.005)
+    await shows(page, 30)
+    await page.wait_for_function("window.heard.includes('live:run')")
+    heard = await page.evaluate("window.heard")
+    assert heard.count("live:events") > heard.count("live:changed") == heard.count("live:run") >= 1
+
+
+async def test_a_killed_server_is_found_again_with_nothing_lost_or_doubled(
+    browser: BrowserContext, served: Served
+) -> None:
+    page = await open_page(browser, served)
+    served.order(events=50, every=0.005)
+    await shows(page, 50)
+    await served.kill()
+    await page.wait_for_function(f"{STATE} === 'lost' || {STATE} === 'connecting'")
+    await served.start()
+    served.order(events=50, every=0.005)
+    await shows(page, 100)
+    await page.wait_for_function(f"{STATE} === 'live'")
+
+
+async def test_a_hole_in_the_stream_is_asked_for_again(browser: BrowserContext, served: Served) -> None:
+    await browser.add_init_script(
+        """const take = JSON.parse; let spoilt = false;
+        JSON.parse = (text) => {
+          const message = take(text);
+          if (message?.type === "events" && !spoilt && message.last > 5) { spoilt = true; return { type: "nothing" }; }
+          return message;
+        };"""
+    )
+    page = await open_page(browser, served)
+    served.order(events=20, every=0.03)
+    await shows(page, 20)
+
+
+async def test_a_gap_too_large_reloads_the_rows(browser: BrowserContext, served: Served) -> None:
+    page = await open_page(browser, served)
+    await browser.set_offline(True)
+    await served.kill()
+    await served.start()
+    served.order(events=1_300, bell=False)
+    while max(served.committed, default=0) < 1_300:
+        await page.wait_for_timeout(50)
+    await browser.set_offline(False)
+    await shows(page, 1_300)
+    assert "live:snapshot" in await page.evaluate("window.heard")
+    served.order(events=1)
+    await shows(page, 1_301)
+
+
+async def test_streamed_text_appears_beside_the_rows(browser: BrowserContext, served: Served) -> None:
+    page = await open_page(browser, served)
+    for word in "Once ", "upon ", "a time":
+        served.order(text=word)
+    await page.wait_for_function("document.querySelector('[data-live-stream]').textContent === 'Once upon a time'")
+    assert await page.is_visible("[data-live-stream]")
+
+
+async def test_whoever_is_signed_out_is_told_and_does_not_try_again(browser: BrowserContext, served: Served) -> None:
+    page = await browser.new_page()
+    await page.goto(f"http://127.0.0.1:{served.port}/{served.facts['run']}")
+    await page.wait_for_function("document.querySelector('[data-live-words]').textContent.includes('Signed out')")
+    assert await page.evaluate(STATE) == "lost"
