@@ -87,3 +87,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/api/"):
         return JsonResponse({"error": WORDS[500], "status": 500, "facts": {}}, status=500)
     return render(request, "errors/broken.html", {"heading": TITLES[500], "message": WORDS[500]}, status=500)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's view for a form without a valid token; nothing was changed."""
+    return error_page(request, 403, "This page was open for too long, or came from elsewhere: reload it and try again.")

@@ -11,7 +11,7 @@ from wfdash.queries.inbox import TABS, RequestRow, count_open, count_tabs, inbox
 from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
-from wfdash.queries.runs import RunRow, RunView, run, runs
+from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
 from wfdash.queries.states import Change, CheckpointView, changes, checkpoint
 from wfdash.queries.workflows import (
     VersionRow,
@@ -57,6 +57,7 @@ __all__ = [
     "run",
     "runs",
     "titles",
+    "unknown_keys",
     "versions",
     "workflow",
     "workflows",

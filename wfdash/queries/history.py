@@ -118,7 +118,7 @@ def info_of(row: models.Checkpoint) -> CheckpointInfo:
         created=row.created,
         format=row.format,
         size=row.size,
-        clean=row.clean,
+        clean=row.intact,
         seq=row.seq,
     )
 

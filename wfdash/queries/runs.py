@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.records import ENDED, Json, Phase, Status, status_of
@@ -48,6 +49,11 @@ class RunRow:
     def ended(self) -> bool:
         """Say whether nothing more will happen by itself."""
         return self.status.value in {phase.value for phase in ENDED}
+
+    @property
+    def lasted(self) -> timedelta:
+        """How long it took, or has taken until now."""
+        return (self.finished or timezone.now()) - self.created
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,3 +193,8 @@ def _status_filter(name: str) -> Q:
         Status.INTERRUPTED.value: ready & Q(claimed=True, claim_live=False),
     }
     return parts.get(name, Q(phase=name))
+
+
+def unknown_keys(text: str) -> tuple[str, ...]:
+    """Return the keys in a filter text that the list of runs does not know."""
+    return parse_filter(text, KEYS).unknown

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from checkpoints import models
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.records import CheckpointInfo, Json, Request
+from checkpoints.rows import read_row
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.history import info_of, workflow_of
@@ -69,8 +70,6 @@ def find_row(viewer: Viewer, run_id: str, checkpoint_id: str, *, right: str = "i
 
 
 def _content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Request, ...]], str]:
-    from checkpoints.rows import read_row
-
     try:
         record = read_row(row)
     except (Damaged, Incompatible) as error:

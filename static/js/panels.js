@@ -1,0 +1,10 @@
+// Keeps a person's place when a panel is renewed: what they opened stays open, a form they typed in is not touched.
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form");
+  if (form) form.dataset.typed = "";
+});
+
+window.htmx?.registerExtension("keep-place", {
+  htmx_before_morph_attr: (element, detail) => !(detail.attrName === "open" && element.matches("details, dialog")),
+  htmx_before_morph_node: (element) => !(element.matches?.("form") && "typed" in element.dataset),
+});

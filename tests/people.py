@@ -1,0 +1,135 @@
+"""Named people and rows for tests of the doors.
+
+Ana reviews and is in finance, Ben reviews, Vera views, Otto operates, Adam is admin, Sam has no rights at all.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+
+from checkpoints import ids, records
+from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Run
+from checkpoints.orm import encoded_content
+from wfdash.access import Viewer, viewer_for
+
+ROLES = {"ana": "reviewer", "ben": "reviewer", "vera": "viewer", "otto": "operator", "adam": "admin", "sam": ""}
+GROUPS = {"ana": "finance"}
+THEN = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+WORKFLOW = "expense_batch"
+
+DECISION: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": ["approve", "reject"]},
+        "reason": {"title": "Reason", "anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+    },
+    "required": ["action"],
+    "additionalProperties": False,
+    "allOf": [
+        {
+            "if": {"properties": {"action": {"const": "reject"}}, "required": ["action"]},
+            "then": {"properties": {"reason": {"type": "string", "minLength": 1}}, "required": ["reason"]},
+        }
+    ],
+}
+ACTIONS: list[dict[str, Any]] = [
+    {"name": "approve", "label": "Approve", "style": "primary", "fields": [], "required": []},
+    {"name": "reject", "label": "Reject", "style": "danger", "fields": ["reason"], "required": ["reason"]},
+]
+
+
+def make_people() -> dict[str, User]:
+    """Make everybody, once."""
+    people = {}
+    for name, role in ROLES.items():
+        user, new = User.objects.get_or_create(username=name)
+        if new:
+            user.set_password(f"{name}-password")
+            user.save()
+        if new and role:
+            Grant.objects.create(user=user, role=role, workflow="*")
+        if name in GROUPS:
+            user.groups.add(Group.objects.get_or_create(name=GROUPS[name])[0])
+        people[name] = user
+    return people
+
+
+def viewer(name: str) -> Viewer:
+    """Return a person's rights as they are stored now."""
+    return viewer_for(User.objects.get(username=name))
+
+
+def make_run(**facts: Any) -> Run:
+    """Make a run."""
+    run_id = str(facts.pop("id", ids.new_run_id()))
+    given = {"workflow": WORKFLOW, "version": "v1", "title": "Expenses", "phase": "waiting", "input": {"claims": "x"}}
+    times = {"created": THEN, "updated": THEN}
+    return Run.objects.create(**{"id": run_id, "family": run_id, **given, **times, **facts})
+
+
+def ask(run: Run, subject: str = "Pay 900?", **facts: Any) -> HumanRequest:
+    """Open a request that wants a decision."""
+    given: dict[str, Any] = {
+        "key": f"review:{HumanRequest.objects.count()}",
+        "workflow": run.workflow,
+        "step": "review",
+        "kind": "approval",
+        "card": {"subject": subject, "risk": "high", "actions": ACTIONS},
+        "answer_schema": DECISION,
+        "created": THEN + timedelta(minutes=HumanRequest.objects.count()),
+    }
+    return HumanRequest.objects.create(**{"id": ids.new_request_id(), "run": run, **given, **facts})
+
+
+def answered(request: HumanRequest, by: User, verdict: str = "approve") -> Answer:
+    """Store an answer as if it had been given."""
+    at = THEN + timedelta(hours=1)
+    HumanRequest.objects.filter(pk=request.pk).update(answered=at)
+    return Answer.objects.create(request=request, by=by, verdict=verdict, value={"action": verdict}, at=at)
+
+
+def happen(run: Run, *kinds: tuple[str, str | None, dict[str, Any]]) -> int:
+    """Append events and return the run's seq."""
+    for kind, step, data in kinds:
+        run.seq += 1
+        at = THEN + timedelta(seconds=run.seq)
+        Event.objects.create(run=run, seq=run.seq, kind=kind, step=step, data=data, at=at)
+    Run.objects.filter(pk=run.pk).update(seq=run.seq)
+    return run.seq
+
+
+def step(name: str, *states: str, activation: str | None = None, **data: Any) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return events of one activation: ``step("pay", "started", "finished")``."""
+    facts = {"activation": activation or f"{name}:1", **data}
+    return [(f"step.{state}", name, facts) for state in states]
+
+
+def save(run: Run, parent: Checkpoint | None = None, body: dict[str, Any] | None = None, **facts: Any) -> Checkpoint:
+    """Save a checkpoint after the events so far, through the storage's own encoding."""
+    run.n += 1
+    record = records.Checkpoint(
+        id=ids.new_checkpoint_id(),
+        run=ids.RunId(run.pk),
+        workflow=ids.WorkflowId(run.workflow),
+        n=run.n,
+        parent=ids.CheckpointId(parent.pk) if parent else None,
+        version=run.version,
+        created=THEN + timedelta(seconds=run.seq),
+        seq=run.seq,
+        body=body or {"state": {"n": run.n}, "position": {}},
+        **facts,
+    )
+    Run.objects.filter(pk=run.pk).update(n=run.n)
+    encoded = encoded_content(record)
+    for digest, data in encoded.chunks.items():
+        Chunk.objects.get_or_create(family=run.family, hash=digest, defaults={"data": data})
+    plain = record.model_dump(exclude={"body", "requests", "run", "clean", "size", "reason"})
+    return Checkpoint.objects.create(**plain, run=run, reason=record.reason.value, size=encoded.size, body=encoded.root)
+
+
+def did(run: Run, name: str, n: int, state: str = "done") -> Effect:
+    """Record a call made at checkpoint ``n``."""
+    return Effect.objects.create(run=run, key=f"{name}:{n}", step="pay", name=name, state=state, n=n, at=THEN)

@@ -1,0 +1,139 @@
+"""The HTTP API: the same two counters as the pages, as JSON. Signed-in sessions only, with Django's CSRF token."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import NinjaAPI, Status
+from ninja.security import django_auth
+from pydantic import Field
+
+from wfdash import desk, queries
+from wfdash.access import Viewer
+from wfdash.api.schemas import (
+    AnswerIn,
+    AnswerOut,
+    CheckpointDetail,
+    CheckpointPage,
+    Created,
+    EventOut,
+    RequestDetail,
+    RequestPage,
+    RunDetail,
+    RunPage,
+    StartIn,
+)
+
+Limit = Annotated[int, Field(ge=1, le=1000)]
+Seq = Annotated[int, Field(ge=0, lt=2**63)]
+
+api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
+
+
+def _viewer(request: HttpRequest) -> Viewer:
+    viewer: Viewer = request.viewer  # type: ignore[attr-defined]
+    return viewer
+
+
+@api.get("/runs", response=RunPage)
+def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 30) -> Any:
+    """Runs, newest first; ``q`` is the filter language of the runs page."""
+    return queries.runs(_viewer(request), q, cursor=after, limit=limit)
+
+
+@api.post("/runs", response={201: Created})
+def start_run(request: HttpRequest, given: StartIn) -> Any:
+    """Start a run. 422 with errors per field when the message does not fit."""
+    run = desk.start_run(_viewer(request), given.workflow, given.message, key=given.key)
+    return Status(201, {"id": run.pk})
+
+
+@api.get("/runs/{run_id}", response=RunDetail)
+def get_run(request: HttpRequest, run_id: str) -> Any:
+    """One run."""
+    return queries.run(_viewer(request), run_id)
+
+
+@api.get("/runs/{run_id}/events", response=list[EventOut])
+def list_events(request: HttpRequest, run_id: str, after: Seq = 0, limit: Limit = 500) -> Any:
+    """Events with ``seq > after``, in order."""
+    return queries.events(_viewer(request), run_id, after=after, limit=limit)
+
+
+@api.get("/runs/{run_id}/checkpoints", response=CheckpointPage)
+def list_checkpoints(request: HttpRequest, run_id: str, before: Seq = 0, limit: Limit = 50) -> Any:
+    """The run's checkpoints, newest first, without content."""
+    rail = queries.checkpoints(_viewer(request), run_id, before=before, limit=limit)
+    items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head} for row in rail.rows]
+    return {"items": items, "total": rail.total, "before": rail.before}
+
+
+@api.get("/runs/{run_id}/checkpoints/{checkpoint_id}", response=CheckpointDetail)
+def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
+    """One checkpoint with its content."""
+    view = queries.checkpoint(_viewer(request), run_id, checkpoint_id)
+    requests = [request.model_dump(mode="json") for request in view.requests]
+    return {**view.info.model_dump(), "body": view.body, "requests": requests, "problem": view.problem}
+
+
+@api.post("/runs/{run_id}/checkpoints/{checkpoint_id}/restore", response=Created)
+def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
+    """Make it the run's head again; answers with the new head."""
+    head = desk.restore_run(_viewer(request), run_id, checkpoint_id)
+    return {"id": head.pk, "n": head.n}
+
+
+@api.post("/runs/{run_id}/checkpoints/{checkpoint_id}/fork", response={201: Created})
+def fork_run(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
+    """Start a new run from it."""
+    run = desk.fork_run(_viewer(request), run_id, checkpoint_id)
+    return Status(201, {"id": run.pk, "n": run.n})
+
+
+@api.post("/runs/{run_id}/cancel", response=Created)
+def cancel_run(request: HttpRequest, run_id: str) -> Any:
+    """End a run for good."""
+    return _moved(desk.cancel_run(_viewer(request), run_id))
+
+
+@api.post("/runs/{run_id}/pause", response=Created)
+def pause_run(request: HttpRequest, run_id: str) -> Any:
+    """Hold a run until somebody resumes it."""
+    return _moved(desk.pause_run(_viewer(request), run_id))
+
+
+@api.post("/runs/{run_id}/resume", response=Created)
+def resume_run(request: HttpRequest, run_id: str) -> Any:
+    """Let a paused run go on."""
+    return _moved(desk.resume_run(_viewer(request), run_id))
+
+
+@api.post("/runs/{run_id}/retry", response=Created)
+def retry_run(request: HttpRequest, run_id: str) -> Any:
+    """Try a failed run again from its latest checkpoint."""
+    return _moved(desk.retry_run(_viewer(request), run_id))
+
+
+@api.get("/requests", response=RequestPage)
+def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
+    """A tab of the inbox: mine, all, answered."""
+    return queries.inbox(_viewer(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
+
+
+@api.get("/requests/{request_id}", response=RequestDetail)
+def get_request(request: HttpRequest, request_id: str) -> Any:
+    """One request with its card and schema."""
+    return asdict(queries.request(_viewer(request), request_id))
+
+
+@api.post("/requests/{request_id}/answer", response=AnswerOut)
+def answer_request(request: HttpRequest, request_id: str, given: AnswerIn) -> Any:
+    """Answer. 422 with errors per field, 409 with who was first."""
+    answer = desk.answer_request(_viewer(request), request_id, given.value, verdict=given.verdict)
+    return {"request": answer.pk, "verdict": answer.verdict, "value": answer.value, "at": answer.at}
+
+
+def _moved(run: Any) -> dict[str, Any]:
+    return {"id": run.pk, "n": run.n}

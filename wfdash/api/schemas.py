@@ -1,0 +1,167 @@
+"""What the API says and takes. The words are the dashboard's own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+
+
+class RunOut(Schema):
+    """A run in a list."""
+
+    id: str
+    workflow: str
+    title: str
+    status: str
+    created: datetime
+    updated: datetime
+    finished: datetime | None
+    created_by: str
+    seq: int
+    n: int
+    waiting_for: list[str]
+    progress: dict[str, Any]
+
+
+class RunDetail(RunOut):
+    """A run. Values are null for people who may not inspect them."""
+
+    version: str
+    engine: str
+    input: Any = None
+    output: Any = None
+    error: dict[str, Any] | None = None
+    origin_run: str | None = None
+    origin_checkpoint: str | None = None
+
+
+class RunPage(Schema):
+    """Part of the list; ``next`` is the cursor of the following part, empty at the end."""
+
+    items: list[RunOut]
+    next: str
+
+
+class RequestOut(Schema):
+    """A request as a list shows it."""
+
+    id: str
+    run: str
+    workflow: str
+    step: str
+    kind: str
+    subject: str
+    risk: str
+    by: list[str]
+    due: datetime | None
+    created: datetime
+    answered: datetime | None
+    answered_by: str
+    verdict: str
+    closed_as: str
+
+
+class RequestPage(Schema):
+    """Part of an inbox tab."""
+
+    items: list[RequestOut]
+    next: str
+
+
+class RequestDetail(Schema):
+    """A request with its card and the schema that answers must fit."""
+
+    id: str
+    run: str
+    workflow: str
+    step: str
+    kind: str
+    card: dict[str, Any]
+    answer_schema: dict[str, Any]
+    by: list[str]
+    not_by: list[str]
+    due: datetime | None
+    created: datetime
+    state: str
+    refusal: str
+    suggestion: dict[str, Any] | None
+
+
+class StartIn(Schema):
+    """Start a run; the same ``key`` starts it once."""
+
+    workflow: str
+    message: Any = None
+    key: str | None = None
+
+
+class AnswerIn(Schema):
+    """An answer; its value must fit the request's own schema."""
+
+    value: Any = None
+    verdict: str = ""
+
+
+class AnswerOut(Schema):
+    """The answer that was accepted."""
+
+    request: str
+    verdict: str
+    value: Any
+    at: datetime
+
+
+class CheckpointOut(Schema):
+    """A checkpoint without its content. ``lane`` 0 is the line the run stands on."""
+
+    id: str
+    n: int
+    parent: str | None
+    step: str | None
+    reason: str
+    label: str | None
+    created: datetime
+    size: int
+    seq: int
+    clean: bool
+    lane: int
+    head: bool
+
+
+class CheckpointPage(Schema):
+    """Part of the tree, newest first; ``before`` is the next part's, 0 at the end."""
+
+    items: list[CheckpointOut]
+    total: int
+    before: int
+
+
+class CheckpointDetail(Schema):
+    """A checkpoint with its content."""
+
+    id: str
+    n: int
+    parent: str | None
+    created: datetime
+    body: dict[str, Any]
+    requests: list[dict[str, Any]]
+    problem: str
+
+
+class EventOut(Schema):
+    """One thing that happened; ``seq`` has no gaps per run."""
+
+    seq: int
+    kind: str
+    step: str | None
+    data: dict[str, Any]
+    at: datetime
+
+
+class Created(Schema):
+    """The id of what was made."""
+
+    id: str
+    n: int = 0

@@ -1,0 +1,89 @@
+"""One checkpoint: its content, how it differs from another, and what restoring or forking it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from wfdash import desk, queries
+from wfdash.access import Viewer
+from wfdash.errors import NotFound
+from wfdash.pages.door import page, viewer_of
+
+MOST_CHANGES = 300
+
+
+@page("GET")
+def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Show a checkpoint; ``against`` names another one of the run to compare with, by default its parent."""
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    chosen = queries.checkpoint(viewer, run_id, checkpoint_id)
+    rail = queries.checkpoints(viewer, run_id, before=chosen.info.n + 26, limit=50)
+    other = _other(viewer, run_id, chosen, request.GET.get("against", ""))
+    found = _compare(other, chosen)
+    context = {
+        "run": run,
+        "chosen": chosen,
+        "rail": rail,
+        "other": other,
+        "changes": found[:MOST_CHANGES],
+        "more_changes": max(len(found) - MOST_CHANGES, 0),
+    }
+    return render(request, "checkpoint/page.html", context)
+
+
+@page("GET", "POST")
+def restore(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Show what restoring would do; a POST does it."""
+    viewer = viewer_of(request)
+    if request.method == "POST":
+        head = desk.restore_run(viewer, run_id, checkpoint_id)
+        messages.success(request, f"Restored: the run stands at checkpoint {head.n} and goes on from there.")
+        return redirect("run", run_id)
+    return _preview(request, viewer, run_id, checkpoint_id, "restore")
+
+
+@page("GET", "POST")
+def fork(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Show what forking would do; a POST does it and opens the new run."""
+    viewer = viewer_of(request)
+    if request.method == "POST":
+        run = desk.fork_run(viewer, run_id, checkpoint_id)
+        messages.success(request, "Forked: this is the new run. The old one stays as it is.")
+        return redirect("run", run.pk)
+    return _preview(request, viewer, run_id, checkpoint_id, "fork")
+
+
+def _preview(request: HttpRequest, viewer: Viewer, run_id: str, checkpoint_id: str, verb: str) -> HttpResponse:
+    context: dict[str, Any] = {
+        "run": queries.run(viewer, run_id),
+        "preview": queries.preview(viewer, run_id, checkpoint_id),
+        "verb": verb,
+    }
+    return render(request, "checkpoint/preview.html", context)
+
+
+def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against: str) -> queries.CheckpointView | None:
+    if against:
+        return queries.checkpoint(viewer, run_id, against)
+    if not chosen.info.parent or not chosen.parent_run:
+        return None
+    try:
+        return queries.checkpoint(viewer, chosen.parent_run, chosen.info.parent)
+    except NotFound:
+        return None
+
+
+def _compare(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> Sequence[queries.Change]:
+    if other is None or other.problem or chosen.problem:
+        return ()
+    return queries.changes(_content(other), _content(chosen))
+
+
+def _content(view: queries.CheckpointView) -> dict[str, Any]:
+    return {"state": view.state, "position": view.position, **view.rest}

@@ -1,0 +1,181 @@
+"""One run: where it stands, its graph, requests, events, checkpoints; and the verbs that act on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from checkpoints.models import Run
+from checkpoints.records import Event
+from wfdash import desk, queries
+from wfdash.access import Viewer
+from wfdash.errors import WrongState
+from wfdash.pages.door import page, viewer_of
+from wfdash.pages.fragments import EventLine, event_line, respond
+from wfdash.pages.words import standing
+
+SHOWN = 200
+FRAGMENTS = {
+    "live": "run/live.html",
+    "head": "run/head.html",
+    "graph": "run/graph.html",
+    "requests": "run/requests.html",
+    "rail": "run/rail.html",
+    "values": "run/values.html",
+    "events": "run/events.html",
+}
+VIEWS = (("raw", "In order"), ("grouped", "By step"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """A button on a run."""
+
+    name: str
+    label: str
+    style: str
+    statuses: frozenset[str]
+    icon: str
+    said: str
+
+
+PARKED = frozenset({"waiting", "sleeping", "retrying"})
+GOING = PARKED | {"queued", "running", "interrupted"}
+VERBS = {
+    "retry": Verb(
+        name="retry",
+        label="Try again",
+        style="primary",
+        statuses=frozenset({"failed"}),
+        icon="arrow-path",
+        said="Trying again: only the steps that failed or were cut off run again.",
+    ),
+    "resume": Verb(
+        name="resume",
+        label="Resume",
+        style="primary",
+        statuses=frozenset({"paused"}),
+        icon="play",
+        said="The run goes on from its latest checkpoint.",
+    ),
+    "pause": Verb(
+        name="pause",
+        label="Pause",
+        style="",
+        statuses=GOING,
+        icon="pause",
+        said="Paused. Nothing drives it until somebody resumes it; answers are kept.",
+    ),
+    "cancel": Verb(
+        name="cancel",
+        label="Cancel",
+        style="danger",
+        statuses=GOING | {"paused"},
+        icon="no-symbol",
+        said="Cancelled. Its open requests are closed.",
+    ),
+}
+DEEDS: dict[str, Callable[[Viewer, str], Run]] = {
+    "retry": desk.retry_run,
+    "resume": desk.resume_run,
+    "pause": desk.pause_run,
+    "cancel": desk.cancel_run,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Events of one step, in order."""
+
+    step: str
+    lines: tuple[EventLine, ...]
+
+    @property
+    def last(self) -> EventLine:
+        """What was heard of it last."""
+        return self.lines[-1]
+
+
+@page("GET")
+def run(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show one run. ``view``: raw or grouped events; ``before``: older events; ``older``: older checkpoints."""
+    viewer = viewer_of(request)
+    header = queries.run(viewer, run_id)
+    context = {"run": header, "words": standing(header), "verbs": _verbs(header)}
+    wanted = request.GET.get("fragment", "live") or "live"
+    for name, build in PARTS.items():
+        if wanted in {"live", name}:
+            context |= build(request, viewer, header)
+    return respond(request, "run/page.html", context, FRAGMENTS)
+
+
+@page("POST")
+def act(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
+    """Carry out a verb and go back to the run; what cannot be done is said there."""
+    try:
+        DEEDS[verb](viewer_of(request), run_id)
+    except WrongState as error:
+        messages.warning(request, str(error))
+    else:
+        messages.success(request, VERBS[verb].said)
+    return redirect("run", run_id)
+
+
+def _verbs(run: queries.RunView) -> list[Verb]:
+    return [verb for verb in VERBS.values() if run.operate and run.status.value in verb.statuses]
+
+
+def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    described = queries.description_of(run.workflow, run.version)
+    return {"description": described, "board": queries.board(run.id)}
+
+
+def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    return {"requests": queries.requests_of(viewer, run.id)}
+
+
+def _rail(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    return {"rail": queries.checkpoints(viewer, run.id, before=_number(request.GET.get("older", "")))}
+
+
+def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    before = _number(request.GET.get("before", ""))
+    view = request.GET.get("view", "raw")
+    view = view if view in dict(VIEWS) else "raw"
+    found = queries.last_events(viewer, run.id, before=before, limit=SHOWN)
+    lines = [event_line(event, inspect=run.inspect) for event in found]
+    return {
+        "view": view,
+        "views": VIEWS,
+        "lines": lines,
+        "groups": group(found, lines) if view == "grouped" else (),
+        "last_seq": max(found[-1].seq if found else 0, 0) if not before else run.seq,
+        "older_events": found[0].seq if found and found[0].seq > 1 else 0,
+        "at_end": not before,
+    }
+
+
+def group(events: Iterable[Event], lines: Iterable[EventLine]) -> tuple[Group, ...]:
+    """Return the lines by step, in the order in which each step was first heard of; the run itself is ''."""
+    found: dict[str, list[EventLine]] = {}
+    for event, line in zip(events, lines, strict=True):
+        found.setdefault(event.step or "", []).append(line)
+    return tuple(Group(step=step, lines=tuple(members)) for step, members in found.items())
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {
+    "graph": _graph,
+    "requests": _requests,
+    "rail": _rail,
+    "events": _events,
+}
+"""What each part of the page needs beyond the header; ``live`` is all of them in one answer."""
