@@ -96,6 +96,13 @@ def test_the_readme_s_first_workflow_runs_and_waits_for_a_person(tmp_path: Path)
     assert done.stdout.splitlines() == promised
 
 
+def test_every_python_block_of_the_author_s_guide_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/workflows.md").read_text(), flags=re.DOTALL)
+    (tmp_path / "guide.py").write_text("\n".join(blocks))
+    done = subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel as a release would."""

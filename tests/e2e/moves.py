@@ -57,7 +57,7 @@ def expect_every_event(page: Page, count: int) -> None:
 
 def card(page: Page) -> Locator:
     """Return the decision card that is open."""
-    return page.get_by_role("main").locator("form").filter(has=page.locator("button[name=_action]")).first
+    return page.locator("article[data-request]")
 
 
 def open_request(page: Page, subject: str | re.Pattern[str]) -> None:
@@ -68,18 +68,16 @@ def open_request(page: Page, subject: str | re.Pattern[str]) -> None:
 
 
 def act(page: Page, action: str, fields: dict[str, str] | None = None) -> None:
-    """Choose an action on the open card; fields are filled in by their labels."""
-    for label, text in (fields or {}).items():
-        reveal(page, label).fill(text)
-    card(page).get_by_role("button", name=action, exact=True).click()
-
-
-def reveal(page: Page, label: str) -> Locator:
-    """Return a field of the card, opening the fold it may be in."""
-    field = card(page).get_by_label(label).first
-    if not field.is_visible():
-        card(page).locator("details", has=page.get_by_label(label)).first.locator("summary").first.click()
-    return field
+    """Answer with an action, by its name; fields are filled in by their labels, opening the fold they may be in."""
+    button = card(page).locator(f"[data-action={action}]")
+    form = card(page).locator("form").filter(has=button)
+    if button.evaluate("button => button.tagName") == "SUMMARY":
+        if not form.locator("details").first.evaluate("fold => fold.open"):
+            button.click()
+        for label, text in (fields or {}).items():
+            form.get_by_label(label).first.fill(text)
+        button = form.locator("button:not([name])").last
+    button.click()
 
 
 def snapshot(folder: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ def decide_all(page: Page, most: int) -> int:
         if not card(page).is_visible():
             return done
         subject = card(page).text_content()
-        act(page, "Approve")
+        act(page, "approve")
         expect(
             card(page).or_(page.get_by_text("Nothing waits for you").or_(page.get_by_text("Nothing matches")))
         ).not_to_have_text(subject or "", timeout=LATER)

@@ -45,14 +45,14 @@ def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_
     assert snapshot(shop) == before
     ben_again = ben.context.new_page()
     ben_again.goto(ben.url)
-    act(ana, "Approve")
+    act(ana, "approve")
     assert wait_for_change(shop, before) != before
     expect_status(adam, "completed")
     expect(ben.get_by_role("main")).to_contain_text("Ana", timeout=20_000)
     troubles.expect("409")
     ben_again.evaluate("document.querySelectorAll('[data-live]').forEach(part => part.removeAttribute('data-live'))")
     if card(ben_again).is_visible():
-        act(ben_again, "Approve")
+        act(ben_again, "approve")
     expect(ben_again.get_by_role("main")).to_contain_text(re.compile("Ana|ana"))
 
 
@@ -66,9 +66,9 @@ def test_rejecting_needs_a_reason_and_leaves_the_repository_as_it_was(
     open_from_run(ana, adam.url)
     troubles.expect("422")
     ana.locator("form").evaluate_all("forms => forms.forEach(form => form.noValidate = true)")
-    act(ana, "Reject")
+    act(ana, "reject")
     expect(card(ana)).to_contain_text(re.compile("required|reason", re.IGNORECASE))
-    act(ana, "Reject", {"Reason": "The rounding is decided elsewhere"})
+    act(ana, "reject", {"Reason": "The rounding is decided elsewhere"})
     expect_status(adam, "completed")
     expect(adam.locator("#run-values")).to_contain_text("The rounding is decided elsewhere")
     assert snapshot(shop) == before

@@ -15,6 +15,6 @@ def test_an_article_is_sent_back_edited_and_published_after_its_cool_down(person
     expect_status(adam, "waiting")
     ben.goto(adam.url)
     ben.locator("#run-requests").get_by_role("link").first.click()
-    act(ben, "Send back", {"Comment": "Say it in fewer words"})
+    act(ben, "send_back", {"Comment": "Say it in fewer words"})
     expect(adam.locator("#run-requests").get_by_role("listitem")).to_have_count(2, timeout=20_000)
     expect(adam.locator("#run-requests")).to_contain_text("Say it in fewer words")

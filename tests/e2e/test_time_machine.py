@@ -25,7 +25,7 @@ def test_a_checkpoint_is_looked_at_restored_with_its_request_and_forked(person: 
     address, first = adam.url, run_of(adam)
     ben.goto(address)
     ben.locator(REQUESTS).get_by_role("link").first.click()
-    act(ben, "Approve")
+    act(ben, "approve")
     expect_status(adam, "completed")
     open_checkpoint_that_asks(adam)
     expect(adam.get_by_role("main")).to_contain_text("Twice decided")
@@ -48,7 +48,7 @@ def test_a_checkpoint_is_looked_at_restored_with_its_request_and_forked(person: 
     assert run_of(adam) != first
     ben.goto(adam.url)
     ben.locator(REQUESTS).get_by_role("link").first.click()
-    act(ben, "Approve")
+    act(ben, "approve")
     expect_status(adam, "completed")
     adam.goto(address)
     expect_status(adam, "waiting")

@@ -8,8 +8,6 @@ import pytest
 
 from wfdash.examples import repository
 
-DATA = Path(repository.__file__).parent / "data"
-
 
 def commit_all(folder: Path, message: str) -> None:
     repository.git("add", "--all", cwd=folder)
@@ -19,16 +17,13 @@ def commit_all(folder: Path, message: str) -> None:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
-    folder.mkdir()
-    repository.git("init", "-q", "-b", "main", ".", cwd=folder)
-    repository.git("apply", str(DATA / "shop.diff"), cwd=folder)
-    commit_all(folder, "Open the shop")
+    repository.make_shop(folder)
     return folder
 
 
 @pytest.fixture
 def patch() -> str:
-    return (DATA / "decimal.diff").read_text()
+    return (repository.DATA / "decimal.diff").read_text()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from tests.examples.conftest import commit_all
 from wfdash.examples import repository
+from wfdash.examples.patches import Patch
 from wfdash.examples.repository import Refused
 
 LINK = """diff --git a/door b/door
@@ -96,8 +97,7 @@ def test_a_patch_cannot_leave_the_repository(shop: Path, tmp_path: Path, path: s
     (tmp_path / "elsewhere").mkdir()
     (shop / "door").symlink_to(tmp_path / "elsewhere")
     commit_all(shop, "Add a door")
-    with pytest.raises(Refused):
-        repository.apply(str(shop), one_line(path))
+    assert not repository.apply(Patch(repository=str(shop), diff=one_line(path))).applied
     assert not list((tmp_path / "elsewhere").iterdir())
     assert not (tmp_path / "outside.txt").exists()
     assert not (shop / ".git/hooks/pre-commit").exists()
@@ -142,10 +142,14 @@ def test_python_files_are_compiled_and_linted(shop: Path):
 
 
 def test_applies_to_the_repository_itself_and_only_once(shop: Path, patch: str):
-    assert "5 files changed" in repository.apply(str(shop), patch)
+    given = Patch(repository=str(shop), diff=patch)
+    done = repository.apply(given)
+    assert done.applied
+    assert "5 files changed" in done.summary
     assert "ROUND_HALF_UP" in (shop / "prices.py").read_text()
-    with pytest.raises(Refused, match="does not apply"):
-        repository.apply(str(shop), patch)
+    again = repository.apply(given)
+    assert not again.applied
+    assert "does not apply" in again.summary
 
 
 def test_a_command_that_hangs_is_stopped(shop: Path, monkeypatch: pytest.MonkeyPatch):
