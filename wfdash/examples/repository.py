@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from pydantic import BaseModel
+from wfdash.examples.patches import FileChange, Patch, Result
 
+DATA = Path(__file__).parent / "data"
 TIMEOUT = 60.0
 """Seconds any one command may take."""
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
@@ -28,15 +30,6 @@ PIECE = {True: re.compile(r"^(?=diff --git )", re.MULTILINE), False: re.compile(
 
 class Refused(ValueError):
     """The repository or the patch cannot be used; the message says which part and why."""
-
-
-class FileChange(BaseModel):
-    """What a patch does to one file."""
-
-    path: str
-    added: int
-    removed: int
-    diff: str
 
 
 def command(*args: str, cwd: Path, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -145,15 +138,49 @@ def check_python(tree: Path, paths: list[str]) -> dict[str, str]:
     return results
 
 
-def apply(path: str, diff: str) -> str:
-    """Apply the diff to the repository itself and look that it arrived; return ``git diff --stat`` of its files."""
-    folder = open_repository(path)
-    changes = read_diff(folder, diff)
+def apply_to(folder: Path, changes: list[FileChange], diff: str) -> None:
+    """Apply the diff to that working tree, all of it or nothing, and look that it arrived."""
     check(folder, changes, diff)
     done = git("apply", "-", cwd=folder, given=diff)
     if done.returncode or git("apply", "--check", "--reverse", "-", cwd=folder, given=diff).returncode:
         raise Refused(f"git apply did not do it: {last_line(done.stderr) or 'the files are not as expected'}")
-    return git("apply", "--stat", "-", cwd=folder, given=diff).stdout
+
+
+def try_out(patch: Patch) -> tuple[list[FileChange], dict[str, str]]:
+    """Apply the patch in a scratch worktree; return what it changes and what ``check_python`` says of the result.
+
+    ``Refused`` if it does not apply, to the last commit as well as to the files as they are now.
+    """
+    folder = open_repository(patch.repository)
+    changes = read_diff(folder, patch.diff)
+    check(folder, changes, patch.diff)
+    with scratch(folder) as tree:
+        apply_to(tree, changes, patch.diff)
+        return changes, check_python(tree, [change.path for change in changes])
+
+
+def apply(patch: Patch) -> Result:
+    """Apply the patch to the repository itself, or say why nothing was changed."""
+    try:
+        folder = open_repository(patch.repository)
+        apply_to(folder, read_diff(folder, patch.diff), patch.diff)
+    except Refused as refusal:
+        return Result(applied=False, summary=str(refusal))
+    return Result(applied=True, summary=git("apply", "--stat", "-", cwd=folder, given=patch.diff).stdout)
+
+
+def make_shop(folder: Path) -> None:
+    """Create the demo's repository: a small shop with one commit, to which ``data/decimal.diff`` applies."""
+    making = folder.with_name(f"{folder.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    author = ("-c", "user.name=wfdash", "-c", "user.email=demo@localhost", "-c", "commit.gpgSign=false")
+    fill = ("apply", "--index", str(DATA / "shop.diff"))
+    for args in (("init", "-q", "-b", "main", "."), fill, (*author, "commit", "-q", "-m", "Open the shop")):
+        done = git(*args, cwd=making)
+        if done.returncode:
+            raise Refused(f"the demo repository could not be made in {making}: {last_line(done.stderr)}")
+    making.rename(folder)
 
 
 def last_line(text: str) -> str:

@@ -1,0 +1,99 @@
+"""Demo people, a demo repository and demo runs. Running it again adds what is missing and changes nothing.
+
+Nobody gets a password: people sign in by one-time links (``wfdash signin ana``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.contrib.auth.models import Group, User
+
+from checkpoints.models import Grant, Run
+from checkpoints.records import Json
+from wfdash import catalog, desk
+from wfdash.access import EVERY, viewer_for
+from wfdash.examples.repository import DATA, make_shop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """Somebody who appears in the demo. ``roles``: workflow (or ``*``) -> role."""
+
+    name: str
+    full_name: str
+    groups: tuple[str, ...] = ()
+    roles: dict[str, str] = field(default_factory=dict)
+    superuser: bool = False
+
+
+PEOPLE = (
+    Person(name="adam", full_name="Adam Okafor", superuser=True),
+    Person(
+        name="ana",
+        full_name="Ana Ferreira",
+        groups=("finance",),
+        roles={EVERY: "reviewer", "expense_batch": "operator"},
+    ),
+    Person(
+        name="ben",
+        full_name="Ben Lindqvist",
+        groups=("finance", "editors"),
+        roles={EVERY: "reviewer", "publish_article": "operator"},
+    ),
+    Person(name="vera", full_name="Vera Novak", roles={EVERY: "viewer"}),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeded:
+    """What was added just now: names of people, ids of runs, and where the demo repository is."""
+
+    people: tuple[str, ...]
+    runs: tuple[str, ...]
+    repository: Path
+
+
+def seed(data: Path) -> Seeded:
+    """Add the demo's people, its git repository in ``data`` and its runs, each only if it is not there yet."""
+    people = tuple(person.name for person in PEOPLE if _add_person(person))
+    repository = data / "demo" / "shop"
+    if not repository.exists():
+        make_shop(repository)
+    runs = [_start(key, workflow, message) for key, workflow, message in _runs(repository)]
+    return Seeded(people=people, runs=tuple(run for run in runs if run), repository=repository)
+
+
+def _add_person(person: Person) -> bool:
+    """Create a person with groups and roles; somebody who exists keeps the rights they have now."""
+    if User.objects.filter(username=person.name).exists():
+        return False
+    first, last = person.full_name.split(" ", 1)
+    create = User.objects.create_superuser if person.superuser else User.objects.create_user
+    user = create(person.name, password=None, first_name=first, last_name=last)
+    user.groups.set([Group.objects.get_or_create(name=name)[0] for name in person.groups])
+    for workflow, role in person.roles.items():
+        Grant.objects.create(user=user, workflow=workflow, role=role)
+    return True
+
+
+def _runs(repository: Path) -> list[tuple[str, str, Json]]:
+    """Return key, workflow and message of every demo run."""
+    patch = (DATA / "decimal.diff").read_text()
+    stale = patch.replace("self.lines)", "self.rows)")
+    return [
+        ("expenses", "expense_batch", {}),
+        ("article", "publish_article", {}),
+        ("stale", "patch_review", {"repository": str(repository), "diff": stale}),
+        ("patch", "patch_review", {"repository": str(repository), "diff": patch}),
+    ]
+
+
+def _start(key: str, workflow: str, message: Json) -> str | None:
+    """Start a run as adam unless the demo started it before, or its workflow is not being served."""
+    served = any(entry.name == workflow for entry in catalog.entries())
+    if not served or Run.objects.filter(start_key=f"adam:demo-{key}").exists():
+        return None
+    adam = viewer_for(User.objects.get(username="adam"))
+    return desk.start_run(adam, workflow, message, key=f"demo-{key}").id

@@ -1,0 +1,55 @@
+"""What ``publish_article`` passes around: a text, what is hard to read in it, and its HTML. Pure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from pydantic import BaseModel, Field
+
+SAMPLE = (Path(__file__).parent / "data" / "article.md").read_text()
+LONG = 35
+"""Words in a sentence beyond which readers lose the thread."""
+PACE = 200
+"""Words read in a minute."""
+MARKDOWN = {"format": "textarea", "contentMediaType": "text/markdown"}
+
+
+class Text(BaseModel):
+    """Markdown, without its headline."""
+
+    text: str = Field(min_length=1, max_length=100_000, description="Markdown", json_schema_extra=MARKDOWN)
+
+
+class Draft(Text):
+    """What an author hands in."""
+
+    text: str = Field(SAMPLE, min_length=1, max_length=100_000, description="Markdown", json_schema_extra=MARKDOWN)
+    title: str = Field("Waiting should cost nothing", min_length=1, max_length=120, title="Headline")
+    cool_down: int = Field(5, ge=0, le=86_400, title="Cool-down", description="Seconds from approval to publication")
+
+
+class Article(BaseModel):
+    """What readers get. ``comments``: what the editor sent it back with."""
+
+    slug: str
+    html: str = Field(json_schema_extra={"contentMediaType": "text/html"})
+    words: int
+    comments: list[str]
+
+
+def proofread(text: str) -> str:
+    """Return a Markdown list: how long the text is, and which sentences are."""
+    words = len(text.split())
+    sentences = [part.split() for part in re.split(r"(?<=[.!?])\s+|\n\n+", text)]
+    long = [" ".join(sentence[:8]) for sentence in sentences if len(sentence) > LONG]
+    lines = [f"{words} words, {-(-words // PACE)} min to read", *(f"Long sentence: {start} ..." for start in long)]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def typeset(draft: Draft, *, comments: list[str]) -> Article:
+    """Return the article as HTML; HTML inside the Markdown comes out as text."""
+    html = MarkdownIt("commonmark", {"html": False}).render(f"# {draft.title}\n\n{draft.text}")
+    slug = re.sub(r"[^a-z0-9]+", "-", draft.title.lower()).strip("-")
+    return Article(slug=slug or "article", html=html, words=len(draft.text.split()), comments=comments)

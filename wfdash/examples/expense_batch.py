@@ -1,0 +1,99 @@
+"""A month of expense claims goes in as CSV, the payments come out as CSV.
+
+Small claims are paid by rule, large ones wait for somebody in finance, very large ones for a second person there.
+All questions of a batch are open at once, and each claim goes on as soon as its own answer is in.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from pydantic import BaseModel, Field
+
+from wfdash.examples import claims
+from wfdash.examples.claims import Claim
+from wfdash.workflow import Approval, Context, Workflow, each, gather
+
+CSV = {"format": "textarea", "contentMediaType": "text/csv"}
+
+
+class Batch(BaseModel):
+    claims: str = Field(
+        claims.SAMPLE,
+        max_length=500_000,
+        title="Claims",
+        description="CSV: id, employee, date, category, amount, currency, description",
+        json_schema_extra=CSV,
+    )
+    ask_above: int = Field(500, ge=0, title="Ask finance above", description="Euros; claims up to this are simply paid")
+    ask_two_above: int = Field(2500, ge=0, title="Ask two people above", description="Euros")
+
+
+class Decided(BaseModel):
+    claim: Claim
+    rejected: str | None = None
+
+
+class Notes(BaseModel):
+    limits: list[int] = []
+    dirty: list[str] = []
+
+
+class Payments(BaseModel):
+    payments: str = Field(json_schema_extra=CSV)
+    total: Decimal
+    rejected: list[str]
+    dirty: list[str]
+
+
+expense_batch = Workflow("expense_batch", title="Expense batch", state=Notes)
+
+
+@expense_batch.step(start=True)
+def read(batch: Batch, ctx: Context) -> list[Claim]:
+    """Read the rows; those that make no sense are reported and left out."""
+    found, dirty = claims.read_claims(batch.claims)
+    ctx.state.limits = [batch.ask_above, batch.ask_two_above]
+    ctx.state.dirty = dirty
+    ctx.emit("claims_read", {"claims": len(found), "dirty": dirty})
+    return found
+
+
+@expense_batch.step(after=each(read))
+async def decide(claim: Claim, ctx: Context) -> Decided:
+    """Ask one person for each limit the claim exceeds; the first rejection settles it."""
+    people = sum(claim.euros > limit for limit in ctx.state.limits)
+    for left in range(people, 0, -1):
+        asked = tuple(answer.by for answer in ctx.answers if answer.by)
+        decision = await ctx.ask(question(claim, left), by=("finance",), not_by=asked)
+        if not decision.approved:
+            return Decided(claim=claim, rejected=decision.reason)
+    return Decided(claim=claim)
+
+
+def question(claim: Claim, left: int) -> Approval:
+    """Show a claim; ``left`` people have yet to agree."""
+    return Approval(
+        subject=f"{claim.employee}: {claim.description}, {claim.euros} EUR",
+        proposal=f"Pay {claim.euros} EUR to {claim.employee}",
+        evidence=[{"kind": "fields", "title": "Claim", "value": claim.model_dump(mode="json")}],
+        consequence={
+            "approve": "A second person in finance is asked" if left > 1 else "It is paid together with the others",
+            "reject": "It is left out; the others are paid",
+        },
+        risk="high" if left > 1 else "medium",
+        undo="Until the last claim of the batch is decided, cancel the run",
+        require_reason=True,
+    )
+
+
+@expense_batch.step(after=gather(decide))
+def pay(decided: list[Decided], ctx: Context) -> Payments:
+    """Join what was decided: one payment per employee."""
+    paid = [one.claim for one in decided if one.rejected is None]
+    return Payments(
+        payments=claims.write_payments(paid),
+        total=sum((claim.euros for claim in paid), Decimal(0)),
+        rejected=[f"{one.claim.id}: {one.rejected}" for one in decided if one.rejected is not None],
+        dirty=ctx.state.dirty,
+    )

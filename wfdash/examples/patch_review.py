@@ -1,0 +1,96 @@
+"""A patch is tried out in a scratch worktree, looked at file by file, and applied if a person says so.
+
+The person may also mend the patch: it then takes the same road again. Nothing touches the repository before the
+approval, and an approval is carried out at most once.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from wfdash.examples import patches, repository
+from wfdash.examples.patches import Diff, FileChange, Finding, Patch, Result
+from wfdash.workflow import Approval, Context, Workflow, each, gather
+
+
+class Trial(BaseModel):
+    """What is known about the patch at hand."""
+
+    patch: Patch | None = None
+    complaints: list[str] = []
+    reviewed: bool = False
+
+
+class Approved(BaseModel):
+    patch: Patch
+
+
+patch_review = Workflow("patch_review", title="Patch review", state=Trial)
+
+
+@patch_review.step(start=True, after=["review", "carry_out"], timeout=300)
+def try_out(patch: Patch, ctx: Context) -> list[FileChange] | Result:
+    """Apply the patch in a scratch worktree; compile and lint what comes out."""
+    ctx.state.patch = patch
+    try:
+        changes, checks = repository.try_out(patch)
+    except repository.Refused as refusal:
+        if not ctx.state.reviewed:
+            return Result(applied=False, summary=f"Sent back without a review: {refusal}")
+        changes, checks = [], {"git apply": str(refusal)}
+    ctx.state.complaints = [f"{name}: {text}" for name, text in checks.items() if text]
+    return changes
+
+
+@patch_review.step(after=each(try_out))
+def look(change: FileChange) -> Finding:
+    """Say what a reviewer should know about one file."""
+    return patches.look_at(change)
+
+
+@patch_review.step(after=gather(look))
+async def review(findings: list[Finding], ctx: Context) -> Patch | Approved | Result:
+    """Let a person decide: apply it, mend it, or leave it."""
+    ctx.state.reviewed = True
+    patch: Patch = ctx.state.patch
+    decision = await ctx.ask(question(patch, findings, ctx.state.complaints))
+    if decision.action == "edit":
+        return patch.model_copy(update={"diff": decision.edited.diff})
+    return Approved(patch=patch) if decision.approved else Result(applied=False, summary=f"Rejected: {decision.reason}")
+
+
+def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Approval:
+    """Show the patch with all that was found out about it."""
+    return Approval(
+        subject=f"Apply a patch to {len(findings)} files of {patch.repository}?",
+        body="\n\n".join(complaints) or "It applies, and the checks have nothing to say.",
+        proposal=Diff(diff=patch.diff),
+        edit=Diff,
+        evidence=[
+            {"kind": "diff", "title": "Patch", "value": patch.diff},
+            {"kind": "table", "title": "Files", "value": [finding.model_dump() for finding in findings]},
+        ],
+        consequence={
+            "approve": f"git apply changes the files in {patch.repository}; nothing is committed",
+            "edit": "Your version is tried out and comes back for approval",
+            "reject": "Nothing changes",
+        },
+        risk=patches.risk_of(findings, complaints),
+        undo="git apply --reverse with the same patch",
+        labels={"edit": "Mend the patch"},
+        require_reason=True,
+    )
+
+
+@patch_review.step(after=review)
+async def carry_out(approved: Approved, ctx: Context) -> Patch | Result:
+    """Apply the patch to the repository; if that changed since the trial, everything is looked at again."""
+    result = await ctx.call(repository.apply, approved.patch, once=True)
+    return result if result.applied else approved.patch
+
+
+@patch_review.step(after=[try_out, review, carry_out])
+def report(result: Result, ctx: Context) -> Result:
+    """Say what became of it."""
+    ctx.emit("patch_applied" if result.applied else "patch_left", result.model_dump())
+    return result

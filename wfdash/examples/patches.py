@@ -1,0 +1,91 @@
+"""What ``patch_review`` passes around: a patch, its files, and what a reviewer should know about each. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import BaseModel, Field, field_validator
+
+Risk = Literal["low", "medium", "high"]
+DELICATE = {
+    r"(^|/)(requirements.*\.txt|pyproject\.toml|setup\.(py|cfg)|.*\.lock)$": "changes what is installed",
+    r"(^|/)(\.github|\.gitlab-ci\.yml|\.ci|Dockerfile|Makefile)(/|$)": "changes how it is built",
+    r"(^|/)migrations/": "changes the database",
+}
+DANGER = re.compile(r"^\+.*(\beval\(|\bexec\(|shell=True|pickle\.load|verify=False|PRIVATE KEY-----)", re.MULTILINE)
+LARGE = 200
+"""Changed lines in one file beyond which a reviewer should take their time."""
+
+
+class Diff(BaseModel):
+    """A unified diff as somebody pastes or uploads it."""
+
+    diff: str = Field(
+        title="Patch",
+        description="Unified diff, as git diff prints it",
+        min_length=1,
+        max_length=400_000,
+        json_schema_extra={"format": "textarea", "contentMediaType": "text/x-diff"},
+    )
+
+    @field_validator("diff")
+    @classmethod
+    def mend_line_ends(cls, diff: str) -> str:
+        """Undo what a text box does to line ends; a CR in a patch whose headers have none belongs to a file."""
+        text = diff.replace("\r\n", "\n") if "\r\n" in diff.partition("\n@@")[0] else diff
+        return text if text.endswith("\n") else text + "\n"
+
+
+class Patch(Diff):
+    """A diff and the repository it is meant for."""
+
+    repository: str = Field(
+        title="Repository",
+        description="Absolute path of a git repository on this server",
+        min_length=1,
+        examples=["/srv/code/shop"],
+    )
+
+
+class FileChange(BaseModel):
+    """What a patch does to one file."""
+
+    path: str
+    added: int
+    removed: int
+    diff: str
+
+
+class Result(BaseModel):
+    """What became of a patch: ``summary`` is what changed, or why nothing did."""
+
+    applied: bool
+    summary: str
+
+
+class Finding(BaseModel):
+    """What a reviewer should know about one file of a patch."""
+
+    file: str
+    added: int
+    removed: int
+    risk: Risk
+    notes: str
+
+
+def look_at(change: FileChange) -> Finding:
+    """Judge one file by its path, its size and the words it adds."""
+    notes = [note for pattern, note in DELICATE.items() if re.search(pattern, change.path)]
+    notes += ["deletes the file"] * ("\ndeleted file mode" in change.diff)
+    notes += ["large"] * (change.added + change.removed > LARGE)
+    danger = [f"adds {word}" for word in dict.fromkeys(DANGER.findall(change.diff))]
+    risk: Risk = "high" if danger else "medium" if notes else "low"
+    text = ", ".join(danger + notes)
+    return Finding(file=change.path, added=change.added, removed=change.removed, risk=risk, notes=text)
+
+
+def risk_of(findings: list[Finding], complaints: list[str]) -> Risk:
+    """Return the risk of the whole patch: that of its worst file, high if a check complains."""
+    found = {one.risk for one in findings}
+    return "high" if complaints or "high" in found else "medium" if "medium" in found else "low"

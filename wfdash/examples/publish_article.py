@@ -1,0 +1,83 @@
+"""An article goes back and forth between its author and an editor until the editor lets it out.
+
+Between approval and publication there is time to change one's mind: cancel the run while it sleeps, and nothing
+is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import BaseModel
+
+from wfdash.examples import articles
+from wfdash.examples.articles import Article, Draft, Text
+from wfdash.workflow import Approval, Context, Form, Workflow
+
+
+class SentBack(BaseModel):
+    draft: Draft
+    comment: str
+
+
+class History(BaseModel):
+    previous: str = ""
+    comments: list[str] = []
+
+
+publish_article = Workflow("publish_article", title="Publish an article", state=History)
+
+
+@publish_article.step(start=True, after="revise")
+async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
+    """Let an editor approve it, edit it, or send it back."""
+    question = Approval(
+        subject=f"Publish {draft.title!r}?",
+        body=articles.proofread(draft.text),
+        current=Text(text=ctx.state.previous) if ctx.state.previous else None,
+        proposal=Text(text=draft.text),
+        edit=Text,
+        evidence=[{"kind": "markdown", "title": "As readers see it", "value": draft.text}],
+        consequence={
+            "approve": f"It is published after {draft.cool_down} seconds",
+            "edit": "Your version is published instead",
+            "reject": "The author gets your comment and revises the text",
+        },
+        risk="medium",
+        undo="Cancel the run before the cool-down is over",
+        labels={"reject": "Send back"},
+        require_reason=True,
+    )
+    decision = await ctx.ask(question, by=("editors",))
+    if decision.action == "reject":
+        return SentBack(draft=draft, comment=decision.reason)
+    return draft.model_copy(update={"text": decision.edited.text}) if decision.edited else draft
+
+
+@publish_article.step(after=review)
+async def revise(back: SentBack, ctx: Context) -> Draft:
+    """Let the author answer the comment with a new text."""
+    ctx.state.previous = back.draft.text
+    ctx.state.comments = [*ctx.state.comments, back.comment]
+    question = Form(subject=f"Revise {back.draft.title!r}", body=back.comment, proposal=Text(text=back.draft.text))
+    new = await ctx.ask(question, answer=Text)
+    return back.draft.model_copy(update={"text": new.text})
+
+
+@publish_article.step(after=review)
+async def cool_down(draft: Draft, ctx: Context) -> Draft:
+    """Sleep: no process waits, and cancelling now still stops the publication."""
+    await ctx.sleep(draft.cool_down)
+    return draft
+
+
+@publish_article.step(after=cool_down)
+async def publish(draft: Draft, ctx: Context) -> Article:
+    """Set the text, showing it while it is being set."""
+    words = draft.text.split()
+    for number, word in enumerate(words, start=1):
+        ctx.stream(f"{word} ")
+        if number % 25 == 0 or number == len(words):
+            ctx.progress(number / len(words), f"{number} of {len(words)} words set")
+        await asyncio.sleep(0.01)  # as fast as one can follow
+    return articles.typeset(draft, comments=ctx.state.comments)

@@ -1,0 +1,9 @@
+"""The workflows that come with wfdash; the catalogue finds them here."""
+
+from __future__ import annotations
+
+from wfdash.examples.expense_batch import expense_batch
+from wfdash.examples.patch_review import patch_review
+from wfdash.examples.publish_article import publish_article
+
+__all__ = ["expense_batch", "patch_review", "publish_article"]
