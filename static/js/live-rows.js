@@ -1,6 +1,7 @@
 // Puts what a live socket brings into the page: event rows into [data-live-events], streamed text beside them.
 const MOST_ROWS = 2_000;
 const MOST_TEXT = 20_000;
+const TAIL = 1_000;
 const ENDS = new Set(["step.finished", "step.failed", "step.waiting"]);
 
 const seqOf = (row) => Number(row?.dataset.seq ?? 0);
@@ -38,19 +39,21 @@ const placesOf = (step) => {
   return own.length ? own : document.querySelectorAll("[data-live-stream]");
 };
 
+// Text comes a little later than events: what follows a step's end at once is its tail, what comes later begins anew.
 export function addText({ step, text }) {
   for (const place of placesOf(step)) {
-    const same = place.dataset.streaming === step && !("streamed" in place.dataset);
+    const { streaming, ended } = place.dataset;
+    const begun = streaming === step && !(ended && Date.now() - ended > TAIL);
+    if (!begun) delete place.dataset.ended;
     place.dataset.streaming = step;
-    delete place.dataset.streamed;
     place.hidden = false;
-    place.textContent = ((same ? place.textContent : "") + text).slice(-MOST_TEXT);
+    place.textContent = ((begun ? place.textContent : "") + text).slice(-MOST_TEXT);
   }
 }
 
-// The text stays to be read, marked as finished; the next text begins anew.
+// The text stays to be read, marked as ended.
 function endText(step) {
-  for (const place of placesOf(step ?? "")) if (place.dataset.streaming === step) place.dataset.streamed = "";
+  for (const place of placesOf(step ?? "")) if (place.dataset.streaming === step) place.dataset.ended = Date.now();
 }
 
 // After a gap too large to be sent: take the list from the page as it is now. Nothing else is touched.

@@ -1,5 +1,8 @@
 // One socket that keeps its cursor: acknowledges, drops doubles, and on any hole or break reconnects from its last seq.
-const ACK_EVERY = 100;
+// Milliseconds between acknowledgements: seldom as a rule, sooner where the server may be waiting for one.
+const ACK_EVERY = 1_000;
+const ACK_SOON = 100;
+const ACK_MANY = 100;
 const KEEP_ALIVE = 25_000;
 const LONGEST_WAIT = 10_000;
 // The server says it is of no use to try again: bad address, signed out, not allowed, no such run.
@@ -9,7 +12,7 @@ export class LiveSocket {
   // address: path; after: last seq seen, or null for a stream without a cursor;
   // on: {events(list), snapshot(seq), changed(what), stream(message), state(name, code)}
   constructor(address, after, on) {
-    Object.assign(this, { address, last: after, on, failures: 0, socket: null, timer: 0, acked: 0, ackTimer: 0 });
+    Object.assign(this, { address, last: after, on, failures: 0, socket: null, timer: 0, acked: after, ackedAt: 0 });
     this.beat = setInterval(() => this.ack(), KEEP_ALIVE);
     this.connect();
   }
@@ -53,6 +56,11 @@ export class LiveSocket {
     socket?.close();
   }
 
+  breakOff() {
+    this.stop();
+    this.closed(0);
+  }
+
   take(message) {
     this.failures = 0;
     if (message.type === "events") this.takeEvents(message.events);
@@ -66,30 +74,26 @@ export class LiveSocket {
 
   takeEvents(events) {
     const fresh = events.filter((event) => event.seq > this.last);
-    if (fresh.length && fresh[0].seq !== this.last + 1) return this.breakOff();
     if (!fresh.length) return;
+    if (fresh[0].seq !== this.last + 1) return this.breakOff(); // a hole: ask again from the last seq that can be trusted
     this.last = fresh.at(-1).seq;
     this.on.events(fresh);
   }
 
-  // A hole: what came cannot be trusted, so ask again from the last seq that can.
-  breakOff() {
-    this.stop();
-    this.closed(0);
-  }
-
   ackSoon() {
-    if (this.last === null || this.ackTimer) return;
-    const wait = this.acked + ACK_EVERY - performance.now();
+    if (this.last === null) return;
+    const gap = this.last - this.acked >= ACK_MANY ? ACK_SOON : ACK_EVERY;
+    const wait = this.ackedAt + gap - performance.now();
+    clearTimeout(this.ackTimer);
     if (wait <= 0) this.ack();
     else this.ackTimer = setTimeout(() => this.ack(), wait);
   }
 
   ack() {
     clearTimeout(this.ackTimer);
-    this.ackTimer = 0;
     if (this.socket?.readyState !== WebSocket.OPEN) return;
-    this.acked = performance.now();
+    this.acked = this.last;
+    this.ackedAt = performance.now();
     this.socket.send(JSON.stringify({ ack: this.last ?? 0 }));
   }
 }

@@ -1,6 +1,6 @@
 // Makes the page live. <… data-live="/live/…/" data-after="seq"> names the stream; what happens is told on <body>:
-// live:events {address, events}, live:stream {step, text}, live:snapshot {seq}, and when panels should be fetched again
-// live:changed {what}, with live:run, live:runs or live:inbox for each part of it (hx-trigger="live:run from:body").
+// live:events {address, events}, live:stream {step, text}, live:snapshot {seq}, and live:changed {what} when panels
+// should be fetched again (what: ["run"] for a run's page, "runs" and "inbox" for lists).
 import { addRows, addText, reloadRows } from "./live-rows.js";
 import { LiveSocket } from "./live-socket.js";
 
@@ -25,7 +25,6 @@ function change(what) {
     const detail = { what: [...changed] };
     changed.clear();
     tell("live:changed", detail);
-    for (const part of detail.what) tell(`live:${part}`, detail);
   }, SETTLE);
 }
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.process]
 SEQS = "[...document.querySelectorAll('[data-live-events] li')].map(row => Number(row.dataset.seq))"
 STATE = "document.querySelector('[data-live-state]').dataset.liveState"
 LISTEN = """window.heard = [];
-for (const name of ["live:events", "live:changed", "live:run", "live:stream", "live:snapshot"])
+for (const name of ["live:events", "live:changed", "live:stream", "live:snapshot"])
   addEventListener(name, (event) => window.heard.push(name));"""
 
 
@@ -32,12 +32,15 @@ async def browser(served: Served) -> AsyncIterator[BrowserContext]:
         await browser.close()
 
 
-async def open_page(browser: BrowserContext, served: Served) -> Page:
+async def open_page(browser: BrowserContext, served: Served, sent: list[str] | None = None) -> Page:
+    """Open the run's page and wait until it is live; ``sent`` collects what its socket sends."""
     base = f"http://127.0.0.1:{served.port}"
     name, _, value = served.facts["cookie"].partition("=")
     await browser.add_cookies([{"name": name, "value": value, "url": base}])
     page = await browser.new_page()
     await page.add_init_script(LISTEN)
+    if sent is not None:
+        page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
     await page.goto(f"{base}/{served.facts['run']}")
     await page.wait_for_function(f"{STATE} === 'live'")
     return page
@@ -53,9 +56,9 @@ async def test_rows_arrive_and_panels_are_told_once_for_many(browser: BrowserCon
     page = await open_page(browser, served)
     served.order(events=30, every=0.005)
     await shows(page, 30)
-    await page.wait_for_function("window.heard.includes('live:run')")
+    await page.wait_for_function("window.heard.includes('live:changed')")
     heard = await page.evaluate("window.heard")
-    assert heard.count("live:events") > heard.count("live:changed") == heard.count("live:run") >= 1
+    assert heard.count("live:events") > heard.count("live:changed") >= 1
 
 
 async def test_a_killed_server_is_found_again_with_nothing_lost_or_doubled(
@@ -107,6 +110,30 @@ async def test_streamed_text_appears_beside_the_rows(browser: BrowserContext, se
         served.order(text=word)
     await page.wait_for_function("document.querySelector('[data-live-stream]').textContent === 'Once upon a time'")
     assert await page.is_visible("[data-live-stream]")
+
+
+async def test_a_hidden_tab_gets_its_rows_and_refreshes_panels_when_looked_at(
+    browser: BrowserContext, served: Served
+) -> None:
+    await browser.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.away === true });")
+    page = await open_page(browser, served)
+    await page.evaluate("window.away = true")
+    served.order(events=5)
+    await shows(page, 5)
+    await page.wait_for_timeout(400)  # longer than a refresh would take to come
+    assert "live:changed" not in await page.evaluate("window.heard")
+    await page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+    await page.wait_for_function("window.heard.includes('live:changed')")
+
+
+async def test_a_page_that_stays_open_acknowledges(browser: BrowserContext, served: Served) -> None:
+    sent: list[str] = []
+    page = await open_page(browser, served, sent)
+    served.order(events=2_000)
+    await shows(page, 2_000)
+    while '{"ack":2000}' not in sent:
+        await page.wait_for_timeout(50)
+    assert await page.evaluate(STATE) == "live"
 
 
 async def test_whoever_is_signed_out_is_told_and_does_not_try_again(browser: BrowserContext, served: Served) -> None:

@@ -208,11 +208,11 @@ async def test_many_viewers_cost_one_read(make_hub, db, run, cookie) -> None:
     for viewer in viewers:
         await viewer.connect()
         await viewer.caught_up()
-    before = hub.feeds[run].reads
+    before = hub.feeds[run].loads
     nudge.runs_moved.ring(run, await db.call(append_events, run, 40))
     for viewer in viewers:
         await viewer.until(40)
-    assert hub.feeds[run].reads == before + 1
+    assert hub.feeds[run].loads == before + 1
     for viewer in viewers:
         await viewer.hang_up()
 

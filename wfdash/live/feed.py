@@ -42,7 +42,8 @@ class Feed:
         self.known = 0
         """The run is believed to reach this seq; what is read is the truth."""
         self.watchers: set[Watcher] = set()
-        self.reads = 0
+        self.loads = 0
+        """How often a thread was asked to read or render."""
         self._window = Window(lines=limits.kept_events, chars=limits.kept_chars)
         self._texts: dict[str, str] = {}
         self._text_timer: asyncio.TimerHandle | None = None
@@ -61,25 +62,28 @@ class Feed:
 
         Whoever comes first reads for everybody who waits; bells that ring meanwhile are folded into the next read.
         """
-        found = self._cached(after)
-        if found and all(inspect in line.texts for line in found):
-            return found
+        if ready := self._ready(after, inspect):
+            return ready
         async with self._lock:
-            found, asked = self._cached(after), self.known
-            if not found and asked <= after:
-                return []
-            fresh = not found
-            found = await self._reader.call(self._load, found, after, inspect)
-            if fresh:
+            if (ready := self._ready(after, inspect)) or self.known <= after:
+                return ready
+            self.loads += 1
+            kept, asked = self._cached(after), self.known
+            found = await self._reader.call(self._load, kept, after, inspect)
+            if not kept:
                 self._keep(found, after, asked)
         return found
+
+    def _ready(self, after: int, inspect: bool) -> list[Line]:
+        """Return kept lines if they are rendered for that right already."""
+        found = self._cached(after)
+        return found if all(inspect in line.texts for line in found) else []
 
     def _cached(self, after: int) -> list[Line]:
         return self._window.after(after, self._limits.read_events)
 
     def _load(self, found: list[Line], after: int, inspect: bool) -> list[Line]:
         if not found:
-            self.reads += 1
             found = [Line(event=e) for e in read_events(self.run, after=after, limit=self._limits.read_events)]
         for line in found:
             if inspect not in line.texts:
