@@ -1,0 +1,71 @@
+"""The native engine: workflows in plain Python. These names are its public face.
+
+```python
+from wfdash.workflow import Approval, Context, Workflow
+
+wf = Workflow("expense")
+
+@wf.step(start=True)
+async def assess(claim: Claim) -> Assessment: ...
+```
+"""
+
+from __future__ import annotations
+
+from checkpoints.errors import Incompatible
+from checkpoints.records import Answer, Checkpoint, Request
+from wfdash.contract import Failed, Finished, InvalidInput, Outcome, Waiting
+from wfdash.workflow.cards import Approval, Choice, Decision, Form, Question
+from wfdash.workflow.context import Context
+from wfdash.workflow.errors import (
+    CallStopped,
+    InvalidCall,
+    InvalidWorkflow,
+    NotStorable,
+    ReplayMismatch,
+    Runaway,
+    StateConflict,
+    StepTimeout,
+    WorkflowError,
+    WrongType,
+)
+from wfdash.workflow.retry import Retry
+from wfdash.workflow.stream import RunStream
+from wfdash.workflow.wiring import all_of, any_of, each, gather, n_of
+from wfdash.workflow.workflow import Workflow
+
+__all__ = [
+    "Answer",
+    "Approval",
+    "CallStopped",
+    "Checkpoint",
+    "Choice",
+    "Context",
+    "Decision",
+    "Failed",
+    "Finished",
+    "Form",
+    "Incompatible",
+    "InvalidCall",
+    "InvalidInput",
+    "InvalidWorkflow",
+    "NotStorable",
+    "Outcome",
+    "Question",
+    "ReplayMismatch",
+    "Request",
+    "Retry",
+    "RunStream",
+    "Runaway",
+    "StateConflict",
+    "StepTimeout",
+    "Waiting",
+    "Workflow",
+    "WorkflowError",
+    "WrongType",
+    "all_of",
+    "any_of",
+    "each",
+    "gather",
+    "n_of",
+]

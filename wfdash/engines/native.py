@@ -1,0 +1,44 @@
+"""The native engine behind the contract: makes exactly the call a library user makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.records import Json
+from checkpoints.storage import Recorder
+from wfdash.contract import Description, Outcome, RunInput, Start
+from wfdash.workflow.describe import describe
+from wfdash.workflow.workflow import Workflow
+
+
+class NativeEngine:
+    """Runs ``wfdash.workflow.Workflow`` definitions."""
+
+    name = "native"
+
+    def accepts(self, definition: object) -> bool:
+        """Say whether this object is a native workflow."""
+        return isinstance(definition, Workflow)
+
+    def describe(self, definition: object) -> Description:
+        """Draw it; ``InvalidWorkflow`` names the steps that are wrong."""
+        return describe(_own(definition))
+
+    def check_input(self, definition: object, message: Json) -> Json:
+        """Return the message as the run will get it; ``InvalidInput`` with errors per field."""
+        return _own(definition).check_input(message)
+
+    async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
+        """Run until finished, parked or failed; answers to requests that are not pending here are left alone."""
+        workflow = _own(definition)
+        if isinstance(given, Start):
+            return await workflow.run(given.message, storage=recorder, run_id=given.run)
+        pending = {request.key for request in given.checkpoint.requests}
+        answers: dict[Any, Any] = {key: answer for key, answer in given.answers.items() if key in pending}
+        return await workflow.run(answers=answers, checkpoint=given.checkpoint, storage=recorder, run_id=given.run)
+
+
+def _own(definition: object) -> Workflow:
+    if not isinstance(definition, Workflow):
+        raise TypeError(f"not a native workflow: {definition!r}")
+    return definition

@@ -1,0 +1,76 @@
+"""The run's lineage: makes each checkpoint from the moment and the one before, and has it committed."""
+
+from __future__ import annotations
+
+from checkpoints.ids import CheckpointId, RunId, WorkflowId, new_checkpoint_id
+from checkpoints.records import Checkpoint, Commit, Reason, Standing
+from checkpoints.storage import Recorder
+from wfdash.workflow.batch import Batch
+from wfdash.workflow.ticks import Moment
+
+
+class Book:
+    """Knows the run's latest checkpoint."""
+
+    def __init__(self, run: RunId, workflow: WorkflowId, version: str, checkpoint: Checkpoint | None) -> None:
+        self.run = run
+        self.workflow = workflow
+        self.version = version
+        self.checkpoint = checkpoint
+        self._written: Moment | None = None
+
+    async def write(
+        self, recorder: Recorder, moment: Moment, batch: Batch, standing: Standing | None, reason: Reason | None
+    ) -> Checkpoint:
+        """Commit the batch, with a checkpoint unless it holds nothing but events. Return the latest checkpoint."""
+        fresh = None
+        if reason is not None or batch.reason is not None or self._changed(moment):
+            fresh = self._next(recorder, moment, reason or batch.reason or Reason.PAUSE, batch.step)
+        commit = Commit(
+            run=self.run,
+            checkpoint=fresh,
+            events=tuple(batch.events),
+            opened=tuple(batch.opened.values()),
+            closed=tuple(batch.closed),
+            effects=tuple(batch.effects.values()),
+            standing=standing,
+        )
+        await recorder.commit(commit)
+        if fresh is not None:
+            self.checkpoint, self._written = fresh, moment
+        return self.latest
+
+    async def write_events(self, recorder: Recorder, batch: Batch) -> Checkpoint:
+        """Commit the batch's events alone, between two checkpoints."""
+        if batch.events:
+            await recorder.commit(Commit(run=self.run, events=tuple(batch.events)))
+        return self.latest
+
+    @property
+    def latest(self) -> Checkpoint:
+        """The run's latest checkpoint; every run begins with one."""
+        if self.checkpoint is None:
+            raise AssertionError("a run begins with a checkpoint")
+        return self.checkpoint
+
+    def _changed(self, moment: Moment) -> bool:
+        if self._written is not None:
+            return moment is not self._written and moment != self._written
+        body = self.checkpoint.body if self.checkpoint is not None else {}
+        return moment.position != body.get("position") or moment.state != body.get("state")
+
+    def _next(self, recorder: Recorder, moment: Moment, reason: Reason, step: str | None) -> Checkpoint:
+        parent = self.checkpoint
+        return Checkpoint(
+            id=new_checkpoint_id(),
+            run=self.run,
+            workflow=self.workflow,
+            n=parent.n + 1 if parent is not None else 1,
+            parent=CheckpointId(parent.id) if parent is not None else None,
+            version=self.version,
+            step=step.removesuffix(">") if step is not None else None,
+            reason=reason,
+            created=recorder.now(),
+            body={"state": moment.state, "position": moment.position},
+            requests=tuple(moment.requests.values()),
+        )

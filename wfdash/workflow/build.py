@@ -1,0 +1,179 @@
+"""Second half of the compiler: check the plan, answer what can be answered beforehand, freeze the graph."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any, Union
+
+from wfdash.workflow.codec import Codec, codec_for, is_any, members
+from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.graph import Edge, Graph, JoinRule, Node
+from wfdash.workflow.plan import Definition, Link, Place, Plan, draw_plan, incoming, outgoing
+from wfdash.workflow.staterules import read_state
+from wfdash.workflow.typenames import item_type, type_name
+from wfdash.workflow.validate import find_paths, find_problems
+from wfdash.workflow.wiring import Gather, Join
+
+
+def build(definition: Definition) -> Graph:
+    """Compile the definition; ``InvalidWorkflow`` lists everything that is wrong with it."""
+    plan = draw_plan(definition)
+    state = read_state(plan)
+    paths = find_paths(plan)
+    find_problems(plan)
+    if plan.problems:
+        listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(plan.problems))
+        raise InvalidWorkflow(f"workflow {definition.name!r} is not valid:\n{listed}", problems=plan.problems)
+    edges = [_edge(index, link) for index, link in enumerate(plan.links)]
+    nodes = {name: _node(plan, place, edges, paths) for name, place in plan.places.items()}
+    return Graph(
+        name=definition.name,
+        nodes=nodes,
+        edges=tuple(edges),
+        state=state,
+        version=signature(nodes.values(), edges),
+        max_steps=definition.max_steps,
+        starts=tuple(name for name, node in nodes.items() if node.start),
+        closers=_closers(nodes.values()),
+    )
+
+
+def _edge(index: int, link: Link) -> Edge:
+    case = link.case
+    return Edge(
+        index=index,
+        source=link.source,
+        target=link.target,
+        kind=link.kind,
+        place=link.place,
+        when=link.when,
+        otherwise=link.otherwise,
+        switch=case.switch if case else None,
+        key=case.key if case else None,
+        case=case.value if case else None,
+        default=bool(case and case.default),
+        opens=link.opens,
+    )
+
+
+def _node(plan: Plan, place: Place, edges: list[Edge], paths: dict[str, tuple[str, ...]]) -> Node:
+    gives = gives_of(plan, place.name)
+    join = _join(plan, place, paths)
+    return Node(
+        name=place.name,
+        function=place.step.function,
+        order=place.signature.order,
+        is_async=place.signature.is_async,
+        takes=place.signature.takes,
+        gives=gives,
+        accepts=_accepts(place.signature.takes, join),
+        produces=_codecs(gives),
+        start=place.start and place.parent is None,
+        retry=place.step.retry,
+        timeout=place.step.timeout,
+        concurrency=place.step.concurrency,
+        title=place.step.title,
+        parent=place.parent,
+        hidden=place.hidden,
+        looped=place.name in reached(plan, place.name, set(plan.places)),
+        path=paths[place.name],
+        join=join,
+        out=tuple(edge for edge in edges if edge.source == place.name),
+    )
+
+
+def _codecs(kind: Any) -> tuple[Codec, ...] | None:
+    return None if is_any(kind) else tuple(codec_for(member) for member in members(kind))
+
+
+def _accepts(takes: Any, join: JoinRule | None) -> tuple[Codec, ...] | None:
+    if join is None or join.single or join.kind == "exit":
+        return _codecs(takes)
+    return _codecs(item_type(takes))
+
+
+def gives_of(plan: Plan, name: str, seen: frozenset[str] = frozenset()) -> Any:
+    """Return the type of what leaves a place; hidden places give what comes in."""
+    place = plan.places[name]
+    if not place.hidden:
+        return place.signature.gives
+    links = [link for link in incoming(plan, name) if link.source not in seen]
+    if name in seen or not links or any(link.kind in {"join", "gather", "each"} for link in links):
+        return Any
+    found = [gives_of(plan, link.source, seen | {name}) for link in links]
+    if any(is_any(kind) for kind in found):
+        return Any
+    one = Union[tuple(found)]
+    return Union[one, list[one]] if links[0].kind == "exit" else one  # type: ignore[valid-type]
+
+
+def _join(plan: Plan, place: Place, paths: dict[str, tuple[str, ...]]) -> JoinRule | None:
+    links = sorted(incoming(plan, place.name), key=lambda link: link.place)
+    if not links or links[0].kind not in {"join", "gather", "exit"}:
+        return None
+    kind, path = links[0].kind, paths[links[0].source]
+    if kind == "exit":
+        path = (*paths[place.name], f"sub:{place.name}")
+    inside = {name for name, found in paths.items() if found[: len(path)] == path} - {place.name}
+    reach = tuple(frozenset(reaching(plan, link.source, inside)) for link in links)
+    after = place.after
+    return JoinRule(
+        kind=kind,
+        places=len(links),
+        need=after.need if isinstance(after, Join) else None,
+        single=after.single if isinstance(after, Join) else False,
+        when=place.step.when if isinstance(after, (Join, Gather)) else None,
+        reach=reach,
+        reach_any=frozenset().union(*reach),
+        cyclic=kind == "join" and place.name in reached(plan, place.name, set(plan.places)),
+        closes=None if kind == "join" else path[-1],
+    )
+
+
+def reaching(plan: Plan, goal: str, inside: set[str]) -> set[str]:
+    """Return the places from which ``goal`` can be reached within ``inside``, itself included."""
+    found, pending = {goal} & inside, [goal]
+    while pending:
+        current = pending.pop()
+        fresh = {link.source for link in incoming(plan, current)} & inside - found
+        found |= fresh
+        pending += fresh
+    return found
+
+
+def reached(plan: Plan, origin: str, inside: set[str]) -> set[str]:
+    """Return the places that can be reached from ``origin``; itself only if it lies on a loop."""
+    links, found, pending = outgoing(plan), set[str](), [origin]
+    while pending:
+        fresh = {link.target for link in links[pending.pop()]} & inside - found
+        found |= fresh
+        pending += fresh
+    return found
+
+
+def _closers(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if node.join is not None and node.join.closes is not None:
+            found[node.join.closes] = (*found.get(node.join.closes, ()), node.name)
+    return found
+
+
+def signature(nodes: Iterable[Node], edges: Iterable[Edge]) -> str:
+    """Return the graph's signature: names, edges and types; neither titles nor code."""
+    shape = {
+        "nodes": sorted(
+            [n.name, list(n.order), type_name(n.takes), type_name(n.gives), n.start, _join_shape(n.join)] for n in nodes
+        ),
+        "edges": sorted(
+            [e.source, e.target, e.kind, e.place, e.when is not None, e.otherwise, e.switch or "", repr(e.case)]
+            for e in edges
+        ),
+    }
+    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _join_shape(join: JoinRule | None) -> list[Any]:
+    return [] if join is None else [join.kind, join.need or 0, join.single]

@@ -1,0 +1,157 @@
+"""One call of ``run``: which arguments go together, and the drive they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from checkpoints.errors import Incompatible
+from checkpoints.ids import RequestKey, RunId, WorkflowId, new_run_id
+from checkpoints.records import Answer, Checkpoint, EventDraft, Request
+from checkpoints.storage import Recorder
+from wfdash.contract import InvalidInput, Outcome
+from wfdash.workflow.book import Book
+from wfdash.workflow.draft import new_moment
+from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.graph import Graph
+from wfdash.workflow.inputs import pack_input
+from wfdash.workflow.loop import Drive
+from wfdash.workflow.recorders import Tap, recorder_for
+from wfdash.workflow.ticks import Answered, Began, Moment, Resumed, Tick, TimeCame
+
+
+class Unset:
+    """The message was not given (None is a message)."""
+
+
+UNSET = Unset()
+
+Show = Callable[[EventDraft, Checkpoint | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A drive with its first ticks."""
+
+    drive: Drive
+    ticks: tuple[Tick, ...]
+
+    async def go(self) -> Outcome:
+        """Drive it."""
+        return await self.drive.go(*self.ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of one call."""
+
+    message: Any
+    answers: Mapping[Any, Any] | None
+    checkpoint: Checkpoint | str | None
+    storage: object
+    run_id: RunId | None
+    park_after: float
+
+    async def prepare(self, name: str, graph: Graph, show: Show | None = None) -> Ready:
+        """Refuse what does not go together, then make the drive. Nothing has run yet."""
+        self._refuse_nonsense()
+        recorder = recorder_for(self.storage)
+        if show is not None:
+            recorder = Tap(recorder, show)
+        if self.message is not UNSET:
+            return self._begin(name, graph, recorder)
+        return self._resume(name, graph, recorder, await self._find())
+
+    def _refuse_nonsense(self) -> None:
+        starts = self.message is not UNSET
+        if starts and self.checkpoint is not None:
+            raise InvalidCall("message= starts a run and checkpoint= continues one: give one of them")
+        if starts and self.answers:
+            raise InvalidCall("message= starts a run, which has no requests to give answers= to")
+        if starts:
+            return
+        if isinstance(self.checkpoint, str) and (self.storage is None or self.run_id is None):
+            raise InvalidCall("checkpoint= as an id needs storage= and run_id= to load it from")
+        if self.checkpoint is None and (self.storage is None or self.run_id is None):
+            raise InvalidCall(
+                "give message= to start, checkpoint= to continue, or run_id= and storage= to find the latest"
+            )
+
+    async def _find(self) -> Checkpoint:
+        if isinstance(self.checkpoint, Checkpoint):
+            if self.run_id is not None and self.run_id != self.checkpoint.run:
+                raise InvalidCall(f"checkpoint= belongs to run {self.checkpoint.run}, not to run_id= {self.run_id}")
+            return self.checkpoint
+        method = "load" if isinstance(self.checkpoint, str) else "get_latest"
+        load = getattr(self.storage, method, None)
+        if load is None:
+            raise InvalidCall(f"storage= has no {method}(): give checkpoint= as a record")
+        found = await (load(self.run_id, self.checkpoint) if self.checkpoint else load(self.run_id))
+        if found is None:
+            raise InvalidCall(f"run_id= {self.run_id}: the storage has no checkpoint of this run")
+        return found  # type: ignore[no-any-return]
+
+    def _begin(self, name: str, graph: Graph, recorder: Recorder) -> Ready:
+        routes = pack_input(graph, self.message)
+        book = Book(self.run_id or new_run_id(), WorkflowId(name), graph.version, None)
+        rule = graph.state
+        state = {key: rule.codecs[key].encode(make(), f"state.{key}") for key, make in rule.defaults.items()}
+        began = Began(at=recorder.now(), routes=routes, state=state)
+        return Ready(Drive(graph, recorder, book, new_moment(), self.park_after), (began,))
+
+    def _resume(self, name: str, graph: Graph, recorder: Recorder, checkpoint: Checkpoint) -> Ready:
+        refuse_foreign(name, graph, checkpoint)
+        answers = read_answers(checkpoint, self.answers or {})
+        moment = Moment(
+            state=checkpoint.body["state"],
+            position=checkpoint.body["position"],
+            requests={request.key: request for request in checkpoint.requests},
+        )
+        book = Book(checkpoint.run, WorkflowId(name), graph.version, checkpoint)
+        now = recorder.now()
+        ticks: tuple[Tick, ...] = (Resumed(at=now), Answered(at=now, answers=answers), TimeCame(at=now))
+        return Ready(Drive(graph, recorder, book, moment, self.park_after), ticks)
+
+
+def refuse_foreign(name: str, graph: Graph, checkpoint: Checkpoint) -> None:
+    """Raise ``Incompatible`` for a checkpoint of another workflow, engine or graph; say which steps differ."""
+    if checkpoint.engine != "native" or checkpoint.workflow != name:
+        raise Incompatible(
+            f"the checkpoint belongs to workflow {checkpoint.workflow!r} ({checkpoint.engine}), not to {name!r}"
+        )
+    if checkpoint.version == graph.version:
+        return
+    live = checkpoint.body.get("position", {}).get("live", {}).values()
+    gone = sorted({record["step"] for record in live} - graph.nodes.keys())
+    hint = f"; steps that are gone: {', '.join(gone)}" if gone else ""
+    raise Incompatible(
+        f"workflow {name!r} has changed since this checkpoint (graph {checkpoint.version}, now {graph.version}){hint}",
+        removed=gone,
+        was=checkpoint.version,
+        now=graph.version,
+    )
+
+
+def read_answers(checkpoint: Checkpoint, given: Mapping[Any, Any]) -> dict[RequestKey, Answer]:
+    """Return the answers as records; unknown keys and values that do not fit their request are refused."""
+    pending = {request.key: request for request in checkpoint.requests}
+    unknown = [str(key) for key in given if key not in pending]
+    if unknown:
+        known = ", ".join(pending) or "none"
+        raise InvalidCall(f"answers= for {', '.join(unknown)}: no such pending request (pending: {known})")
+    return {key: _answer(pending[key], value) for key, value in given.items()}
+
+
+def _answer(request: Request, value: Any) -> Answer:
+    answer = value if isinstance(value, Answer) else Answer(key=request.key, value=_jsonable(value))
+    found = list(Draft202012Validator(request.answer_schema).iter_errors(answer.value))
+    if found:
+        raise InvalidInput([{"loc": [request.key, *error.absolute_path], "msg": error.message} for error in found])
+    return answer
+
+
+def _jsonable(value: Any) -> Any:
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

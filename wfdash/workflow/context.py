@@ -1,0 +1,237 @@
+"""``ctx``: what a step may do besides computing. Everything here is recorded, so that a step can run again."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, get_type_hints, overload
+
+from checkpoints.records import Answer, Json
+from wfdash.workflow.cards import Asking, Card, make_request, prepare
+from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
+from wfdash.workflow.errors import CallStopped, InvalidCall
+from wfdash.workflow.ops import Ops
+from wfdash.workflow.retry import Retry
+from wfdash.workflow.stateview import StateView
+from wfdash.workflow.steps import StepContext
+from wfdash.workflow.threads import in_thread
+from wfdash.workflow.ticks import CallDone
+
+T = TypeVar("T")
+
+
+class Context(StepContext):
+    """A step's way to the world. One per activation; takes the second parameter of a step."""
+
+    def __init__(self, ops: Ops, state: StateView, *, item: int | None, attempt: int) -> None:
+        self._ops = ops
+        self._answers: list[Answer] = []
+        self.state: Any = state
+        """The run's state: as it was when the step started, plus own writes. Mapping and attributes."""
+        self.item = item
+        """Index of the item inside the innermost map, None outside of maps."""
+        self.attempt = attempt
+        """1, 2, 3 ...: which attempt of this step this is."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._ops.host.run_id
+
+    @property
+    def step(self) -> str:
+        """The step's name."""
+        return self._ops.node.name
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The answers this step has got so far: value, by whom, when."""
+        return tuple(self._answers)
+
+    @property
+    def effect_key(self) -> str:
+        """A key for the next ``ctx.call``, the same whenever the step runs again: for outside idempotency keys."""
+        return f"{self.run_id}:{self._ops.act}:{self._ops.replay.issued}"
+
+    @overload
+    def ask(
+        self,
+        card: Card | str,
+        answer: type[T],
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | None = None,
+        name: str | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def ask(
+        self,
+        card: Card | str,
+        answer: None = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | None = None,
+        name: str | None = None,
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def ask(
+        self,
+        card: Card | str,
+        answer: Any = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | None = None,
+        name: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask people and wait, for days if need be: the run parks. Returns the typed answer.
+
+        ``Approval`` gives a ``Decision`` unless ``answer`` is a type; ``Choice`` the option's name; ``Question``
+        text unless ``answer`` says otherwise; ``Form`` needs ``answer``. ``by``: users or groups that may answer;
+        ``not_by``: users that may not (``requester``: whoever started the run). ``due``: when it is late.
+        """
+        asking = prepare(card, answer)
+        if isinstance(due, timedelta):
+            due = self._ops.host.now() + due
+        people, others = _names(by), _names(not_by)
+        index = self._ops.issue(
+            {"k": "ask", "name": name or asking.kind},
+            lambda place: make_request(
+                f"{self.step}-{self._ops.act}.{place}", self.step, asking, by=people, not_by=others, due=due
+            ),
+        )
+        return self._await_answer(index, asking)
+
+    async def _await_answer(self, index: int, asking: Asking) -> Any:
+        entry = await self._ops.wait(index, people=True)
+        found = entry["answer"]
+        key, at = entry["request"], datetime.fromisoformat(found["at"])
+        value = asking.read(found["value"])
+        self._answers.append(Answer(key=key, value=copy_plain(found["value"]), by=found["by"], at=at))
+        return value
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        once: bool = False,
+        name: str | None = None,
+        retry: Retry | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a function, sync (in a thread) or async, and record its result: a finished call is never repeated.
+
+        ``once=True``: the intent is recorded before. If it is ever unknown whether the call happened, a person
+        is asked; it is never silently repeated. The result must be storable; its type is the function's.
+        """
+        codec = codec_for(return_type(function, get_type_hints))
+        entry: dict[str, Any] = {"k": "call", "name": name or getattr(function, "__name__", type(function).__name__)}
+        if once:
+            entry |= {"once": True, "schema": codec.schema()}
+        fresh = len(self._ops.replay.entries)
+        index = self._ops.issue(entry)
+        return self._call(index, index == fresh, codec, lambda: _invoke(function, args, kwargs), retry)
+
+    async def _call(
+        self, index: int, fresh: bool, codec: Codec, invoke: Callable[[], Coroutine[Any, Any, Any]], retry: Retry | None
+    ) -> Any:
+        entry = self._ops.entry(index)
+        if "unknown" in entry:
+            entry = await self._ops.wait(index, people=True)
+        if "stopped" in entry:
+            raise CallStopped(f"call {entry['name']!r} was stopped: it is unknown whether it happened")
+        if "result" not in entry:
+            entry = await self._perform(index, fresh, codec, invoke, retry)
+        return codec.decode(entry["result"][1], f"result of {entry['name']!r}")
+
+    async def _perform(
+        self, index: int, fresh: bool, codec: Codec, invoke: Callable[[], Coroutine[Any, Any, Any]], retry: Retry | None
+    ) -> dict[str, Any]:
+        ops, entry = self._ops, self._ops.entry(index)
+        once = bool(entry.get("once"))
+        ops.calling += 1
+        ops.calling_once += once
+        try:
+            if once and fresh:
+                await ops.wait(index, people=False)
+            ops.reopen(index)
+            try:
+                data = codec.encode(await _retrying(invoke, retry), f"result of {entry['name']!r}")
+            except Exception as error:
+                if once:
+                    await self._report_failure(index, error)
+                raise
+            ops.host.post(CallDone(at=ops.host.now(), act=ops.act, index=index, result=[None, data]))
+            return await ops.wait(index, people=False)
+        finally:
+            ops.calling -= 1
+            ops.calling_once -= once
+
+    async def _report_failure(self, index: int, error: Exception) -> None:
+        said = f"{type(error).__name__}: {error}"
+        self._ops.host.post(CallDone(at=self._ops.host.now(), act=self._ops.act, index=index, failed=said))
+        await self._ops.wait(index, people=False)
+
+    def sleep(
+        self, duration: float | timedelta | None = None, *, until: datetime | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Wait for seconds or a timedelta, or until an aware datetime. Recorded: it is not slept again."""
+        now = self._ops.host.now()
+        if (duration is None) == (until is None):
+            raise InvalidCall("ctx.sleep needs either a duration or until=")
+        if until is None:
+            until = now + (duration if isinstance(duration, timedelta) else timedelta(seconds=float(duration or 0)))
+        if until.tzinfo is None:
+            raise InvalidCall("ctx.sleep(until=...) needs an aware datetime")
+        until = until.astimezone(UTC)
+        save = (until - now).total_seconds() > self._ops.host.park_after
+        index = self._ops.issue({"k": "sleep", "name": "sleep", "until": until.isoformat()}, save=save)
+        self._ops.host.wake_at(datetime.fromisoformat(self._ops.entry(index)["until"]))
+        return self._await_time(index)
+
+    async def _await_time(self, index: int) -> None:
+        await self._ops.wait(index, people=True)
+
+    def emit(self, name: str, data: Json = None) -> None:
+        """Add an event of your own to the run: ``name`` and JSON ``data``."""
+        check_plain(data, f"event {name!r}")
+        self._ops.host.event(self._ops.act, "custom", {"name": name, "data": copy_plain(data)})
+
+    def progress(self, fraction: float | None = None, text: str = "") -> None:
+        """Say how far the step is: a fraction from 0 to 1, or None if unknown."""
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise InvalidCall(f"ctx.progress takes a fraction from 0 to 1, not {fraction!r}")
+        self._ops.host.event(self._ops.act, "progress", {"fraction": fraction, "text": text})
+
+    def stream(self, text: str) -> None:
+        """Show text while it is made. It is not stored."""
+        self._ops.host.stream(self.step, text)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+async def _invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    value = await in_thread(lambda: function(*args, **kwargs))
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _retrying(invoke: Callable[[], Coroutine[Any, Any, Any]], retry: Retry | None) -> Any:
+    attempt = 1
+    while True:
+        try:
+            return await invoke()
+        except Exception as error:
+            delay = retry.delay_after(attempt, error) if retry is not None else None
+            if delay is None:
+                raise
+            attempt += 1
+            await asyncio.sleep(delay)

@@ -1,0 +1,122 @@
+"""A workflow as people see it: steps, arrows with words on them, input and output forms."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, Union
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+from checkpoints.ids import WorkflowId
+from checkpoints.records import Json
+from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.workflow.codec import codec_for, is_any
+from wfdash.workflow.graph import Edge, Graph, Node
+from wfdash.workflow.inputs import input_schema
+from wfdash.workflow.steps import asks_people
+from wfdash.workflow.typenames import type_name
+from wfdash.workflow.workflow import Workflow
+
+
+def describe(workflow: Workflow) -> Description:
+    """Draw the workflow; ``InvalidWorkflow`` if it is not valid."""
+    graph = workflow.graph
+    shown = [node for node in graph.nodes.values() if not node.hidden]
+    return Description(
+        workflow=WorkflowId(workflow.name),
+        title=workflow.title,
+        doc=inspect.cleandoc(workflow.doc),
+        engine="native",
+        version=graph.version,
+        input_schema=input_schema(graph),
+        output_schema=output_schema(graph),
+        examples=tuple(workflow.check_input(example) for example in workflow.examples),
+        steps=tuple(_step(node) for node in shown),
+        edges=tuple(_arrows(graph)),
+    )
+
+
+def _step(node: Node) -> StepInfo:
+    own = node.name.rsplit("/", 1)[-1]
+    return StepInfo(
+        name=node.name,
+        title=node.title or own.replace("_", " ").capitalize(),
+        doc=inspect.getdoc(node.function) or "",
+        person=asks_people(node.function),
+        parent=node.parent,
+        takes=type_name(node.takes) if node.takes_message else "",
+        gives=type_name(node.gives),
+    )
+
+
+def _arrows(graph: Graph) -> list[EdgeInfo]:
+    """Draw hidden nodes away: an arrow into a sub-workflow ends at its start steps."""
+    found: dict[tuple[str, str], EdgeInfo] = {}
+    for edge in graph.edges:
+        if edge.kind in {"enter", "exit"}:
+            continue
+        for source in _visible(graph, edge.source, back=True):
+            for target in _visible(graph, edge.target, back=False):
+                arrow = EdgeInfo(source=source, target=target, kind=kind_of(edge), label=label_of(graph, edge))
+                found.setdefault((source, target), arrow)
+    return list(found.values())
+
+
+def _visible(graph: Graph, name: str, *, back: bool) -> list[str]:
+    if not graph.nodes[name].hidden:
+        return [name]
+    inner = [edge for edge in graph.edges if (edge.target if back else edge.source) == name]
+    return [found for edge in inner for found in _visible(graph, edge.source if back else edge.target, back=back)]
+
+
+def kind_of(edge: Edge) -> str:
+    """Return the arrow's kind as ``EdgeInfo`` has it."""
+    if edge.kind != "plain":
+        return edge.kind
+    if edge.switch is not None:
+        return "case"
+    if edge.otherwise:
+        return "otherwise"
+    return "when" if edge.when is not None else "plain"
+
+
+def label_of(graph: Graph, edge: Edge) -> str:
+    """Return the words on the arrow: the case, the predicate, how it joins."""
+    if edge.switch is not None:
+        return "otherwise" if edge.default else str(edge.case)
+    if edge.otherwise:
+        return "otherwise"
+    rule = graph.nodes[edge.target].join
+    if edge.kind == "join" and rule is not None:
+        return {None: "all", 1: "any"}.get(rule.need, f"{rule.need} of {rule.places}")
+    if edge.kind in {"each", "gather"}:
+        return edge.kind
+    return words_of(edge.when) if edge.when is not None else ""
+
+
+def words_of(predicate: Callable[..., Any]) -> str:
+    """Return a predicate in words: its name, or a lambda's own expression."""
+    name = getattr(predicate, "__name__", "")
+    if name != "<lambda>":
+        return name.replace("_", " ")
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(predicate)).strip().rstrip(","))
+    except (OSError, SyntaxError, TypeError):
+        return ""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+    text = ast.unparse(found[0].body) if len(found) == 1 else ""
+    return text if len(text) <= 60 else ""
+
+
+def output_schema(graph: Graph) -> dict[str, Json]:
+    """Return the JSON Schema of the run's output, empty if it is not known beforehand."""
+    kinds = [node.gives for node in graph.nodes.values() if node.ends]
+    if not kinds or any(is_any(kind) for kind in kinds):
+        return {}
+    try:
+        return codec_for(Union[tuple(kinds)]).schema("serialization")
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return {}

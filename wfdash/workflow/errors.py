@@ -1,0 +1,61 @@
+"""What can go wrong with a workflow: one base, one class per remedy.
+
+WorkflowError
+├── InvalidWorkflow   the definition contradicts itself
+├── InvalidCall       ``run`` was called with arguments that do not go together
+├── NotStorable       a value would not survive being stored
+├── WrongType         a step returned, or an answer held, something its type does not allow
+├── StateConflict     two overlapping steps wrote the same key
+├── ReplayMismatch    the step's code no longer does what was recorded
+├── StepTimeout       a step took longer than its ``timeout``
+├── Runaway           too many steps without a person in between
+└── CallStopped       a person said that an unknown call must not go on
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class WorkflowError(Exception):
+    """Something about a workflow went wrong; see the subclass for the remedy."""
+
+    def __init__(self, message: str | None = None, **facts: Any) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+        self.facts = facts
+
+
+class InvalidWorkflow(WorkflowError):
+    """The workflow's graph is not valid: the message names the steps. ``facts["problems"]``: all of them."""
+
+
+class InvalidCall(WorkflowError):
+    """These arguments of ``run`` do not go together: the message names them."""
+
+
+class NotStorable(WorkflowError):
+    """The value would not come back the same: use a type that does. ``facts``: path."""
+
+
+class WrongType(WorkflowError):
+    """The value does not fit its declared type."""
+
+
+class StateConflict(WorkflowError):
+    """Two overlapping steps wrote the same key of the state: declare a reducer for it, or let one wait."""
+
+
+class ReplayMismatch(WorkflowError):
+    """The step's code does not repeat what was recorded: run the old code, or restore an earlier checkpoint."""
+
+
+class StepTimeout(WorkflowError):
+    """The step took longer than its timeout."""
+
+
+class Runaway(WorkflowError):
+    """Too many steps ran in a loop without a person answering: raise ``max_steps`` if that is meant."""
+
+
+class CallStopped(WorkflowError):
+    """A person stopped the step because it is unknown whether a call has happened."""

@@ -1,0 +1,110 @@
+"""Runs one activation's function once, from its top, and reports how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from checkpoints.records import ErrorInfo, Json
+from wfdash.workflow.context import Context
+from wfdash.workflow.draft import item_of
+from wfdash.workflow.errors import InvalidCall, StepTimeout
+from wfdash.workflow.graph import Graph, Node
+from wfdash.workflow.ops import Host, Ops
+from wfdash.workflow.packing import plain, route, unpack
+from wfdash.workflow.preview import preview
+from wfdash.workflow.stateview import StateView
+from wfdash.workflow.threads import in_thread
+from wfdash.workflow.ticks import StepEnded, StepFailed, Tick
+
+
+class StepRun:
+    """One try at one activation. ``ops`` is what the loop resolves; ``task`` what it may cancel."""
+
+    def __init__(self, graph: Graph, host: Host, act: str, record: Mapping[str, Any], seen: Mapping[str, Json]) -> None:
+        self.act = act
+        self.node = graph.nodes[record["step"]]
+        self.ops = Ops(host, self.node, act, record["journal"])
+        self._graph, self._host, self._record = graph, host, record
+        prefix = f"{self.node.parent}/" if self.node.parent else ""
+        self._state = StateView(graph.state, prefix, seen)
+        self.task = asyncio.create_task(self._go(), name=f"step {self.node.name} {act}")
+        self.ops.main = self.task
+
+    async def _go(self) -> None:
+        began = time.perf_counter()
+        tick: Tick
+        try:
+            tick = await self._attempt(began)
+        except asyncio.CancelledError:
+            if self._ended_by_others():
+                raise
+            tick = self._failure(InvalidCall("the step cancelled itself"))
+        except Exception as error:
+            tick = self._failure(error)
+        await self.ops.close()
+        self._host.post(tick)
+
+    def _ended_by_others(self) -> bool:
+        return bool(self.task.cancelling())
+
+    async def _attempt(self, began: float) -> Tick:
+        node, record = self.node, self._record
+        message = unpack(self._graph, node, record["message"]) if node.takes_message else None
+        if node.join is not None and node.join.when is not None and not node.join.when(message):
+            return StepEnded(at=self._host.now(), act=self.act, skipped=True)
+        item = item_of(node.path, record["scope"]) if record["scope"] else None
+        context = Context(self.ops, self._state, item=item, attempt=record.get("attempt", 1))
+        value = await self._call([message if role == "message" else context for role in node.order])
+        self.ops.replay.check_end()
+        routes, output = route(self._graph, node, value)
+        return StepEnded(
+            at=self._host.now(),
+            act=self.act,
+            routes=tuple(routes),
+            output=output,
+            writes=self._state.collect(),
+            ms=round((time.perf_counter() - began) * 1000, 3),
+            shown=self._shown(value, routes, output),
+        )
+
+    def _shown(self, value: Any, routes: list[Any], output: list[Any] | None) -> Json:
+        if output is not None:
+            return preview(plain(output))
+        whole = [r for r in routes if r.edge is not None and r.edge.kind != "each" and r.items[0][1][0] is not None]
+        if whole:
+            return preview(plain(whole[0].items[0][1]))
+        return f"{len(value)} items" if isinstance(value, list) else None
+
+    async def _call(self, args: list[Any]) -> Any:
+        function, limit = self.node.function, self.node.timeout
+        if limit is None:
+            return await function(*args) if self.node.is_async else await in_thread(lambda: function(*args))
+        try:
+            async with asyncio.timeout(limit) as self.ops.timeout:
+                return await function(*args) if self.node.is_async else await in_thread(lambda: function(*args))
+        except TimeoutError as error:
+            if self.ops.timeout is None or not self.ops.timeout.expired():
+                raise
+            raise StepTimeout(f"step {self.node.name!r} took longer than {limit:g} s") from error
+        finally:
+            self.ops.timeout = None
+
+    def _failure(self, error: Exception) -> StepFailed:
+        retry = self.node.retry
+        delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
+        attempts = retry.attempts if retry is not None else 1
+        info = describe_error(error, self.node)
+        return StepFailed(at=self._host.now(), act=self.act, error=info, delay=delay, attempts=attempts)
+
+
+def describe_error(error: BaseException, node: Node) -> ErrorInfo:
+    """Turn an exception into a record; the traceback starts in the step's own code."""
+    here = error.__traceback__
+    while here is not None and "wfdash/workflow/" in here.tb_frame.f_code.co_filename and here.tb_next is not None:
+        here = here.tb_next
+    text = "".join(traceback.format_exception(type(error), error, here))
+    return ErrorInfo(type=type(error).__name__, message=str(error), step=node.name, traceback=text[-20_000:])

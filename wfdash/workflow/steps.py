@@ -1,0 +1,100 @@
+"""A step as its author declared it, and what its function's signature says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.retry import Retry
+from wfdash.workflow.wiring import After
+
+Function = Callable[..., Any]
+
+
+class StepContext:
+    """What marks a step's parameter as its context; ``Context`` is the one class below it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A declared step. Calling it calls its function, so a test needs no engine."""
+
+    name: str
+    function: Function
+    start: bool = False
+    after: After | None = None
+    when: Callable[[Any], Any] | None = None
+    otherwise: bool = False
+    retry: Retry | None = None
+    timeout: float | None = None
+    concurrency: int | None = None
+    title: str = ""
+    names: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Names visible where the step was declared: annotations may be text that means them."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the step's function as it is."""
+        return self.function(*args, **kwargs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """What a step's function takes and gives. ``order``: its positional arguments, ``message`` or ``ctx``."""
+
+    order: tuple[str, ...]
+    takes: Any
+    gives: Any
+    is_async: bool
+
+
+def read_hints(function: Function, names: dict[str, Any]) -> dict[str, Any]:
+    """Return the function's annotations as types."""
+    return get_type_hints(function, localns=names or None, include_extras=True)
+
+
+def read_signature(step: Step) -> Signature:
+    """Read the step's function; ``InvalidWorkflow`` names the step if it cannot be called as one."""
+    try:
+        hints = read_hints(step.function, step.names)
+    except NameError as error:
+        raise InvalidWorkflow(f"step {step.name!r}: its annotations cannot be read: {error}") from error
+    wanted = [p for p in inspect.signature(step.function).parameters.values() if _is_needed(p)]
+    order = tuple("ctx" if _is_context(p, hints) else "message" for p in wanted)
+    if len(set(order)) != len(order):
+        raise InvalidWorkflow(f"step {step.name!r} must take (message, ctx), (message), (ctx) or nothing")
+    message = next((p for p, role in zip(wanted, order, strict=True) if role == "message"), None)
+    return Signature(
+        order=order,
+        takes=hints.get(message.name, Any) if message else Any,
+        gives=hints.get("return", Any),
+        is_async=inspect.iscoroutinefunction(step.function),
+    )
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind in (
+        parameter.POSITIONAL_ONLY,
+        parameter.POSITIONAL_OR_KEYWORD,
+    )
+
+
+def _is_context(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
+    hint = hints.get(parameter.name)
+    return (isinstance(hint, type) and issubclass(hint, StepContext)) or (
+        hint is None and parameter.name in {"ctx", "context"}
+    )
+
+
+def asks_people(function: Function) -> bool:
+    """Say whether the function's code calls something named ``ask`` (nested functions included)."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    pending = [code] if code is not None else []
+    while pending:
+        current = pending.pop()
+        if "ask" in current.co_names:
+            return True
+        pending += [const for const in current.co_consts if inspect.iscode(const)]
+    return False
