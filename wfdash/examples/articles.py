@@ -7,13 +7,14 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 from pydantic import BaseModel, Field
+from pydantic.config import JsonDict
 
 SAMPLE = (Path(__file__).parent / "data" / "article.md").read_text()
 LONG = 35
 """Words in a sentence beyond which readers lose the thread."""
 PACE = 200
 """Words read in a minute."""
-MARKDOWN = {"format": "textarea", "contentMediaType": "text/markdown"}
+MARKDOWN: JsonDict = {"format": "textarea", "contentMediaType": "text/markdown"}
 
 
 class Text(BaseModel):

@@ -9,11 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
+from pydantic.config import JsonDict
 
 SAMPLE = (Path(__file__).parent / "data" / "claims.csv").read_text()
 """One month of a small company: about 200 claims, some of them large, some of them dirty."""
 RATES = {"EUR": "1", "USD": "0.86", "GBP": "1.15", "CHF": "1.07", "SEK": "0.091"}
 """Euros per unit, as the company has fixed them for the month."""
+CSV: JsonDict = {"format": "textarea", "contentMediaType": "text/csv"}
+"""Says that a field holds CSV: paste it or upload a file."""
 
 
 class Claim(BaseModel):

@@ -11,10 +11,8 @@ from decimal import Decimal
 from pydantic import BaseModel, Field
 
 from wfdash.examples import claims
-from wfdash.examples.claims import Claim
+from wfdash.examples.claims import CSV, Claim
 from wfdash.workflow import Approval, Context, Workflow, each, gather
-
-CSV = {"format": "textarea", "contentMediaType": "text/csv"}
 
 
 class Batch(BaseModel):
@@ -46,7 +44,7 @@ class Payments(BaseModel):
     dirty: list[str]
 
 
-expense_batch = Workflow("expense_batch", title="Expense batch", state=Notes)
+expense_batch = Workflow("expense_batch", title="Expense batch", doc=__doc__ or "", state=Notes)
 
 
 @expense_batch.step(start=True)

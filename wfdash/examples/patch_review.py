@@ -25,7 +25,7 @@ class Approved(BaseModel):
     patch: Patch
 
 
-patch_review = Workflow("patch_review", title="Patch review", state=Trial)
+patch_review = Workflow("patch_review", title="Patch review", doc=__doc__ or "", state=Trial)
 
 
 @patch_review.step(start=True, after=["review", "carry_out"], timeout=300)

@@ -1,0 +1,34 @@
+"""Drives a workflow as an application without a dashboard does: answer, and carry the checkpoint as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.records import Answer, Checkpoint, Request
+from wfdash.contract import Finished, Outcome, Waiting
+from wfdash.workflow import Workflow
+
+
+def waiting(outcome: Outcome) -> tuple[Request, ...]:
+    """Return the open requests, after making sure that the run waits for people."""
+    assert isinstance(outcome, Waiting), outcome
+    return outcome.requests
+
+
+def output(outcome: Outcome) -> Any:
+    """Return what the run gave, after making sure that it has ended well."""
+    assert isinstance(outcome, Finished), outcome
+    return outcome.output
+
+
+async def answer(workflow: Workflow, outcome: Outcome, values: dict[str, Any], *, by: str | None = None) -> Outcome:
+    """Answer by request key in a run restored from JSON, as another process would."""
+    checkpoint = Checkpoint.model_validate_json(outcome.checkpoint.model_dump_json())
+    answers = {key: Answer(key=key, value=value, by=by) for key, value in values.items()}
+    return await workflow.run(checkpoint=checkpoint, answers=answers)
+
+
+async def answer_one(workflow: Workflow, outcome: Outcome, value: Any, *, by: str | None = None) -> Outcome:
+    """Answer the only open request."""
+    (request,) = waiting(outcome)
+    return await answer(workflow, outcome, {request.key: value}, by=by)

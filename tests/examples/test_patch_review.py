@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.examples.runs import answer_one, output, waiting
+from wfdash.contract import Outcome
+from wfdash.examples import repository
+from wfdash.examples.patch_review import patch_review
+
+APPROVE = {"action": "approve"}
+REJECT = {"action": "reject", "reason": "not now"}
+
+
+async def start(shop: Path, diff: str) -> Outcome:
+    return await patch_review.run({"repository": str(shop), "diff": diff})
+
+
+def without_requirements(patch: str) -> str:
+    pieces = patch.split("diff --git ")
+    return "diff --git ".join(piece for piece in pieces if "requirements.txt" not in piece)
+
+
+async def test_a_person_sees_the_patch_its_files_and_what_each_answer_does(shop: Path, patch: str):
+    (request,) = waiting(await start(shop, patch))
+    card = request.card
+    assert card["subject"] == f"Apply a patch to 5 files of {shop}?"
+    assert card["risk"] == "medium"
+    assert card["proposal"] == {"diff": patch}
+    assert [item["kind"] for item in card["evidence"]] == ["diff", "table"]
+    files = {row["file"]: row["notes"] for row in card["evidence"][1]["value"]}
+    assert files["requirements.txt"] == "changes what is installed"
+    assert set(card["consequence"]) == {"approve", "edit", "reject"}
+    assert [action["name"] for action in card["actions"]] == ["approve", "edit", "reject"]
+
+
+async def test_nothing_changes_while_the_run_waits(shop: Path, patch: str, contents):
+    before = contents()
+    waiting(await start(shop, patch))
+    assert contents() == before
+    assert repository.git("worktree", "list", cwd=shop).stdout.count("\n") == 1
+
+
+async def test_an_approval_changes_the_repository(shop: Path, patch: str, contents):
+    outcome = await answer_one(patch_review, await start(shop, patch), APPROVE)
+    assert output(outcome)["applied"] is True
+    assert "5 files changed" in output(outcome)["summary"]
+    assert "ROUND_HALF_UP" in contents()["prices.py"]
+    assert contents()["requirements.txt"] == "pytest==9.0.1\n"
+    assert repository.git("diff", cwd=shop).stdout == patch
+
+
+async def test_a_rejection_changes_nothing_and_keeps_the_reason(shop: Path, patch: str, contents):
+    before = contents()
+    outcome = await answer_one(patch_review, await start(shop, patch), REJECT)
+    assert output(outcome) == {"applied": False, "summary": "Rejected: not now"}
+    assert contents() == before
+
+
+async def test_an_edited_patch_comes_back_and_only_it_is_applied(shop: Path, patch: str, contents):
+    edited = without_requirements(patch)
+    outcome = await answer_one(patch_review, await start(shop, patch), {"action": "edit", "edited": {"diff": edited}})
+    (request,) = waiting(outcome)
+    assert request.card["subject"] == f"Apply a patch to 4 files of {shop}?"
+    assert request.card["proposal"] == {"diff": edited}
+    outcome = await answer_one(patch_review, outcome, APPROVE)
+    assert output(outcome)["applied"] is True
+    assert contents()["requirements.txt"] == "pytest==8.4.2\n"
+    assert "ROUND_HALF_UP" in contents()["prices.py"]
+
+
+async def test_an_edit_that_does_not_apply_is_not_lost(shop: Path, patch: str, contents):
+    before = contents()
+    edited = patch.replace("self.lines)", "self.rows)")
+    outcome = await answer_one(patch_review, await start(shop, patch), {"action": "edit", "edited": {"diff": edited}})
+    (request,) = waiting(outcome)
+    assert "hunk 2 of cart.py (line 15) does not apply" in request.card["body"]
+    assert request.card["proposal"] == {"diff": edited}
+    assert request.card["risk"] == "high"
+    outcome = await answer_one(patch_review, outcome, APPROVE)
+    assert "hunk 2 of cart.py" in waiting(outcome)[0].card["body"]
+    assert output(await answer_one(patch_review, outcome, REJECT))["applied"] is False
+    assert contents() == before
+
+
+async def test_a_patch_that_does_not_apply_is_sent_back_without_asking_anybody(shop: Path, patch: str, contents):
+    before = contents()
+    result = output(await start(shop, patch.replace("self.lines)", "self.rows)")))
+    assert result["applied"] is False
+    assert "hunk 2 of cart.py (line 15) does not apply" in result["summary"]
+    assert contents() == before
+
+
+async def test_a_path_that_is_no_repository_is_sent_back(tmp_path: Path, patch: str):
+    result = output(await start(tmp_path, patch))
+    assert result["applied"] is False
+    assert "is not a git repository" in result["summary"]
+
+
+async def test_complaints_of_the_checks_reach_the_reviewer(shop: Path, patch: str):
+    (request,) = waiting(await start(shop, patch.replace("+    if not 0 <=", "+    if not 0 < =")))
+    assert "compileall" in request.card["body"]
+    assert "SyntaxError" in request.card["body"]
+    assert request.card["risk"] == "high"
+
+
+async def test_a_repository_that_changed_since_is_looked_at_again(shop: Path, patch: str, contents):
+    outcome = await start(shop, patch)
+    (shop / "prices.py").write_text("VAT = 0.25\n")
+    outcome = await answer_one(patch_review, outcome, APPROVE)
+    assert "hunk 1 of prices.py" in waiting(outcome)[0].card["body"]
+    assert contents()["prices.py"] == "VAT = 0.25\n"
+    repository.git("checkout", "prices.py", cwd=shop)
+    again = await answer_one(patch_review, outcome, APPROVE)
+    assert output(again)["applied"] is True

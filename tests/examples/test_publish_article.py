@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.examples.runs import answer_one, output, waiting
+from wfdash.contract import Outcome
+from wfdash.examples.publish_article import publish_article
+
+APPROVE = {"action": "approve"}
+
+
+async def start(**fields: Any) -> Outcome:
+    return await publish_article.run({"title": "Hello", "text": "First *words*.", "cool_down": 0, **fields})
+
+
+def send_back(comment: str) -> dict[str, str]:
+    return {"action": "reject", "reason": comment}
+
+
+async def test_an_approved_article_is_published_as_html():
+    outcome = await start()
+    (request,) = waiting(outcome)
+    assert request.by == ("editors",)
+    result = output(await answer_one(publish_article, outcome, APPROVE, by="ben"))
+    assert result == {
+        "slug": "hello",
+        "html": "<h1>Hello</h1>\n<p>First <em>words</em>.</p>\n",
+        "words": 2,
+        "comments": [],
+    }
+
+
+async def test_the_editors_own_version_is_published():
+    outcome = await answer_one(publish_article, await start(), {"action": "edit", "edited": {"text": "Better words."}})
+    assert "<p>Better words.</p>" in output(outcome)["html"]
+
+
+async def test_an_article_goes_back_and_forth_until_it_is_good():
+    outcome = await start()
+    for number in (1, 2):
+        outcome = await answer_one(publish_article, outcome, send_back(f"again {number}"), by="ben")
+        (revision,) = waiting(outcome)
+        assert revision.kind == "form"
+        assert revision.card["body"] == f"again {number}"
+        outcome = await answer_one(publish_article, outcome, {"text": f"Version {number}."})
+    (request,) = waiting(outcome)
+    assert request.card["current"] == {"text": "Version 1."}
+    assert request.card["proposal"] == {"text": "Version 2."}
+    result = output(await answer_one(publish_article, outcome, APPROVE))
+    assert result["comments"] == ["again 1", "again 2"]
+    assert "<p>Version 2.</p>" in result["html"]
