@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import types
 from collections.abc import Iterable
-from typing import Any, Union
+from typing import Any
 
-from wfdash.workflow.codec import Codec, codec_for, is_any, members
+from wfdash.workflow.codec import Codec, codec_for, either, is_any, members
 from wfdash.workflow.errors import InvalidWorkflow
 from wfdash.workflow.graph import Edge, Graph, JoinRule, Node
 from wfdash.workflow.plan import Definition, Link, Place, Plan, draw_plan, incoming, outgoing
@@ -105,8 +106,8 @@ def gives_of(plan: Plan, name: str, seen: frozenset[str] = frozenset()) -> Any:
     found = [gives_of(plan, link.source, seen | {name}) for link in links]
     if any(is_any(kind) for kind in found):
         return Any
-    one = Union[tuple(found)]
-    return Union[one, list[one]] if links[0].kind == "exit" else one  # type: ignore[valid-type]
+    one = either(found)
+    return either([one, types.GenericAlias(list, (one,))]) if links[0].kind == "exit" else one
 
 
 def _join(plan: Plan, place: Place, paths: dict[str, tuple[str, ...]]) -> JoinRule | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
+import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Union, get_args, get_origin
 
@@ -194,6 +196,11 @@ def members(kind: Any) -> tuple[Any, ...]:
     if get_origin(kind) in (Union, types.UnionType):
         return get_args(kind)
     return (kind,)
+
+
+def either(kinds: Sequence[Any]) -> Any:
+    """Return the type ``A | B | ...``."""
+    return functools.reduce(operator.or_, kinds) if len(set(map(id, kinds))) > 1 else kinds[0]
 
 
 def is_any(kind: Any) -> bool:

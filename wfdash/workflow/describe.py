@@ -6,14 +6,14 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
 from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
-from wfdash.workflow.codec import codec_for, is_any
+from wfdash.workflow.codec import codec_for, either, is_any
 from wfdash.workflow.graph import Edge, Graph, Node
 from wfdash.workflow.inputs import input_schema
 from wfdash.workflow.steps import asks_people
@@ -117,6 +117,6 @@ def output_schema(graph: Graph) -> dict[str, Json]:
     if not kinds or any(is_any(kind) for kind in kinds):
         return {}
     try:
-        return codec_for(Union[tuple(kinds)]).schema("serialization")
+        return codec_for(either(kinds)).schema("serialization")
     except (PydanticSchemaGenerationError, PydanticUserError):
         return {}

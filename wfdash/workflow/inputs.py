@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any
 
 from pydantic import ValidationError
 
 from checkpoints.records import Json
 from wfdash.contract import InvalidInput
-from wfdash.workflow.codec import codec_for, is_any
+from wfdash.workflow.codec import codec_for, either, is_any
 from wfdash.workflow.errors import NotStorable
 from wfdash.workflow.graph import Graph, Node
 from wfdash.workflow.packing import pack
@@ -35,7 +35,7 @@ def input_type(graph: Graph) -> Any:
     kinds = [node.takes for node in start_nodes(graph) if node.takes_message]
     if not kinds:
         return None
-    return Any if any(is_any(kind) for kind in kinds) else Union[tuple(kinds)]
+    return Any if any(is_any(kind) for kind in kinds) else either(kinds)
 
 
 def input_schema(graph: Graph) -> dict[str, Json]:

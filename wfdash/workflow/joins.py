@@ -73,13 +73,15 @@ def _arrive_join(
 ) -> None:
     turn = (rounds or {}).get(node.name, 0)
     key = f"{node.name}@{scope}#{turn}"
-    entry = _own_entry(draft, key)
-    if entry is None:
-        entry = draft.part("joins")[key] = {"t": node.name, "scope": scope, "turn": turn, "got": {}}
+    entry: dict[str, Any] = _own_entry(draft, key) or {}
+    if not entry:
+        entry.update({"t": node.name, "scope": scope, "turn": turn, "got": {}})
+        draft.part("joins")[key] = entry
     if entry.get("fired"):
         return
     place = str(edge.place)
-    entry["got"] = {**entry["got"], place: [*entry["got"].get(place, ()), packed]}
+    got: dict[str, list[Packed]] = entry["got"]
+    entry["got"] = {**got, place: [*got.get(place, ()), packed]}
     if rounds:
         entry["rounds"] = _later(entry.get("rounds"), rounds)
     if len(entry["got"]) >= (rule.need or rule.places):
@@ -120,7 +122,8 @@ def _rule(node: Node) -> JoinRule:
 def settle(draft: Draft, scope: str) -> None:
     """Fire every join around ``scope`` that nothing more can reach; at the end of all things, the oldest."""
     while draft.position["joins"]:
-        if not any([_settle_one(draft, key, scope) for key in list(draft.position["joins"])]) and not _force(draft):
+        fired = [_settle_one(draft, key, scope) for key in list(draft.position["joins"])]
+        if not any(fired) and not _force(draft):
             return
 
 

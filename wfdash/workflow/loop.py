@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, Phase, Reason, Standing
@@ -39,7 +40,7 @@ class Drive:
 
     def __init__(self, graph: Graph, recorder: Recorder, book: Book, moment: Moment, park_after: float) -> None:
         self.graph = graph
-        self.run_id = book.run
+        self.run_id: str = book.run
         self.park_after = park_after
         self._recorder = recorder
         self._book = book
@@ -312,9 +313,9 @@ class Drive:
 
     async def _stop(self) -> None:
         self._closing = True
-        tasks: list[asyncio.Task[object]] = [run.task for run in self._runs.values()]  # type: ignore[misc]
+        tasks: list[asyncio.Task[Any]] = [run.task for run in self._runs.values()]
         if self._listener is not None:
-            tasks.append(self._listener)  # type: ignore[arg-type]
+            tasks.append(self._listener)
         for task in tasks:
             task.cancel()
         if tasks:

@@ -1,8 +1,8 @@
 """A step's value on its way: which edges take it, and how it is written down for each receiver.
 
 A packed value is ``[code, json]``. Codes: None plain JSON; an index into the receiver's ``accepts``;
-``"step<i"`` one into another node's ``accepts``; ``"step:i"`` one into a producer's ``produces``; ``"step*i"`` the same for the items of its list;
-``"*"`` a list of packed values.
+``"step<i"`` one into another node's ``accepts``; ``"step:i"`` one into a producer's ``produces``; ``"step*i"``
+the same for the items of its list; ``"*"`` a list of packed values.
 """
 
 from __future__ import annotations

@@ -96,9 +96,10 @@ def _add_level(plan: Plan, level: Definition, prefix: str, parent: str | None, a
         _add_step(plan, step, prefix, parent)
     for sub in level.subs.values():
         _add_sub(plan, sub, prefix, (*around, level))
-    for name, declared in [*level.steps.items(), *((n + ENTRY, s) for n, s in level.subs.items())]:
-        _add_links(plan, level, prefix, prefix + name, declared)
-    if not any(item.start for item in [*level.steps.values(), *level.subs.values()]):
+    declared: list[tuple[str, Step | Sub]] = [*level.steps.items(), *((n + ENTRY, s) for n, s in level.subs.items())]
+    for name, item in declared:
+        _add_links(plan, level, prefix, prefix + name, item)
+    if not any(item.start for _, item in declared):
         plan.problems.append(f"workflow {level.name!r} has no step with start=True")
 
 

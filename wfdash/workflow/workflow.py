@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, overload
+from typing import Any
 
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.records import Checkpoint, Json
@@ -26,8 +26,8 @@ Answers = Mapping[str, Any] | Mapping[RequestKey, Any]
 class Workflow:
     """A named graph of steps. Holds no run: one definition serves any number of runs at once.
 
-    ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``: key ->
-    ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop
+    ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``:
+    key -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop
     may run between two answers of people.
     """
 
@@ -46,7 +46,7 @@ class Workflow:
         self.title = title or name.replace("_", " ").capitalize()
         self.doc = doc
         self.state = state
-        self.reducers = dict(reducers or {})
+        self.reducers: Mapping[str, Callable[[Any, Any], Any]] = dict(reducers or {})
         self.max_steps = max_steps
         self.examples = tuple(examples)
         self._steps: dict[str, Step] = {}
@@ -80,7 +80,6 @@ class Workflow:
         """The graph's signature; a checkpoint resumes only under the same one."""
         return self.graph.version
 
-    @overload
     def step(self, function: Function, /) -> Step: ...
 
     @overload
@@ -100,8 +99,6 @@ class Workflow:
 
     def step(
         self,
-        function: Function | None = None,
-        /,
         *,
         start: bool = False,
         after: After | None = None,
@@ -112,7 +109,7 @@ class Workflow:
         concurrency: int | None = None,
         name: str | None = None,
         title: str = "",
-    ) -> Step | Callable[[Function], Step]:
+    ) -> Callable[[Function], Step]:
         """Declare a step: an async function, or a plain one (run in a thread).
 
         It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``after``: what triggers it. ``when``: a
@@ -123,7 +120,7 @@ class Workflow:
 
         def declare(function: Function) -> Step:
             step = Step(
-                name=name or getattr(function, "__name__", "step"),
+                name=name or str(getattr(function, "__name__", "step")),
                 function=function,
                 start=start,
                 after=after,
@@ -139,7 +136,7 @@ class Workflow:
             self._steps[step.name] = step
             return step
 
-        return declare(function) if function is not None else declare
+        return declare
 
     def sub(
         self,
@@ -190,8 +187,8 @@ class Workflow:
         """Start (``message``), answer (``answers``), resume or recover (``checkpoint``, or ``run_id`` with a storage).
 
         Returns ``Finished``, ``Waiting`` or ``Failed``, each with the ``checkpoint`` to go on from. ``checkpoint``: a
-        record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``. ``storage``: a
-        storage, manager, journal or recorder; without one the checkpoint is yours to keep. ``park_after``: sleeps
+        record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``. ``storage``:
+        a storage, manager, journal or recorder; without one the checkpoint is yours to keep. ``park_after``: sleeps
         longer than these seconds park the run. ``InvalidCall`` names arguments that do not go together;
         ``InvalidInput`` what does not fit; ``Incompatible`` a checkpoint of another graph.
         """
