@@ -80,23 +80,6 @@ class Workflow:
         """The graph's signature; a checkpoint resumes only under the same one."""
         return self.graph.version
 
-    def step(self, function: Function, /) -> Step: ...
-
-    @overload
-    def step(
-        self,
-        *,
-        start: bool = False,
-        after: After | None = None,
-        when: Callable[[Any], Any] | None = None,
-        otherwise: bool = False,
-        retry: Retry | None = None,
-        timeout: float | None = None,
-        concurrency: int | None = None,
-        name: str | None = None,
-        title: str = "",
-    ) -> Callable[[Function], Step]: ...
-
     def step(
         self,
         *,
