@@ -15,10 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.floor import play_grouped, play_one_by_one, read_recording
+from checkpoints.ids import new_run_id
+from tests.benchmarks.floor import Recording, play_grouped, play_one_by_one, read_recording
 from tests.benchmarks.world import Report, fresh_django, median
 
 STEPS = 100
@@ -68,48 +70,62 @@ def peer_rates(runs: int) -> dict[str, float]:
     return rates
 
 
-def floor_rates(database: Path) -> tuple[float, float]:
-    """Return commits per second of the floor: one by one, and 50 to a transaction."""
-    from checkpoints.models import Run
+@dataclass(kw_only=True)
+class Rates:
+    """Steps or commits per second, round by round; ours and the floor's take turns on the same machine."""
 
-    runs = list(Run.objects.order_by("created").values_list("id", flat=True)[:AT_ONCE])
-    recordings = [read_recording(database, run) for run in runs]
-    with tempfile.TemporaryDirectory() as folder:
-        single = [play_one_by_one(recordings[0], Path(folder, f"one{i}")) for i in range(ROUNDS)]
-        grouped = [play_grouped(recordings, Path(folder, f"group{i}")) for i in range(3)]
-    return median(single), median(grouped)
+    one: list[float] = field(default_factory=list)
+    many: list[float] = field(default_factory=list)
+    floor_one: list[float] = field(default_factory=list)
+    floor_many: list[float] = field(default_factory=list)
 
 
-async def measure() -> tuple[float, float]:
-    """Return wfdash's steps per second: one run at a time, 50 at once (medians of rounds)."""
+async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
+    """Run 50 chains and return what they wrote."""
+    runs = [str(new_run_id()) for _ in range(AT_ONCE)]
+    await asyncio.gather(*(chain.run(message=0, storage=storage, run_id=run) for run in runs))
+    return [read_recording(database, run) for run in runs]
+
+
+async def measure(database: Path, folder: Path) -> Rates:
+    """Measure wfdash and the floor in turns."""
     from checkpoints.orm import DatabaseStorage
 
-    chain, storage = build_chain(STEPS), DatabaseStorage()
-    await measure_one(chain, storage)
+    chain, storage, rates = build_chain(STEPS), DatabaseStorage(), Rates()
     try:
-        many = [await measure_many(chain, storage) for _ in range(3)]
-        one = [await measure_one(chain, storage) for _ in range(ROUNDS)]
+        recordings = await record(chain, storage, database)
+        for place in range(ROUNDS):
+            rates.one.append(await measure_one(chain, storage))
+            rates.floor_one.append(play_one_by_one(recordings[0], folder / f"one{place}.sqlite3"))
+        for place in range(ROUNDS):
+            rates.many.append(await measure_many(chain, storage))
+            rates.floor_many.append(play_grouped(recordings, folder / f"many{place}.sqlite3"))
     finally:
         await storage.aclose()
-    return median(one), median(many)
+    return rates
 
 
-def show(one: float, many: float, floor: tuple[float, float]) -> int:
+def show(rates: Rates) -> int:
     """Print the table with its bars."""
     report = Report(f"chain of {STEPS} durable steps, 1 KB of state")
-    single, grouped = floor
-    report.note("floor, one by one", f"{single:.0f} commits/s")
-    report.note(f"floor, {AT_ONCE} to a transaction", f"{grouped:.0f} commits/s")
-    report.note("wfdash, one run at a time", f"{one:.0f} steps/s")
-    report.note(f"wfdash, {AT_ONCE} runs at once", f"{many:.0f} steps/s ({many / grouped:.2f} of the grouped floor)")
-    report.at_least("one run at a time / floor", one / single, 0.35)
-    for runs, ours, bar in ((1, one, 2.5), (AT_ONCE, many, 5.0)):
-        rates = peer_rates(runs)
-        for peer, rate in rates.items():
+    report.note("floor, one by one", f"{median(rates.floor_one):.0f} commits/s")
+    report.note(f"floor, {AT_ONCE} to a transaction", f"{median(rates.floor_many):.0f} commits/s")
+    report.note("wfdash, one run at a time", f"{median(rates.one):.0f} steps/s")
+    report.note(f"wfdash, {AT_ONCE} runs at once", f"{median(rates.many):.0f} steps/s")
+    report.at_least("one run at a time / floor", median(ratios(rates.one, rates.floor_one)), 0.35)
+    report.note(f"{AT_ONCE} runs at once / grouped floor", f"{median(ratios(rates.many, rates.floor_many)):.2f} x")
+    for runs, ours, bar in ((1, median(rates.one), 2.5), (AT_ONCE, median(rates.many), 5.0)):
+        peers = peer_rates(runs)
+        for peer, rate in peers.items():
             report.note(f"{peer}, {runs} at once", f"{rate:.0f} steps/s")
-        if rates:
-            report.at_least(f"wfdash / better peer, {runs} at once", ours / max(rates.values()), bar)
+        if peers:
+            report.at_least(f"wfdash / better peer, {runs} at once", ours / max(peers.values()), bar)
     return report.show()
+
+
+def ratios(ours: list[float], theirs: list[float]) -> list[float]:
+    """Return the ratio of each round."""
+    return [mine / other for mine, other in zip(ours, theirs, strict=True)]
 
 
 def profiled() -> None:
@@ -135,12 +151,11 @@ def profiled() -> None:
 
 def main() -> int:
     """Measure, or profile."""
-    with fresh_django() as database:
+    with fresh_django() as database, tempfile.TemporaryDirectory() as folder:
         if "--profile" in sys.argv:
             profiled()
             return 0
-        one, many = asyncio.run(measure())
-        return show(one, many, floor_rates(database))
+        return show(asyncio.run(measure(database, Path(folder))))
 
 
 if __name__ == "__main__":

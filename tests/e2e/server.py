@@ -68,12 +68,16 @@ class Server:
         command = [COMMAND, "up", "--port", str(self.port), "--data", str(self.data), *self._demo, *self._files]
         with self.output.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env, cwd=self.data.parent)
-        wait_until(self._answers, seconds=START_SECONDS, what=f"a server that answers\n{self.log()}")
+        try:
+            wait_until(self._answers, seconds=START_SECONDS, what="a server that answers")
+        except AssertionError as error:
+            self.kill()
+            raise AssertionError(f"{error}\n{self.log()}") from None
         return self
 
     def _answers(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
-            raise AssertionError(f"the server ended with {self._process.returncode}\n{self.log()}")
+            raise AssertionError(f"the server ended with {self._process.returncode}")
         try:
             return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
