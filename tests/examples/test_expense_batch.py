@@ -4,7 +4,8 @@ import csv
 import io
 from decimal import Decimal
 
-from tests.examples.runs import answer, output, waiting
+from checkpoints.records import Answer
+from tests.examples.runs import answer, cut_after_each_checkpoint, output, waiting
 from wfdash.contract import Outcome
 from wfdash.examples.claims import SAMPLE, read_claims
 from wfdash.examples.expense_batch import expense_batch
@@ -90,3 +91,11 @@ async def test_the_shipped_sample_runs_to_its_end():
     assert sum(Decimal(row["euros"]) for row in paid) == Decimal(result["total"]) == sum(c.euros for c in claims)
     assert sorted(" ".join(row["claims"] for row in paid).split()) == sorted(claim.id for claim in claims)
     assert result["dirty"] == dirty
+
+
+async def test_a_crash_after_every_checkpoint_changes_nothing():
+    outcome = await cut_after_each_checkpoint(expense_batch, message={"claims": HEAD + ROWS})
+    for by in ("ana", "ben"):
+        answers = {key: Answer(key=key, value=APPROVE, by=by) for key in keys(outcome).values()}
+        outcome = await cut_after_each_checkpoint(expense_batch, checkpoint=outcome.checkpoint, answers=answers)
+    assert output(outcome)["total"] == "4835.50"

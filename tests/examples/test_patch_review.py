@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from tests.examples.runs import answer_one, output, waiting
+import pytest
+
+from tests.examples.runs import answer_one, cut_after_each_checkpoint, output, waiting
 from wfdash.contract import Outcome
 from wfdash.examples import repository
 from wfdash.examples.patch_review import patch_review
+from wfdash.examples.patches import Patch, Result
 
 APPROVE = {"action": "approve"}
 REJECT = {"action": "reject", "reason": "not now"}
@@ -112,3 +116,47 @@ async def test_a_repository_that_changed_since_is_looked_at_again(shop: Path, pa
     repository.git("checkout", "prices.py", cwd=shop)
     again = await answer_one(patch_review, outcome, APPROVE)
     assert output(again)["applied"] is True
+
+
+async def test_a_crash_while_it_is_applied_asks_a_person_instead_of_applying_it_twice(
+    shop: Path, patch: str, monkeypatch: pytest.MonkeyPatch
+):
+    applied, apply = asyncio.Event(), repository.apply
+
+    async def die_after(patch: Patch) -> Result:
+        apply(patch)
+        applied.set()
+        return await asyncio.Event().wait()
+
+    outcome = await start(shop, patch)
+    (request,) = waiting(outcome)
+    monkeypatch.setattr(repository, "apply", die_after)
+    async with patch_review.run_stream(checkpoint=outcome.checkpoint, answers={request.key: APPROVE}) as stream:
+        async for event in stream:
+            if event.kind == "call.intended":
+                await applied.wait()
+                break
+    monkeypatch.undo()
+
+    outcome = await patch_review.run(checkpoint=stream.checkpoint)
+    (request,) = waiting(outcome)
+    assert request.card["subject"] == "Did 'git apply' happen?"
+    result = {"applied": True, "summary": "I looked: it is there"}
+    outcome = await answer_one(patch_review, outcome, {"action": "happened", "result": result})
+    assert output(outcome) == result
+    assert repository.git("diff", cwd=shop).stdout == patch
+
+
+async def test_a_crash_after_every_checkpoint_changes_nothing_else(shop: Path, patch: str):
+    outcome = await cut_after_each_checkpoint(patch_review, message={"repository": str(shop), "diff": patch})
+    (request,) = waiting(outcome)
+    assert request.card["subject"] == f"Apply a patch to 5 files of {shop}?"
+    assert output(await answer_one(patch_review, outcome, APPROVE))["applied"] is True
+
+
+async def test_it_says_what_it_did(shop: Path, patch: str):
+    outcome = await start(shop, patch)
+    (request,) = waiting(outcome)
+    stream = patch_review.run_stream(checkpoint=outcome.checkpoint, answers={request.key: APPROVE})
+    said = [event.data async for event in stream if event.kind == "custom"]
+    assert [(data["name"], data["data"]["applied"]) for data in said] == [("patch_applied", True)]

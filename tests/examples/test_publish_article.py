@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.examples.runs import answer_one, output, waiting
-from wfdash.contract import Outcome
+from tests.examples.runs import answer_one, cut_after_each_checkpoint, output, waiting
+from wfdash.contract import Outcome, Waiting
 from wfdash.examples.publish_article import publish_article
 
 APPROVE = {"action": "approve"}
@@ -49,3 +49,32 @@ async def test_an_article_goes_back_and_forth_until_it_is_good():
     result = output(await answer_one(publish_article, outcome, APPROVE))
     assert result["comments"] == ["again 1", "again 2"]
     assert "<p>Version 2.</p>" in result["html"]
+
+
+async def test_a_crash_after_every_checkpoint_changes_nothing():
+    outcome = await cut_after_each_checkpoint(
+        publish_article, message={"title": "Hello", "text": "Words.", "cool_down": 0}
+    )
+    for value in (send_back("again"), {"text": "Better words."}, APPROVE):
+        (request,) = waiting(outcome)
+        outcome = await cut_after_each_checkpoint(
+            publish_article, checkpoint=outcome.checkpoint, answers={request.key: value}
+        )
+    assert output(outcome)["html"] == "<h1>Hello</h1>\n<p>Better words.</p>\n"
+    assert output(outcome)["comments"] == ["again"]
+
+
+async def test_the_cool_down_parks_the_run_until_its_time():
+    outcome = await answer_one(publish_article, await start(cool_down=3600), APPROVE)
+    assert isinstance(outcome, Waiting)
+    assert outcome.requests == ()
+    assert outcome.until is not None
+
+
+async def test_the_text_is_streamed_and_its_progress_told():
+    outcome = await start(text="one two three " * 20)
+    (request,) = waiting(outcome)
+    stream = publish_article.run_stream(checkpoint=outcome.checkpoint, answers={request.key: APPROVE})
+    events = [event async for event in stream]
+    assert "".join(event.data["text"] for event in events if event.kind == "stream") == "one two three " * 20
+    assert [event.data["fraction"] for event in events if event.kind == "progress"] == [25 / 60, 50 / 60, 1.0]

@@ -85,7 +85,7 @@ def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Ap
 @patch_review.step(after=review)
 async def carry_out(approved: Approved, ctx: Context) -> Patch | Result:
     """Apply the patch to the repository; if that changed since the trial, everything is looked at again."""
-    result = await ctx.call(repository.apply, approved.patch, once=True)
+    result = await ctx.call(repository.apply, approved.patch, once=True, name="git apply")
     return result if result.applied else approved.patch
 
 
