@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -14,8 +13,6 @@ from wfdash.access import Viewer
 from wfdash.errors import NotFound
 from wfdash.pages.door import page, viewer_of
 
-MOST_CHANGES = 300
-
 
 @page("GET")
 def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
@@ -25,14 +22,13 @@ def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpRes
     chosen = queries.checkpoint(viewer, run_id, checkpoint_id)
     rail = queries.checkpoints(viewer, run_id, before=chosen.info.n + 26, limit=50)
     other = _other(viewer, run_id, chosen, request.GET.get("against", ""))
-    found = _compare(other, chosen)
     context = {
         "run": run,
         "chosen": chosen,
         "rail": rail,
         "other": other,
-        "changes": found[:MOST_CHANGES],
-        "more_changes": max(len(found) - MOST_CHANGES, 0),
+        "before": _content(other) if other else None,
+        "after": _content(chosen),
     }
     return render(request, "checkpoint/page.html", context)
 
@@ -77,12 +73,6 @@ def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against:
         return queries.checkpoint(viewer, chosen.parent_run, chosen.info.parent)
     except NotFound:
         return None
-
-
-def _compare(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> Sequence[queries.Change]:
-    if other is None or other.problem or chosen.problem:
-        return ()
-    return queries.changes(_content(other), _content(chosen))
 
 
 def _content(view: queries.CheckpointView) -> dict[str, Any]:

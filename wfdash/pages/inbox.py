@@ -39,7 +39,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     }
     if request.GET.get("fragment") != "list":
         shown = selected or (found.items[0].id if found.items else "")
-        context |= _card(request, viewer, shown, place)
+        context |= _card(viewer, shown, place)
     return respond(request, "inbox/page.html", context, FRAGMENTS)
 
 
@@ -59,10 +59,10 @@ def _tabs(viewer: Viewer, place: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def _card(request: HttpRequest, viewer: Viewer, request_id: str, place: dict[str, str]) -> dict[str, Any]:
+def _card(viewer: Viewer, request_id: str, place: dict[str, str]) -> dict[str, Any]:
     if not request_id:
         return {}
     try:
-        return panel(viewer, queries.request(viewer, request_id), back=place)
+        return panel(queries.request(viewer, request_id), place)
     except NotFound:
         return {"gone": True}

@@ -17,6 +17,7 @@ from wfdash.access import Viewer
 from wfdash.errors import WrongState
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import EventLine, event_line, respond
+from wfdash.pages.graph import layout
 from wfdash.pages.words import standing
 
 SHOWN = 200
@@ -132,7 +133,7 @@ def _verbs(run: queries.RunView) -> list[Verb]:
 
 def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
     described = queries.description_of(run.workflow, run.version)
-    return {"description": described, "board": queries.board(run.id)}
+    return {"drawing": layout(described, queries.board(run.id)) if described else None}
 
 
 def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:

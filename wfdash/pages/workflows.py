@@ -13,7 +13,8 @@ from wfdash import desk, queries
 from wfdash.access import Viewer
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.door import page, viewer_of
-from wfdash.pages.forms.form import Form
+from wfdash.pages.forms import Form
+from wfdash.pages.graph import layout
 from wfdash.pages.words import standing
 
 
@@ -21,7 +22,7 @@ from wfdash.pages.words import standing
 def workflows(request: HttpRequest) -> HttpResponse:
     """Show every workflow this person may see, and to operators what failed to load."""
     viewer = viewer_of(request)
-    rows = [(row, "") for row in queries.workflows(viewer)]
+    rows = [(row, layout(row.description)) for row in queries.workflows(viewer)]
     return render(request, "workflows/page.html", {"rows": rows, "failures": queries.failures(viewer)})
 
 
@@ -53,6 +54,7 @@ def _page(
         "row": row,
         "form": form,
         "key": request.POST.get("_key") or secrets.token_urlsafe(12),
+        "drawing": layout(row.description),
         "versions": queries.versions(viewer, row.name),
         "recent": [(run, standing(run)) for run in queries.runs(viewer, f'workflow:"{row.name}"', limit=5).items],
         "examples": range(1, len(row.description.examples) + 1),

@@ -12,7 +12,7 @@ from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
-from wfdash.queries.states import Change, CheckpointView, changes, checkpoint
+from wfdash.queries.states import CheckpointView, checkpoint
 from wfdash.queries.workflows import (
     VersionRow,
     WorkflowRow,
@@ -27,7 +27,6 @@ from wfdash.queries.workflows import (
 __all__ = [
     "TABS",
     "AnswerView",
-    "Change",
     "CheckpointRow",
     "CheckpointView",
     "Page",
@@ -41,7 +40,6 @@ __all__ = [
     "VersionRow",
     "WorkflowRow",
     "board",
-    "changes",
     "checkpoint",
     "checkpoints",
     "count_open",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkpoints import models
-from checkpoints.ids import CheckpointId, RunId, WorkflowId
-from checkpoints.records import CheckpointInfo, Event, Json, Reason
+from checkpoints.ids import RunId
+from checkpoints.records import CheckpointInfo, Event, Json
+from checkpoints.rows import info_of
 from wfdash.access import Viewer
 from wfdash.errors import NotFound
 from wfdash.queries.lineage import Node, nodes_of, path_to
@@ -100,27 +101,6 @@ def workflow_of(viewer: Viewer, run_id: str) -> str:
     if workflow is None:
         raise NotFound("There is no such run, or it is not yours to see")
     return workflow
-
-
-def info_of(row: models.Checkpoint) -> CheckpointInfo:
-    """Return a row's metadata as a record."""
-    return CheckpointInfo(
-        id=CheckpointId(row.id),
-        run=RunId(row.run_id),
-        workflow=WorkflowId(row.workflow),
-        n=row.n,
-        parent=CheckpointId(row.parent) if row.parent else None,
-        version=row.version,
-        engine=row.engine,
-        step=row.step,
-        reason=Reason(row.reason),
-        label=row.label,
-        created=row.created,
-        format=row.format,
-        size=row.size,
-        clean=row.intact,
-        seq=row.seq,
-    )
 
 
 def plain(data: dict[str, Json]) -> dict[str, Json]:

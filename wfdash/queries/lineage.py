@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from checkpoints.models import Checkpoint
+from checkpoints.records import Reason
+
+COPIES = frozenset({Reason.RESTORE.value, Reason.FORK.value})
+"""Checkpoints that no event led to: what came just before them belongs to the branch that was left."""
 
 DEEPEST = 100
 """Forks of forks are followed this far back."""
@@ -24,6 +28,7 @@ class Node:
     n: int
     parent: str | None
     seq: int
+    reason: str = "step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +42,8 @@ class Span:
 
 def nodes_of(run_id: str) -> list[Node]:
     """Return the run's whole tree, oldest first (one query, no content)."""
-    rows = Checkpoint.objects.filter(run_id=run_id).order_by("n").values_list("id", "n", "parent", "seq")
-    return [Node(id=row[0], n=row[1], parent=row[2], seq=row[3]) for row in rows]
+    rows = Checkpoint.objects.filter(run_id=run_id).order_by("n").values_list("id", "n", "parent", "seq", "reason")
+    return [Node(id=row[0], n=row[1], parent=row[2], seq=row[3], reason=row[4]) for row in rows]
 
 
 def path_to(nodes: list[Node], head: str | None = None) -> list[Node]:
@@ -89,12 +94,12 @@ def _owner(checkpoint_id: str) -> str | None:
 
 def _stretches(run_id: str, nodes: list[Node], path: list[Node]) -> list[Span]:
     before: dict[str, Node | None] = {
-        node.id: earlier for node, earlier in zip(nodes, [None, *nodes[:-1]], strict=True)
+        node.id: earlier for node, earlier in zip(nodes, [None, *nodes], strict=False)
     }
     spans = []
     for node in path:
         earlier = before[node.id]
-        if node.parent == (earlier.id if earlier else None):
+        if node.reason not in COPIES and node.parent == (earlier.id if earlier else None):
             spans.append(Span(run=run_id, low=earlier.seq if earlier else 0, high=node.seq))
     return spans
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from checkpoints import models
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.records import CheckpointInfo, Json, Request
-from checkpoints.rows import read_row
+from checkpoints.rows import info_of, read_row
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.queries.history import info_of, workflow_of
+from wfdash.queries.history import workflow_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,41 +75,3 @@ def _content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Reque
     except (Damaged, Incompatible) as error:
         return ({}, ()), str(error)
     return (record.body, record.requests), ""
-
-
-def state_lines(value: Json, path: str = "") -> dict[str, Json]:
-    """Return ``dotted.path -> leaf`` of a JSON value; empty lists and dicts are leaves."""
-    if isinstance(value, dict) and value:
-        items = [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
-    elif isinstance(value, list) and value:
-        items = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
-    else:
-        return {path or "value": value}
-    lines: dict[str, Json] = {}
-    for name, item in items:
-        lines |= state_lines(item, name)
-    return lines
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """One leaf that differs. ``kind``: added | removed | changed."""
-
-    path: str
-    kind: str
-    old: Json = None
-    new: Json = None
-
-
-def changes(old: Json, new: Json) -> list[Change]:
-    """Return the leaves in which two JSON values differ, by path."""
-    before, after = state_lines(old), state_lines(new)
-    found = []
-    for path in sorted(before.keys() | after.keys()):
-        if path not in before:
-            found.append(Change(path=path, kind="added", new=after[path]))
-        elif path not in after:
-            found.append(Change(path=path, kind="removed", old=before[path]))
-        elif before[path] != after[path]:
-            found.append(Change(path=path, kind="changed", old=before[path], new=after[path]))
-    return found
