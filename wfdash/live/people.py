@@ -6,7 +6,6 @@ The session is read anew each time, so signing out, expiry, a new password or a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -19,16 +18,6 @@ from wfdash.access import Viewer, viewer_for
 from wfdash.live.origin import header
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sight:
-    """One person's view of one run."""
-
-    viewer: Viewer
-    workflow: str
-    seq: int
-    inspect: bool
-
-
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
     """Return the signed-in person behind the handshake's session cookie, None if there is none. Reads the database."""
     request = HttpRequest()
@@ -38,10 +27,7 @@ def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
     return viewer_for(user) if user.is_authenticated and user.is_active else None
 
 
-def read_sight(viewer: Viewer, run: str) -> Sight | None:
-    """Find the run through the viewer; None if there is no such run for them."""
-    row = Run.objects.filter(viewer.scope("see"), id=run).values_list("workflow", "seq").first()
-    if row is None:
-        return None
-    workflow, seq = row
-    return Sight(viewer=viewer, workflow=workflow, seq=seq, inspect=viewer.may("inspect", workflow))
+def read_inspect(viewer: Viewer, run: str) -> bool | None:
+    """Say whether they may see the run's values too; None if there is no such run for them. Reads the database."""
+    workflow = Run.objects.filter(viewer.scope("see"), id=run).values_list("workflow", flat=True).first()
+    return None if workflow is None else viewer.may("inspect", workflow)

@@ -13,7 +13,7 @@ from wfdash.access import Viewer
 from wfdash.live.credit import Credit
 from wfdash.live.feed import Feed
 from wfdash.live.hub import Hub
-from wfdash.live.people import read_sight
+from wfdash.live.people import read_inspect
 from wfdash.live.socket import BAD_FRAME, NO_ACK, NO_SUCH_RUN, RIGHT_LOST, Closed, Receive, Scope, Send, Socket
 from wfdash.live.window import Line
 
@@ -36,11 +36,10 @@ class RunSocket(Socket):
 
     async def authorise(self, viewer: Viewer) -> None:
         """Find the run through the viewer: 4404 on connect for what they may not see, 4403 once they no longer may."""
-        sight = await self.hub.reader.call(read_sight, viewer, self._run)
-        if sight is None:
+        inspect = await self.hub.reader.call(read_inspect, viewer, self._run)
+        if inspect is None:
             raise Closed(RIGHT_LOST if self._admitted else NO_SUCH_RUN)
-        self._inspect = sight.inspect
-        self._admitted = True
+        self._inspect, self._admitted = inspect, True
 
     async def enter(self) -> None:
         """Join the feed; a gap too large becomes one snapshot."""

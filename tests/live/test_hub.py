@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import DatabaseError, connection
+
+from tests.live.world import Watching, append_events
+from wfdash import nudge
+from wfdash.live import hub as hub_module
+from wfdash.live.hub import get_hub
+from wfdash.live.mailbox import Mailbox, Post
+
+
+async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
+    posts: list[Post] = []
+    mailbox = Mailbox({"seen"}, lists=lambda: True, deliver=posts.append)
+    with ThreadPoolExecutor(8) as threads:
+        for seq in range(1, 1_001):
+            threads.submit(nudge.runs_moved.ring, "seen", seq)
+            threads.submit(nudge.runs_moved.ring, "unseen", seq)
+            threads.submit(nudge.text_streamed.ring, "seen", "write", ".")
+            threads.submit(nudge.inbox_moved.ring, "expense")
+    await asyncio.sleep(0)
+    assert len(posts) == 1
+    assert posts[0].seqs == {"seen": 1_000}
+    assert posts[0].texts == {("seen", "write"): "." * 1_000}
+    assert posts[0].runs == {"seen", "unseen"}
+    assert posts[0].inboxes == {"expense"}
+    mailbox.close()
+    nudge.runs_moved.ring("seen", 2_000)
+    await asyncio.sleep(0)
+    assert len(posts) == 1
+
+
+async def test_a_bell_for_nobody_is_not_even_delivered() -> None:
+    posts: list[Post] = []
+    mailbox = Mailbox(set(), lists=lambda: False, deliver=posts.append)
+    nudge.runs_moved.ring("run", 1)
+    nudge.text_streamed.ring("run", "write", "text")
+    nudge.inbox_moved.ring("expense")
+    await asyncio.sleep(0)
+    mailbox.close()
+    assert not posts
+
+
+async def test_a_failing_poll_is_tried_again(make_hub, db, run, cookie, monkeypatch, caplog) -> None:
+    viewer = Watching(make_hub(poll_every=0.02), run, cookie)
+    await viewer.connect()
+    await viewer.caught_up()
+    with monkeypatch.context() as broken:
+
+        def fail(runs: list[str]) -> dict[str, int]:
+            raise DatabaseError("the database is away")
+
+        broken.setattr(hub_module, "read_seqs", fail)
+        await db.call(append_events, run)
+        assert await viewer.socket.receive_nothing(timeout=0.2)
+    await viewer.until(1)
+    assert "poll for lost bells failed" in caplog.text
+    await viewer.hang_up()
+
+
+async def test_a_read_that_fails_is_followed_by_one_on_a_new_connection(make_hub, run) -> None:
+    reader = make_hub(reader_threads=1).reader
+
+    def name() -> int:
+        connection.ensure_connection()
+        return id(connection.connection)
+
+    def fail() -> None:
+        raise DatabaseError("broken")
+
+    first = await reader.call(name)
+    assert await reader.call(name) == first
+    with pytest.raises(DatabaseError):
+        await reader.call(fail)
+    assert await reader.call(lambda: connection.connection is None)
+
+
+def test_there_is_one_hub_per_loop() -> None:
+    async def twice() -> tuple[object, object]:
+        return get_hub(), get_hub()
+
+    first, again = asyncio.run(twice())
+    other, _ = asyncio.run(twice())
+    assert first is again
+    assert first is not other
