@@ -13,7 +13,12 @@ from django.utils.safestring import SafeString
 from heroicons.templatetags import heroicons
 
 from wfdash.pages import timefmt
+from wfdash.pages.card import Card
+from wfdash.pages.diff import diff_text, diff_values, parse_unified
 from wfdash.pages.forms import Form
+from wfdash.pages.graph import Graph
+from wfdash.pages.markup import highlight, render_markdown
+from wfdash.pages.values import render_value
 
 register = template.Library()
 
@@ -107,3 +112,51 @@ def page_links(older: str = "", newer: str = "") -> dict[str, str]:
 def schema_form(form: Form) -> dict[str, Form]:
     """Return the fields of a form and its error summary; the page brings the ``<form>`` tag and the buttons."""
     return {"form": form}
+
+
+@register.filter
+def markdown(text: Any) -> SafeString:
+    """Return untrusted markdown as safe HTML."""
+    return render_markdown(str(text or ""))
+
+
+@register.filter
+def code(text: Any, language: str = "") -> SafeString:
+    """Return a code block, coloured when a language is given."""
+    return highlight(str(text or ""), language)
+
+
+@register.simple_tag
+def value(item: Any, levels: int = 1) -> SafeString:
+    """Return any JSON value as a folding tree; the first ``levels`` are open."""
+    return render_value(item, open_levels=levels)
+
+
+@register.inclusion_tag("components/diff_text.html")
+def text_diff(before: Any, after: Any, label: str = "") -> dict[str, Any]:
+    """Return the coloured difference of two texts."""
+    return {"diff": diff_text(str(before or ""), str(after or "")), "label": label}
+
+
+@register.inclusion_tag("components/diff_unified.html")
+def unified_diff(text: Any) -> dict[str, Any]:
+    """Return a unified diff by file and hunk; text that is no diff is shown as it is."""
+    return {"files": parse_unified(str(text or "")), "text": str(text or "")}
+
+
+@register.inclusion_tag("components/diff_values.html")
+def value_diff(before: Any, after: Any) -> dict[str, Any]:
+    """Return what changed between two JSON values."""
+    return {"changes": diff_values(before, after)}
+
+
+@register.inclusion_tag("components/card.html", takes_context=True)
+def decision_card(context: template.Context, card: Card) -> dict[str, Any]:
+    """Return the whole decision card with its own ``<form>``."""
+    return {"card": card, "csrf_token": context.get("csrf_token")}
+
+
+@register.inclusion_tag("components/graph.html")
+def graph(drawing: Graph, label: str = "") -> dict[str, Any]:
+    """Return a laid-out graph as SVG with a list for screen readers."""
+    return {"graph": drawing, "label": label}

@@ -1,0 +1,60 @@
+// Forms work without this. With it, row buttons redraw the form in place and files fill their text at once.
+const ROW_BUTTONS = new Set(["_add", "_remove", "_up", "_down", "_show"]);
+
+async function redraw(form, button) {
+  const part = button.closest("[data-form]");
+  const body = new FormData(form, button);
+  const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.getElementById(part.id);
+  if (!fresh) throw new Error(`no form in the answer (${answer.status})`);
+  part.replaceWith(document.adoptNode(fresh));
+  return fresh;
+}
+
+function focusAfter(part, name, value) {
+  const lists = [...part.querySelectorAll("[data-list]")];
+  const buttons = [...part.querySelectorAll(`button[name="${name}"]`)];
+  const same = buttons.find((button) => button.value === value && !button.disabled);
+  if (name !== "_add") return (same ?? part.querySelector("[data-list] button:not(:disabled)"))?.focus();
+  const list = lists.find((found) => [...found.querySelectorAll('button[name="_add"]')].at(-1)?.value === value);
+  const row = [...(list?.querySelectorAll(":scope > .list-rows > .list-row") ?? [])].at(-1);
+  (row?.querySelector("input:not([type=hidden]), textarea, select") ?? same)?.focus();
+}
+
+document.addEventListener("submit", async (event) => {
+  const { target: form, submitter } = event;
+  if (!submitter || !ROW_BUTTONS.has(submitter.name) || event.defaultPrevented) return;
+  event.preventDefault();
+  const { name, value } = submitter;
+  submitter.setAttribute("aria-busy", "true");
+  try {
+    focusAfter(await redraw(form, submitter), name, value);
+  } catch {
+    const hidden = Object.assign(document.createElement("input"), { type: "hidden", name, value });
+    form.append(hidden);
+    form.submit();
+  }
+});
+
+document.addEventListener("change", async (event) => {
+  const input = event.target;
+  if (!(input instanceof HTMLInputElement) || !input.dataset.upload || !input.files.length) return;
+  const area = document.getElementById(input.dataset.upload);
+  const text = await input.files[0].text();
+  if (!area || text.includes("\r")) return;
+  area.value = text;
+  input.value = "";
+  area.dispatchEvent(new Event("input", { bubbles: true }));
+});
+
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches?.("details.action") && event.target.open) {
+    for (const other of event.target.parentElement.querySelectorAll("details.action[open]")) {
+      if (other !== event.target) other.open = false;
+    }
+    event.target.querySelector(".action-panel :is(input:not([type=hidden]), textarea, select)")?.focus();
+  }
+}, true);
+
+document.querySelector("[data-error-summary]")?.focus();

@@ -1,0 +1,198 @@
+"""The difference of two texts, line by line, with the changed words marked. Pure and bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from wfdash.pages.visible import visible
+
+MAX_LINES = 4000
+MAX_CELLS = 4_000_000
+MAX_WIDTH = 2000
+MAX_MARKED = 400
+ALIKE = 0.35
+
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A run of characters; ``marked`` where it differs from the line across."""
+
+    text: str
+    marked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of a difference. ``kind``: same | added | removed | fold (then ``count`` lines are left out) | note."""
+
+    kind: str
+    old: int | None = None
+    new: int | None = None
+    pieces: tuple[Piece, ...] = ()
+    count: int = 0
+
+    @property
+    def sign(self) -> str:
+        """What stands before the line in a patch."""
+        return {"added": "+", "removed": "−"}.get(self.kind, " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A row of the side-by-side view; a side is None where the other has no counterpart."""
+
+    left: Line | None
+    right: Line | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDiff:
+    """``lines`` in order; ``exact`` is False when the texts were too large to be compared line by line."""
+
+    lines: tuple[Line, ...]
+    added: int
+    removed: int
+    exact: bool = True
+
+    @property
+    def same(self) -> bool:
+        """Whether there is no difference."""
+        return not self.added and not self.removed
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The lines side by side."""
+        return tuple(pair_up(self.lines))
+
+
+def diff_text(before: str, after: str, context: int = 3) -> TextDiff:
+    """Return how to get from one text to the other, with ``context`` equal lines around each change."""
+    old, new = split_lines(before), split_lines(after)
+    blocks, exact = _blocks(old, new)
+    lines: list[Line] = []
+    for tag, i1, i2, j1, j2 in blocks:
+        if tag == "equal":
+            lines += [Line(kind="same", old=i + 1, new=i - i1 + j1 + 1, pieces=whole(old[i])) for i in range(i1, i2)]
+        else:
+            lines += changed_lines(old[i1:i2], new[j1:j2], i1 + 1, j1 + 1)
+    added, removed = (sum(line.kind == kind for line in lines) for kind in ("added", "removed"))
+    if not added and not removed and before != after:
+        lines.append(Line(kind="note", pieces=whole("Only line ends differ")))
+    return TextDiff(lines=tuple(bounded(fold(lines, context))), added=added, removed=removed, exact=exact)
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text; unlike ``str.splitlines`` only ``\\n`` ends one."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def whole(text: str) -> tuple[Piece, ...]:
+    """Return a line as one piece, cut where no one reads on."""
+    return (Piece(text=visible(text[:MAX_WIDTH]) + ("…" if len(text) > MAX_WIDTH else "")),)
+
+
+def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[Line]:
+    """Return removed lines, then added ones; lines that stand across have their differences marked."""
+    marks = [mark_words(left, right) for left, right in zip(old, new, strict=False)]
+    removed = [
+        Line(kind="removed", old=old_start + i, pieces=marks[i][0] if i < len(marks) else whole(text))
+        for i, text in enumerate(old)
+    ]
+    added = [
+        Line(kind="added", new=new_start + i, pieces=marks[i][1] if i < len(marks) else whole(text))
+        for i, text in enumerate(new)
+    ]
+    return removed + added
+
+
+def mark_words(left: str, right: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Return both lines with the words that differ marked; unmarked when they have little in common."""
+    if max(len(left), len(right)) > MAX_MARKED:
+        return whole(left), whole(right)
+    old, new = _WORDS.findall(left), _WORDS.findall(right)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < ALIKE:
+        return whole(left), whole(right)
+    steps = matcher.get_opcodes()
+    return (
+        tuple(
+            Piece(text=visible("".join(old[i1:i2])), marked=tag != "equal") for tag, i1, i2, _, _ in steps if i2 > i1
+        ),
+        tuple(
+            Piece(text=visible("".join(new[j1:j2])), marked=tag != "equal") for tag, _, _, j1, j2 in steps if j2 > j1
+        ),
+    )
+
+
+def fold(lines: Sequence[Line], context: int) -> Iterator[Line]:
+    """Yield the lines, with long runs of equal ones replaced by a fold that says how many."""
+    near = {n for i, line in enumerate(lines) if line.kind != "same" for n in range(i - context, i + context + 1)}
+    hidden = 0
+    for index, line in enumerate(lines):
+        if line.kind == "same" and index not in near:
+            hidden += 1
+            continue
+        if hidden:
+            yield Line(kind="fold", count=hidden)
+            hidden = 0
+        yield line
+    if hidden:
+        yield Line(kind="fold", count=hidden)
+
+
+def bounded(lines: Iterator[Line]) -> Iterator[Line]:
+    """Yield at most ``MAX_LINES`` lines and then a fold for the rest."""
+    rest = 0
+    for index, line in enumerate(lines):
+        if index < MAX_LINES:
+            yield line
+        else:
+            rest += line.count or 1
+    if rest:
+        yield Line(kind="fold", count=rest)
+
+
+def pair_up(lines: Sequence[Line]) -> Iterator[Pair]:
+    """Yield rows of two columns: removed lines stand left of the added lines that follow them."""
+    removed: list[Line] = []
+    added: list[Line] = []
+    for line in lines:
+        if line.kind == "removed" and not added:
+            removed.append(line)
+        elif line.kind == "added":
+            added.append(line)
+        else:
+            yield from _columns(removed, added)
+            removed, added = ([line], []) if line.kind == "removed" else ([], [])
+            if line.kind != "removed":
+                yield Pair(left=line, right=line)
+    yield from _columns(removed, added)
+
+
+def _columns(removed: Sequence[Line], added: Sequence[Line]) -> Iterator[Pair]:
+    for index in range(max(len(removed), len(added))):
+        left = removed[index] if index < len(removed) else None
+        yield Pair(left=left, right=added[index] if index < len(added) else None)
+
+
+def _blocks(old: list[str], new: list[str]) -> tuple[list[tuple[str, int, int, int, int]], bool]:
+    """Return difflib's opcodes; for huge texts, only what is equal at both ends is told apart."""
+    start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    most = min(len(old), len(new)) - start
+    tail = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    end = next((i for i, (a, b) in enumerate(tail) if a != b), most)
+    i2, j2 = len(old) - end, len(new) - end
+    blocks = [("equal", 0, start, 0, start)] if start else []
+    exact = (i2 - start) * (j2 - start) <= MAX_CELLS
+    if exact:
+        inner = SequenceMatcher(None, old[start:i2], new[start:j2], autojunk=False).get_opcodes()
+        blocks += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in inner]
+    else:
+        blocks.append(("replace", start, i2, start, j2))
+    return blocks + ([("equal", i2, len(old), j2, len(new))] if end else []), exact

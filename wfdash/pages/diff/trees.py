@@ -1,0 +1,100 @@
+"""The difference of two JSON values, as changes with paths. Pure and bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import Any
+
+MAX_CHANGES = 500
+MAX_ALIGNED = 300
+MAX_DEPTH = 60
+NOTHING = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """``kind``: added | removed | changed. ``before`` or ``after`` is None where there is none."""
+
+    kind: str
+    path: tuple[str | int, ...]
+    before: Any = None
+    after: Any = None
+
+    @property
+    def where(self) -> str:
+        """The path as people write it: ``claims[2].amount``."""
+        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path)
+        return text.removeprefix(".") or "value"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether both sides are texts of several lines, better shown as a text difference."""
+        texts = isinstance(self.before, str) and isinstance(self.after, str)
+        return texts and ("\n" in self.before or "\n" in self.after)
+
+
+def diff_values(before: Any, after: Any) -> tuple[Change, ...]:
+    """Return what changed, at most five hundred changes, in the order of the keys of ``before``."""
+    return tuple(islice(_compare(before, after, (), 0), MAX_CHANGES))
+
+
+def _compare(before: Any, after: Any, path: tuple[str | int, ...], depth: int) -> Iterator[Change]:
+    if _same(before, after):
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and depth < MAX_DEPTH:
+        yield from _objects(before, after, path, depth)
+    elif isinstance(before, list) and isinstance(after, list) and depth < MAX_DEPTH:
+        yield from _lists(before, after, path, depth)
+    else:
+        yield Change(kind="changed", path=path, before=before, after=after)
+
+
+def _objects(
+    before: dict[str, Any], after: dict[str, Any], path: tuple[str | int, ...], depth: int
+) -> Iterator[Change]:
+    for key in [*before, *(key for key in after if key not in before)]:
+        yield from _entry(before.get(key, NOTHING), after.get(key, NOTHING), (*path, key), depth)
+
+
+def _entry(before: Any, after: Any, path: tuple[str | int, ...], depth: int) -> Iterator[Change]:
+    if before is NOTHING:
+        yield Change(kind="added", path=path, after=after)
+    elif after is NOTHING:
+        yield Change(kind="removed", path=path, before=before)
+    else:
+        yield from _compare(before, after, path, depth + 1)
+
+
+def _lists(before: list[Any], after: list[Any], path: tuple[str | int, ...], depth: int) -> Iterator[Change]:
+    """Compare lists: aligned by their equal items when they are short, else by position."""
+    if max(len(before), len(after)) > MAX_ALIGNED:
+        blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(before), 0, len(after))]
+    else:
+        old, new = [_canonical(item) for item in before], [_canonical(item) for item in after]
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for tag, i1, i2, j1, j2 in blocks:
+        if tag != "equal":
+            yield from _stretch(before[i1:i2], after[j1:j2], (i1, j1), path, depth)
+
+
+def _stretch(
+    before: list[Any], after: list[Any], starts: tuple[int, int], path: tuple[str | int, ...], depth: int
+) -> Iterator[Change]:
+    for index in range(max(len(before), len(after))):
+        left = before[index] if index < len(before) else NOTHING
+        right = after[index] if index < len(after) else NOTHING
+        place = starts[0] + index if right is NOTHING else starts[1] + index
+        yield from _entry(left, right, (*path, place), depth)
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Say whether two JSON values are equal; true is not 1."""
+    return type(before) is type(after) and (before is after or _canonical(before) == _canonical(after))
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)

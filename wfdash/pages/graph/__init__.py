@@ -1,0 +1,8 @@
+"""Workflow graphs as pictures and as words."""
+
+from __future__ import annotations
+
+from wfdash.pages.graph.drawing import Edge, Graph, Group, Node
+from wfdash.pages.graph.graph import layout
+
+__all__ = ["Edge", "Graph", "Group", "Node", "layout"]

@@ -1,0 +1,207 @@
+"""From a workflow's description and what its steps are doing to a drawing. Pure; takes any graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.pages.forms.spec import humanize
+from wfdash.pages.graph.drawing import CHAR, Edge, Graph, Group, Node, cut, loop, route
+from wfdash.pages.graph.layering import Box, plan
+
+HEIGHT = 42.0
+NARROW, WIDE = 116.0, 232.0
+MARGIN = 14.0
+FRAME = 16.0
+FRAME_TOP = 34.0
+ORDER = ("failed", "waiting", "retrying", "running", "sleeping", "done")
+EDGE_WORDS = {"otherwise": "otherwise", "each": "for each", "gather": "gather"}
+
+Board = Mapping[str, Any]
+
+
+@dataclass(kw_only=True)
+class _Block:
+    """The steps of one level, placed: boxes and edges by name, in the block's own coordinates."""
+
+    boxes: dict[str, Box]
+    groups: dict[str, Box]
+    edges: list[tuple[EdgeInfo, str, str, tuple[float, float]]]
+    width: float
+    height: float
+
+
+def layout(description: Description, board: Board | None = None) -> Graph:
+    """Return the drawing. ``board``: step name -> counts by state, a mapping or an object with attributes."""
+    tree = _Tree(description)
+    counts = board or {}
+    width = _width(description.steps, counts)
+    block = _place(tree, None, width)
+    nodes = tuple(_node(tree.steps[name], box, counts.get(name)) for name, box in block.boxes.items())
+    reached = {node.name for node in nodes if node.state == "done"}
+    return Graph(
+        nodes=_in_order(nodes),
+        edges=tuple(_edge(info, path, head, spot, reached) for info, path, head, spot in block.edges),
+        groups=tuple(_group(tree.steps[name], box) for name, box in block.groups.items()),
+        width=round(block.width + MARGIN * 2 + 20),
+        height=round(block.height + MARGIN * 2),
+    )
+
+
+class _Tree:
+    """Steps by their sub-workflow; every edge belongs to the level where its ends part."""
+
+    def __init__(self, description: Description) -> None:
+        self.steps = {step.name: step for step in description.steps}
+        self.inside: dict[str | None, list[str]] = {}
+        for step in description.steps:
+            self.inside.setdefault(self.parent(step.name), []).append(step.name)
+        self.edges: dict[str | None, dict[tuple[str, str], EdgeInfo]] = {}
+        for edge in description.edges:
+            self._add(edge)
+
+    def parent(self, name: str) -> str | None:
+        """Return the step this one is folded into; none if that is unknown or would go round in a circle."""
+        seen, at = {name}, self.steps[name].parent
+        while at is not None and at in self.steps and at not in seen:
+            seen.add(at)
+            at = self.steps[at].parent
+        own = self.steps[name].parent
+        return own if at is None and own in self.steps else None
+
+    def _add(self, edge: EdgeInfo) -> None:
+        if edge.source not in self.steps or edge.target not in self.steps:
+            return
+        source, target = self._line(edge.source), self._line(edge.target)
+        depth = next((i for i, (a, b) in enumerate(zip(source, target, strict=False)) if a != b), None)
+        if depth is None and edge.source != edge.target:
+            return
+        at = len(source) - 1 if depth is None else depth
+        pair = source[at], target[at]
+        level = self.edges.setdefault(source[at - 1] if at else None, {})
+        known = level.get(pair)
+        level[pair] = _joined(known, edge) if known else edge
+
+    def _line(self, name: str) -> list[str]:
+        line = [name]
+        while (above := self.parent(line[0])) is not None:
+            line.insert(0, above)
+        return line
+
+
+def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
+    labels = dict.fromkeys(label for label in (first.label, second.label) if label)
+    return first.model_copy(update={"label": " / ".join(labels)})
+
+
+def _width(steps: tuple[StepInfo, ...], board: Board) -> float:
+    """Return one width for all steps: what the longest title needs, within limits."""
+    room = 74 if any(_total(board.get(step.name)) > 1 for step in steps) else 56
+    longest = max((len(_title(step)) for step in steps), default=0)
+    return min(max(longest * CHAR + room, NARROW), WIDE)
+
+
+def _place(tree: _Tree, level: str | None, width: float) -> _Block:
+    """Place the steps of a level; a step with steps inside is as large as they need."""
+    names = tree.inside.get(level, [])
+    inner = {name: _place(tree, name, width) for name in names if tree.inside.get(name)}
+    sizes = [
+        (inner[name].width + FRAME * 2, inner[name].height + FRAME + FRAME_TOP) if name in inner else (width, HEIGHT)
+        for name in names
+    ]
+    number = {name: index for index, name in enumerate(names)}
+    edges = tree.edges.get(level, {})
+    drawn = plan(sizes, [(number[a], number[b]) for a, b in edges if a != b])
+    block = _Block(boxes={}, groups={}, edges=[], width=drawn.width, height=drawn.height)
+    for name in names:
+        _fill(block, name, drawn.boxes[number[name]], inner.get(name))
+    for (a, b), info in edges.items():
+        source, target = drawn.boxes[number[a]], drawn.boxes[number[b]]
+        bends = drawn.bends.get((number[a], number[b]), ())
+        block.edges.append((info, *(loop(source) if a == b else route(source, target, bends))))
+    return block
+
+
+def _fill(block: _Block, name: str, box: Box, inner: _Block | None) -> None:
+    """Put a step, or the whole block of a sub-workflow, at its place."""
+    if inner is None:
+        block.boxes[name] = box
+        return
+    x, y = box.x - box.width / 2 + FRAME, box.y - box.height / 2 + FRAME_TOP
+    block.groups[name] = box
+    block.groups |= {key: _moved(value, x, y) for key, value in inner.groups.items()}
+    block.boxes |= {key: _moved(value, x, y) for key, value in inner.boxes.items()}
+    block.edges += [
+        (info, _shifted(path, x, y), _shifted(head, x, y), (a + x, b + y)) for info, path, head, (a, b) in inner.edges
+    ]
+
+
+def _moved(box: Box, x: float, y: float) -> Box:
+    return replace(box, x=box.x + x, y=box.y + y)
+
+
+def _shifted(path: str, x: float, y: float) -> str:
+    """Return path data moved: absolute commands are M and C alone, numbers come in pairs."""
+    parts: list[str] = []
+    for piece in path.replace("M", "|M").replace("C", "|C").split("|")[1:]:
+        command, rest = piece[0], piece[1:]
+        cutoff = next((i for i, char in enumerate(rest) if char.isalpha()), len(rest))
+        numbers = [float(n) for n in rest[:cutoff].split()]
+        moved = " ".join(f"{n + (x if i % 2 == 0 else y):.1f}" for i, n in enumerate(numbers))
+        parts.append(f"{command}{moved}{rest[cutoff:]}")
+    return "".join(parts)
+
+
+def _title(step: StepInfo) -> str:
+    return step.title or humanize(step.name.rpartition(".")[2] or step.name)
+
+
+def _count(counts: Any, state: str) -> int:
+    if counts is None:
+        return 0
+    return int((counts.get(state) if isinstance(counts, Mapping) else getattr(counts, state, 0)) or 0)
+
+
+def _total(counts: Any) -> int:
+    return sum(_count(counts, state) for state in ORDER)
+
+
+def _node(step: StepInfo, box: Box, counts: Any) -> Node:
+    total = _total(counts)
+    return Node(
+        name=step.name,
+        title=_title(step),
+        x=box.x - box.width / 2 + MARGIN,
+        y=box.y - box.height / 2 + MARGIN,
+        width=box.width,
+        height=box.height,
+        state=next((state for state in ORDER if _count(counts, state)), "idle"),
+        person=step.person,
+        counts=f"{_count(counts, 'done')}/{total}" if total > 1 else "",
+    )
+
+
+def _group(step: StepInfo, box: Box) -> Group:
+    x, y = box.x - box.width / 2 + MARGIN, box.y - box.height / 2 + MARGIN
+    return Group(name=step.name, title=_title(step), x=x, y=y, width=box.width, height=box.height)
+
+
+def _edge(info: EdgeInfo, path: str, head: str, spot: tuple[float, float], reached: set[str]) -> Edge:
+    return Edge(
+        source=info.source,
+        target=info.target,
+        path=_shifted(path, MARGIN, MARGIN),
+        head=_shifted(head, MARGIN, MARGIN),
+        kind=info.kind,
+        label=cut(info.label or EDGE_WORDS.get(info.kind, "")),
+        label_x=spot[0] + MARGIN,
+        label_y=spot[1] + MARGIN,
+        travelled=info.source in reached,
+    )
+
+
+def _in_order(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the nodes as they are read: from the top, then from the left."""
+    return tuple(sorted(nodes, key=lambda node: (node.y, node.x)))

@@ -1,0 +1,122 @@
+"""Any JSON value as a tree that folds without scripts. Never fails: what is no JSON is shown as type, size, repr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from wfdash.pages.visible import visible
+
+MAX_DEPTH = 40
+MAX_ITEMS = 200
+MAX_NODES = 3000
+LONG_TEXT = 240
+MAX_TEXT = 20_000
+MAX_REPR = 500
+
+
+def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
+    """Return the value as nested ``<details>``; the first ``open_levels`` are open."""
+    return format_html('<div class="tree">{}</div>', _Painter(open_levels).paint(value, 0))
+
+
+def describe(value: Any) -> str:
+    """Return one line that says what a value is: ``3 fields``, ``12 items``, ``"short text"``, ``42``."""
+    if isinstance(value, Mapping):
+        return f"{len(value)} field{'' if len(value) == 1 else 's'}"
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+    if isinstance(value, str):
+        return f"“{visible(value[:60])}{'…' if len(value) > 60 else ''}”"
+    return _scalar_text(value)
+
+
+def _scalar_text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        return visible(repr(value)[:MAX_REPR])
+    except Exception as error:
+        return f"(cannot be shown: {type(error).__name__})"
+
+
+class _Painter:
+    """Paints one tree and stops after ``MAX_NODES``."""
+
+    def __init__(self, open_levels: int) -> None:
+        self.open_levels = open_levels
+        self.left = MAX_NODES
+
+    def paint(self, value: Any, depth: int) -> SafeString:
+        self.left -= 1
+        if isinstance(value, (Mapping, list, tuple)):
+            return self._compound(value, depth)
+        if isinstance(value, str):
+            return _text(value)
+        return _scalar(value)
+
+    def _compound(self, value: Mapping[Any, Any] | Sequence[Any], depth: int) -> SafeString:
+        if not value:
+            return format_html('<span class="v-empty">{}</span>', "{}" if isinstance(value, Mapping) else "[]")
+        if depth >= MAX_DEPTH or self.left <= 0:
+            return format_html('<span class="v-more">… {}</span>', describe(value))
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        rows = self._rows(pairs, len(value), depth)
+        opened = SafeString(" open" if depth < self.open_levels else "")
+        return format_html(
+            '<details class="v-fold"{}><summary>{}</summary><ul class="v-rows">{}</ul></details>',
+            opened,
+            describe(value),
+            rows,
+        )
+
+    def _rows(self, pairs: Iterable[tuple[Any, Any]], count: int, depth: int) -> SafeString:
+        drawn: list[SafeString] = []
+        for key, item in pairs:
+            if len(drawn) >= MAX_ITEMS or self.left <= 0:
+                drawn.append(format_html('<li class="v-more">… {} more</li>', count - len(drawn)))
+                break
+            drawn.append(self._row(key, item, depth))
+        return format_html_join("", "{}", ((row,) for row in drawn))
+
+    def _row(self, key: Any, item: Any, depth: int) -> SafeString:
+        name = visible(str(key)[:LONG_TEXT])
+        return format_html('<li><span class="v-key">{}</span> {}</li>', name, self.paint(item, depth + 1))
+
+
+def _text(value: str) -> SafeString:
+    shown = visible(value[:MAX_TEXT])
+    if len(value) <= LONG_TEXT and "\n" not in value:
+        return format_html('<span class="v-text">{}</span>', shown or "(empty text)")
+    cut = (
+        format_html('<p class="v-more">… {} more characters</p>', len(value) - MAX_TEXT)
+        if len(value) > MAX_TEXT
+        else ""
+    )
+    lines = value.count("\n") + 1
+    size = f"{len(value):,} characters" + (f", {lines:,} lines" if lines > 1 else "")
+    return format_html(
+        '<details class="v-fold"><summary><span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
+        '<pre class="v-long" tabindex="0">{}</pre>{}</details>',
+        visible(value[:80].replace("\n", " ")),
+        size,
+        shown,
+        cut,
+    )
+
+
+def _scalar(value: Any) -> SafeString:
+    if value is None or isinstance(value, bool):
+        return format_html('<span class="v-word">{}</span>', _scalar_text(value))
+    if isinstance(value, (int, float)):
+        return format_html('<span class="v-number">{}</span>', _scalar_text(value))
+    size = f", {len(value):,} bytes" if isinstance(value, (bytes, bytearray)) else ""
+    return format_html(
+        '<span class="v-other"><span class="chip">{}{}</span> <code>{}</code></span>',
+        type(value).__name__,
+        size,
+        _scalar_text(value),
+    )
