@@ -28,7 +28,7 @@ Json = Any
 
 INLINE = 4096
 """Bytes of JSON up to which a whole value stays in the root."""
-LEAF = 2048
+LEAF = 1024
 """Bytes after which a page of entries, a piece of text or a single value becomes a chunk of its own."""
 FANOUT = 16
 """Children per inner node, on average."""
@@ -72,9 +72,9 @@ class Encoder:
         for key, item in value.items():
             text = dumps(item)
             if len(text) <= LEAF:
-                nodes.add_entry(dumps(key) + b":" + text)
+                nodes.add_entry(dumps(key) + b":" + text, key)
             else:
-                nodes.add_node(named(key, self._known(item, text, (*path, key), chunks)))
+                nodes.add_node(named(key, self._known(item, text, (*path, key), chunks)), key)
         return nodes.node()
 
     def _known(self, value: Json, text: bytes, path: tuple[str, ...], chunks: dict[str, bytes]) -> bytes:
@@ -144,6 +144,10 @@ def opened(root: str) -> bytes:
     return payload
 
 
+Part = tuple[bytes, int]
+"""A node, and the number that says whether a group ends with it."""
+
+
 class Pages:
     """Gathers a container's entries into pages, and pages into a tree."""
 
@@ -151,34 +155,41 @@ class Pages:
         self._kind = kind
         self._brackets = (b"{", b"}") if kind == "D" else (b"[", b"]")
         self._chunks = chunks
-        self._nodes: list[bytes] = []
+        self._parts: list[Part] = []
         self._page: list[bytes] = []
         self._size = 0
+        self._mark = 0
 
-    def add_entry(self, entry: bytes) -> None:
+    def add_entry(self, entry: bytes, key: str | None = None) -> None:
         """Add a small entry, as JSON inside its container (``"key":value`` or ``value``)."""
         self._page.append(entry)
         self._size += len(entry)
-        if self._size >= LEAF or (self._size >= LEAF // 4 and zlib.crc32(entry) % 8 == 0):
+        self._mark = mark_of(entry, key)
+        if self._size >= LEAF or (self._size >= LEAF // 4 and self._mark % 8 == 0):
             self._turn()
 
-    def add_node(self, node: bytes) -> None:
+    def add_node(self, node: bytes, key: str | None = None) -> None:
         """Add a part that is a node already."""
         self._turn()
-        self._nodes.append(node)
+        self._parts.append((node, mark_of(node, key) >> 3))
 
     def node(self) -> bytes:
         """Return the node of all that was added."""
         self._turn()
-        return joined(self._kind, self._nodes, self._chunks)
+        return joined(self._kind, self._parts, self._chunks)
 
     def _turn(self) -> None:
         if not self._page:
             return
         opening, closing = self._brackets
         page = b'{"v":' + opening + b",".join(self._page) + closing + b"}"
-        self._nodes.append(stored(page, self._chunks))
+        self._parts.append((stored(page, self._chunks), self._mark >> 3))
         self._page, self._size = [], 0
+
+
+def mark_of(entry: bytes, key: str | None) -> int:
+    """Return the number that decides about cuts: by key where there is one, so that a new value moves none."""
+    return zlib.crc32(entry if key is None else key.encode())
 
 
 def tree(value: Json, text: bytes, chunks: dict[str, bytes]) -> bytes:
@@ -197,16 +208,16 @@ def add_item(pages: Pages, key: str | None, item: Json, chunks: dict[str, bytes]
     """Add one entry of a container: within its page if small, else as a tree of its own."""
     text = dumps(item)
     if len(text) <= LEAF:
-        pages.add_entry(text if key is None else dumps(key) + b":" + text)
+        pages.add_entry(text if key is None else dumps(key) + b":" + text, key)
     else:
         node = tree(item, text, chunks)
-        pages.add_node(b'{"i":' + node + b"}" if key is None else named(key, node))
+        pages.add_node(b'{"i":' + node + b"}" if key is None else named(key, node), key)
 
 
 def text_tree(value: str, chunks: dict[str, bytes]) -> bytes:
     """Return the node of a long text: pieces of equal length."""
-    pieces = (value[at : at + LEAF] for at in range(0, len(value), LEAF))
-    return joined("S", [stored(b'{"v":' + dumps(piece) + b"}", chunks) for piece in pieces], chunks)
+    pieces = (dumps(value[at : at + LEAF]) for at in range(0, len(value), LEAF))
+    return joined("S", [(stored(b'{"v":' + p + b"}", chunks), zlib.crc32(p)) for p in pieces], chunks)
 
 
 def named(key: str, node: bytes) -> bytes:
@@ -223,28 +234,28 @@ def stored(node: bytes, chunks: dict[str, bytes]) -> bytes:
     return b'{"c":"' + key.encode() + b'"}'
 
 
-def joined(kind: str, nodes: list[bytes], chunks: dict[str, bytes]) -> bytes:
+def joined(kind: str, parts: list[Part], chunks: dict[str, bytes]) -> bytes:
     """Return one node for parts in order, with inner nodes where they are many."""
-    while len(nodes) > 2 * FANOUT:
-        nodes = [stored(inner(kind, group), chunks) for group in groups(nodes)]
-    return inner(kind, nodes)
+    while len(parts) > 2 * FANOUT:
+        parts = [(stored(inner(kind, group), chunks), group[-1][1] >> 4) for group in groups(parts)]
+    return inner(kind, parts)
 
 
-def groups(nodes: list[bytes]) -> Iterator[list[bytes]]:
-    """Cut parts into groups; where, depends on the parts, so that an insertion moves few cuts."""
-    group: list[bytes] = []
-    for node in nodes:
-        group.append(node)
-        if len(group) >= 2 * FANOUT or (len(group) >= FANOUT // 2 and zlib.crc32(node) % FANOUT == 0):
+def groups(parts: list[Part]) -> Iterator[list[Part]]:
+    """Cut parts into groups; where, depends on the parts' marks, so that an insertion moves few cuts."""
+    group: list[Part] = []
+    for part in parts:
+        group.append(part)
+        if len(group) >= 2 * FANOUT or (len(group) >= FANOUT // 2 and part[1] % FANOUT == 0):
             yield group
             group = []
     if group:
         yield group
 
 
-def inner(kind: str, nodes: list[bytes]) -> bytes:
+def inner(kind: str, parts: list[Part]) -> bytes:
     """Return the node that puts parts together."""
-    return b'{"' + kind.encode() + b'":[' + b",".join(nodes) + b"]}"
+    return b'{"' + kind.encode() + b'":[' + b",".join(node for node, _ in parts) + b"]}"
 
 
 def references(node: Json) -> Iterator[str]:

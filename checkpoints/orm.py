@@ -18,7 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import sqlite
 from checkpoints.chunks import Encoded, Encoder
-from checkpoints.errors import Unsupported
+from checkpoints.errors import Damaged, Unsupported
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
 from checkpoints.records import Answer, Checkpoint, CheckpointInfo, Claim, Commit, Event, RunFacts
 from checkpoints.scripts import Prepared, Script, Scripts, text_of
@@ -33,7 +33,8 @@ NO_LIMIT = 2**62
 def write(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
     """One transaction of a verb: waits its turn on SQLite, so that it cannot starve or find the database locked.
 
-    May be nested in one thread. Take locks in the order run, claim, requests.
+    May be nested in one thread. Take locks in the order run, claim, requests. Never wait for a storage inside:
+    its writer waits for this transaction.
     """
     turn = sqlite.gate if connections[using].vendor == "sqlite" else contextlib.nullcontext()
     with turn, transaction.atomic(using):
@@ -82,11 +83,11 @@ class DatabaseStorage:
 
     async def load(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
         """See ``CheckpointStorage.load``."""
-        return await self._read(lambda s: s.load(run, checkpoint))
+        return await self._content(lambda s: s.load(run, checkpoint))
 
     async def get_latest(self, run: RunId) -> Checkpoint | None:
         """See ``CheckpointStorage.get_latest``."""
-        return await self._read(lambda s: s.latest(run))
+        return await self._content(lambda s: s.latest(run))
 
     async def list_checkpoints(
         self, run: RunId, *, before: int | None = None, limit: int = 50
@@ -152,6 +153,14 @@ class DatabaseStorage:
         return await self._read(lambda s: s.facts(run))
 
     # What the methods are made of
+
+    async def _content(self, verb: Callable[[Scripts], Script[T]]) -> T:
+        try:
+            return await self._read(verb)
+        except Damaged as error:
+            run, checkpoint = error.facts["run"], error.facts["checkpoint"]
+            await self._write(lambda s: s.mark_damaged(run, checkpoint))
+            raise
 
     async def _write(self, verb: Callable[[Scripts], Script[T]]) -> T:
         database = self._database or self._open()

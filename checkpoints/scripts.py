@@ -14,10 +14,11 @@ from typing import Any, TypeAlias, TypeVar
 from checkpoints import rules
 from checkpoints.canonical import dumps, loads
 from checkpoints.chunks import Encoded, decode, hashes_in, hashes_in_chunk, verified
-from checkpoints.errors import ClaimLost, Conflict, NotFound
+from checkpoints.errors import ClaimLost, Conflict, Damaged, Incompatible, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_request_id, new_token
 from checkpoints.records import (
     ENDED,
+    FORMAT,
     Answer,
     Checkpoint,
     CheckpointInfo,
@@ -35,6 +36,9 @@ from checkpoints.sql import Dialect, Rows, Statement, Statements, insert_events,
 
 T = TypeVar("T")
 Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
+
+LEVEL = 30_000
+"""Chunks read by one statement; databases limit the number of parameters."""
 
 Moved: TypeAlias = tuple[int, int, str, str]
 """A run's seq, n, family and workflow after the count."""
@@ -237,17 +241,35 @@ class Scripts:
         return (yield from self._content(rows[0])) if rows else None
 
     def _content(self, row: tuple[Any, ...]) -> Script[Checkpoint]:
-        root, chunks, wanted = row[15], dict[str, bytes](), hashes_in(row[15])
+        if row[11] > FORMAT:
+            raise Incompatible(f"the checkpoint has format {row[11]}, this code reads up to {FORMAT}: upgrade wfdash")
+        try:
+            content = decode(row[15], (yield from self._chunks(row[1], row[15])))
+            requests = tuple(Request.model_validate(request) for request in content["requests"])
+            return Checkpoint.model_construct(**self._info(row), body=content["body"], requests=requests)
+        except Damaged as error:
+            error.facts.update(run=row[1], checkpoint=row[0])
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged("the stored checkpoint lacks its parts", run=row[1], checkpoint=row[0]) from error
+
+    def _chunks(self, run: str, root: str) -> Script[dict[str, bytes]]:
+        """Read a root's chunks, one level of the tree per statement."""
+        chunks: dict[str, bytes] = {}
+        wanted = hashes_in(root)
         if wanted:
-            ((family,),) = (yield [(self.sql.family, (row[1],))])[0]
+            ((family,),) = (yield [(self.sql.family, (run,))])[0]
         while wanted:
-            (rows,) = yield [(select_chunks(self.dialect, len(wanted)), (family, *wanted))]
+            now, wanted = wanted[:LEVEL], wanted[LEVEL:]
+            (rows,) = yield [(select_chunks(self.dialect, len(now)), (family, *now))]
             level = verified(rows)
             chunks.update(level)
-            wanted = [h for data in level.values() for h in hashes_in_chunk(data) if h not in chunks][:30_000]
-        content = decode(root, chunks)
-        requests = tuple(Request.model_validate(r) for r in content["requests"])
-        return Checkpoint.model_construct(**self._info(row), body=content["body"], requests=requests)
+            wanted += {key for data in level.values() for key in hashes_in_chunk(data)} - chunks.keys()
+        return chunks
+
+    def mark_damaged(self, run: RunId, checkpoint: CheckpointId) -> Script[None]:
+        """Remember that a checkpoint cannot be read."""
+        yield [(self.sql.damaged, (False, run, checkpoint))]
 
     def listing(self, run: RunId, before: int, limit: int) -> Script[list[CheckpointInfo]]:
         """Read metadata, newest first."""

@@ -106,28 +106,38 @@ class Worker:
     def __init__(self, path: str) -> None:
         self._path = path
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._open = True
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
         self._thread.start()
 
     def submit(self, make: Callable[[], Script[T]]) -> asyncio.Future[T]:
         """Queue a script; the future tells what came of it."""
         job = Job(make)
-        self._queue.put(job)
+        with self._lock:
+            if not self._open:
+                raise RuntimeError("the storage is being closed: nothing was written")
+            self._queue.put(job)
         return job.future
 
     def close(self) -> None:
         """Finish what is queued and end the thread."""
-        self._queue.put(None)
+        with self._lock:
+            self._open = False
+            self._queue.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        connection = connect(self._path)
-        try:
-            while jobs := self._next():
+        connection: sqlite3.Connection | None = None
+        while jobs := self._next():
+            try:
+                connection = connection or connect(self._path)
                 self._do(connection, jobs)
-                hand_over(jobs)
-                jobs.clear()
-        finally:
+            except Exception as error:
+                fail_all(jobs, error)
+            hand_over(jobs)
+            jobs.clear()
+        if connection is not None:
             connection.close()
 
     def _next(self) -> list[Job]:
@@ -168,12 +178,12 @@ class Writer(Worker):
             try:
                 if self._together(connection, jobs):
                     return
-                for job in jobs:
-                    self._alone(connection, job)
-            except sqlite3.Error as error:
+            except Exception as error:
                 roll_back(connection)
-                for job in jobs:
-                    job.error = job.error or error
+                fail_all(jobs, error)
+                return
+            for job in jobs:
+                self._alone(connection, job)
 
     def _together(self, connection: sqlite3.Connection, jobs: list[Job]) -> bool:
         """Run all in one transaction; False (and nothing done) if one failed after it had written."""
@@ -181,17 +191,24 @@ class Writer(Worker):
         for job in jobs:
             before = connection.total_changes
             run_job(connection, job)
-            if job.error is not None and connection.total_changes != before:
-                connection.execute("ROLLBACK")
+            # SQLite may end a transaction itself (disk full): what follows must not run outside of one.
+            if job.error is not None and (connection.total_changes != before or not connection.in_transaction):
+                roll_back(connection)
                 return False
         connection.execute("COMMIT")
         return True
 
     def _alone(self, connection: sqlite3.Connection, job: Job) -> None:
         job.error = None
-        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            job.error = error
+            return
         run_job(connection, job)
-        connection.execute("COMMIT" if job.error is None else "ROLLBACK")
+        if job.error is None:
+            commit(connection, job)
+        roll_back(connection)
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -219,6 +236,20 @@ def run_script(connection: sqlite3.Connection, script: Script[T]) -> T:
             batch = script.send([execute(sql, params).fetchall() for sql, params in batch])
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+def commit(connection: sqlite3.Connection, job: Job) -> None:
+    """Commit a job's own transaction; a failure is the job's alone."""
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        job.error = error
+
+
+def fail_all(jobs: list[Job], error: BaseException) -> None:
+    """Give the error to every job that has none of its own: nothing of theirs was kept."""
+    for job in jobs:
+        job.error = job.error or error
 
 
 def roll_back(connection: sqlite3.Connection) -> None:

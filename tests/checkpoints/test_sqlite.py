@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from django.db import connections
+
+from checkpoints import models
+from checkpoints.ids import new_run_id
+from checkpoints.orm import DatabaseStorage, write
+from checkpoints.records import Commit, EventDraft
+from checkpoints.sqlite import Gate, Writer
+from tests.conformance.worlds import checkpoint, started
+
+
+@pytest_asyncio.fixture
+async def storage(sqlite_alias: str) -> AsyncIterator[DatabaseStorage]:
+    """Give a storage on a file."""
+    storage = DatabaseStorage(sqlite_alias)
+    yield storage
+    await storage.aclose()
+
+
+def test_the_gate_lets_in_one_at_a_time_in_order() -> None:
+    gate, order, inside = Gate(), [], []
+    ready = [threading.Event() for _ in range(8)]
+
+    def enter(place: int) -> None:
+        ready[place].set()
+        with gate:
+            inside.append(place)
+            assert inside == [place]
+            order.append(place)
+            inside.clear()
+
+    gate.acquire()
+    threads = [threading.Thread(target=enter, args=(place,)) for place in range(8)]
+    for place, thread in enumerate(threads):
+        thread.start()
+        ready[place].wait()
+        while len(gate._waiting) <= place:
+            pass
+    gate.release()
+    for thread in threads:
+        thread.join()
+    assert order == list(range(8))
+
+
+def test_the_gate_may_be_entered_again_by_its_holder() -> None:
+    gate = Gate()
+    with gate, gate:
+        assert gate._depth == 2
+    assert gate._owner is None
+
+
+async def test_verbs_of_the_orm_never_find_the_database_locked(storage: DatabaseStorage, sqlite_alias: str) -> None:
+    runs = [new_run_id() for _ in range(8)]
+    for run in runs:
+        await storage.commit(started(run))
+
+    def verb(run: str) -> None:
+        try:
+            for _ in range(25):
+                with write(sqlite_alias), write(sqlite_alias):
+                    row = models.Run.objects.using(sqlite_alias).get(id=run)
+                    models.Run.objects.using(sqlite_alias).filter(id=run).update(title=row.title + "x")
+        finally:
+            connections[sqlite_alias].close()
+
+    async def drive(run: Any) -> None:
+        for n in range(1, 60):
+            await storage.commit(Commit(run=run, checkpoint=checkpoint(run, n), events=(EventDraft(kind="custom"),)))
+
+    people = [asyncio.to_thread(verb, run) for run in runs]
+    await asyncio.gather(*people, *(drive(run) for run in runs))
+    assert await asyncio.to_thread(titles, sqlite_alias, runs) == {"x" * 25}
+
+
+def titles(alias: str, runs: list[Any]) -> set[str]:
+    """Return the titles of runs."""
+    try:
+        return set(models.Run.objects.using(alias).filter(id__in=runs).values_list("title", flat=True))
+    finally:
+        connections[alias].close()
+
+
+async def test_one_storage_serves_several_loops(storage: DatabaseStorage) -> None:
+    async def work() -> int:
+        run = new_run_id()
+        await storage.save(checkpoint(run))
+        return len(await storage.list_checkpoint_ids(run))
+
+    others = [asyncio.to_thread(lambda: asyncio.run(work())) for _ in range(3)]
+    assert await asyncio.gather(work(), *others) == [1, 1, 1, 1]
+
+
+async def test_closing_ends_the_threads_and_use_opens_them_again(storage: DatabaseStorage) -> None:
+    run = new_run_id()
+    for _ in range(2):
+        await storage.commit(started(run))
+        assert "checkpoints-writer" in {thread.name for thread in threading.enumerate()}
+        await storage.aclose()
+        assert "checkpoints-writer" not in {thread.name for thread in threading.enumerate()}
+    assert len(await storage.read_events(run)) == 2
+
+
+async def test_a_database_that_cannot_be_opened_fails_each_call(tmp_path: Any) -> None:
+    writer = Writer(str(tmp_path / "nowhere" / "runs.sqlite3"))
+    for _ in range(2):
+        with pytest.raises(sqlite3.OperationalError):
+            await writer.submit(select_one)
+    writer.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        writer.submit(select_one)
+
+
+def select_one() -> Any:
+    """Return a script of one statement."""
+    yield [("SELECT 1", ())]
+
+
+async def test_a_full_disk_fails_the_commit_whole_and_passes(storage: DatabaseStorage, sqlite_alias: str) -> None:
+    run = new_run_id()
+    await storage.commit(started(run))
+    await limit_pages(storage, "(SELECT * FROM pragma_page_count)")
+    large = {"state": {"text": "".join(str(new_run_id()) for _ in range(20_000))}}
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        await storage.commit(Commit(run=run, checkpoint=checkpoint(run, body=large), events=(EventDraft(kind="x"),)))
+    assert len(await storage.read_events(run)) == 1
+    assert await storage.get_latest(run) is None
+    await limit_pages(storage, "1073741823")
+    assert await storage.commit(Commit(run=run, checkpoint=checkpoint(run, body=large))) == 1
+
+
+async def limit_pages(storage: DatabaseStorage, pages: str) -> None:
+    """Limit the database's size through the writer's own connection."""
+
+    def count() -> Any:
+        ((rows),) = yield [("SELECT * FROM pragma_page_count", ())]
+        return rows[0][0]
+
+    limit = await storage._write(lambda scripts: count()) if pages.startswith("(") else int(pages)
+
+    def set_limit() -> Any:
+        yield [(f"PRAGMA max_page_count={limit}", ())]
+
+    await storage._write(lambda scripts: set_limit())
