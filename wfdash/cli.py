@@ -88,9 +88,11 @@ def _up(options: argparse.Namespace) -> int:
         print(f"\n  wfdash is up at {address}", flush=True)
         print(f"  Sign in as {name} (works once): {_link(name, address)}\n", flush=True)
 
-    return server.serve(
+    status = server.serve(
         host=options.host, port=options.port, data=settings.DATA_DIR, embed=settings.WFDASH_EMBED, on_ready=announce
     )
+    server.leave(status)
+    return status
 
 
 def _prepare(*, demo: bool) -> str:

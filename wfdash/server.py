@@ -7,10 +7,12 @@ with its shutdown until the worker has let go of every run.
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
+from threading import Thread, main_thread
 from typing import Any
 
 # Importing this first installs Twisted's asyncio reactor; nothing else may touch the reactor before.
@@ -51,6 +53,21 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
             worker.stop(STOP_SECONDS)
         return 1
     return 0
+
+
+def leave(status: int) -> None:
+    """End the process even while a plain function of a step still runs in its thread.
+
+    Python would wait for it, perhaps for ever. Its run was released, and takes that step again where it goes on.
+    """
+    stuck = [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main_thread()]
+    if stuck:
+        log.warning("Leaving while these threads still run: %s", ", ".join(stuck))
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _drain(worker: EmbeddedWorker) -> Deferred[None]:
