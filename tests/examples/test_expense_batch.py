@@ -26,7 +26,7 @@ async def start(rows: str = ROWS) -> Outcome:
 
 def keys(outcome: Outcome) -> dict[str, str]:
     """Return claim id -> request key."""
-    return {request.card["evidence"][0]["value"]["id"]: request.key for request in waiting(outcome)}
+    return {request.card["context"]["id"]: request.key for request in waiting(outcome)}
 
 
 async def approve(outcome: Outcome, *claims: str, by: str) -> Outcome:
@@ -37,6 +37,12 @@ async def test_all_questions_are_open_at_once_and_only_for_finance():
     outcome = await start()
     assert set(keys(outcome)) == {"E-2", "E-3"}
     assert all(request.by == ("finance",) for request in waiting(outcome))
+
+
+async def test_the_other_claims_of_the_same_person_are_shown():
+    outcome = await start(ROWS + "E-6,Nora,2026-10-06,meals,9.00,EUR,Coffee\n")
+    evidence = {request.card["context"]["id"]: request.card.get("evidence") for request in waiting(outcome)}
+    assert [row["id"] for row in evidence["E-2"][0]["value"]] == ["E-6"]
 
 
 async def test_the_payments_are_exact():
@@ -51,7 +57,7 @@ async def test_the_payments_are_exact():
 
 async def test_a_very_large_claim_needs_a_second_person():
     outcome = await approve(await start(), "E-3", by="ana")
-    second = next(request for request in waiting(outcome) if request.card["evidence"][0]["value"]["id"] == "E-3")
+    second = next(request for request in waiting(outcome) if request.card["context"]["id"] == "E-3")
     assert second.not_by == ("ana",)
     assert set(keys(outcome)) == {"E-2", "E-3"}
 
@@ -99,3 +105,10 @@ async def test_a_crash_after_every_checkpoint_changes_nothing():
         answers = {key: Answer(key=key, value=APPROVE, by=by) for key in keys(outcome).values()}
         outcome = await cut_after_each_checkpoint(expense_batch, checkpoint=outcome.checkpoint, answers=answers)
     assert output(outcome)["total"] == "4835.50"
+
+
+async def test_a_rejection_without_a_reason_is_still_a_rejection():
+    outcome = await start("E-2,Nora,2026-10-06,travel,800.00,EUR,Flight\n")
+    result = output(await answer(expense_batch, outcome, {keys(outcome)["E-2"]: {"action": "reject"}}))
+    assert result["payments"] == "employee,euros,claims\n"
+    assert result["rejected"] == ["E-2: no reason given"]

@@ -31,7 +31,7 @@ async def test_an_approved_article_is_published_as_html():
 
 
 async def test_the_editors_own_version_is_published():
-    outcome = await answer_one(publish_article, await start(), {"action": "edit", "edited": {"text": "Better words."}})
+    outcome = await answer_one(publish_article, await start(), {"action": "edit", "edited": "Better words."})
     assert "<p>Better words.</p>" in output(outcome)["html"]
 
 
@@ -44,8 +44,8 @@ async def test_an_article_goes_back_and_forth_until_it_is_good():
         assert revision.card["body"] == f"again {number}"
         outcome = await answer_one(publish_article, outcome, {"text": f"Version {number}."})
     (request,) = waiting(outcome)
-    assert request.card["current"] == {"text": "Version 1."}
-    assert request.card["proposal"] == {"text": "Version 2."}
+    assert request.card["current"] == "Version 1."
+    assert request.card["proposal"] == "Version 2."
     result = output(await answer_one(publish_article, outcome, APPROVE))
     assert result["comments"] == ["again 1", "again 2"]
     assert "<p>Version 2.</p>" in result["html"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 from markdown_it import MarkdownIt
 from pydantic import BaseModel, Field
@@ -14,19 +15,22 @@ LONG = 35
 """Words in a sentence beyond which readers lose the thread."""
 PACE = 200
 """Words read in a minute."""
-MARKDOWN: JsonDict = {"format": "textarea", "contentMediaType": "text/markdown"}
+LOOK: JsonDict = {"format": "textarea", "contentMediaType": "text/markdown"}
+Markdown = Annotated[
+    str, Field(min_length=1, max_length=100_000, title="Text", description="Markdown", json_schema_extra=LOOK)
+]
 
 
 class Text(BaseModel):
     """Markdown, without its headline."""
 
-    text: str = Field(min_length=1, max_length=100_000, description="Markdown", json_schema_extra=MARKDOWN)
+    text: Markdown
 
 
 class Draft(Text):
     """What an author hands in."""
 
-    text: str = Field(SAMPLE, min_length=1, max_length=100_000, description="Markdown", json_schema_extra=MARKDOWN)
+    text: Markdown = SAMPLE
     title: str = Field("Waiting should cost nothing", min_length=1, max_length=120, title="Headline")
     cool_down: int = Field(5, ge=0, le=86_400, title="Cool-down", description="Seconds from approval to publication")
 

@@ -7,6 +7,7 @@ import datetime as dt
 import io
 from decimal import Decimal
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.config import JsonDict
@@ -15,8 +16,9 @@ SAMPLE = (Path(__file__).parent / "data" / "claims.csv").read_text()
 """One month of a small company: about 200 claims, some of them large, some of them dirty."""
 RATES = {"EUR": "1", "USD": "0.86", "GBP": "1.15", "CHF": "1.07", "SEK": "0.091"}
 """Euros per unit, as the company has fixed them for the month."""
-CSV: JsonDict = {"format": "textarea", "contentMediaType": "text/csv"}
-"""Says that a field holds CSV: paste it or upload a file."""
+LOOK: JsonDict = {"format": "textarea", "contentMediaType": "text/csv"}
+Csv = Annotated[str, Field(max_length=500_000, json_schema_extra=LOOK)]
+"""CSV as text: paste it or upload a file."""
 
 
 class Claim(BaseModel):

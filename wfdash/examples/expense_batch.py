@@ -11,18 +11,12 @@ from decimal import Decimal
 from pydantic import BaseModel, Field
 
 from wfdash.examples import claims
-from wfdash.examples.claims import CSV, Claim
+from wfdash.examples.claims import Claim, Csv
 from wfdash.workflow import Approval, Context, Workflow, each, gather
 
 
 class Batch(BaseModel):
-    claims: str = Field(
-        claims.SAMPLE,
-        max_length=500_000,
-        title="Claims",
-        description="CSV: id, employee, date, category, amount, currency, description",
-        json_schema_extra=CSV,
-    )
+    claims: Csv = Field(claims.SAMPLE, title="Claims", description="CSV with the columns of the sample")
     ask_above: int = Field(500, ge=0, title="Ask finance above", description="Euros; claims up to this are simply paid")
     ask_two_above: int = Field(2500, ge=0, title="Ask two people above", description="Euros")
 
@@ -33,12 +27,13 @@ class Decided(BaseModel):
 
 
 class Notes(BaseModel):
+    claims: list[Claim] = []
     limits: list[int] = []
     dirty: list[str] = []
 
 
 class Payments(BaseModel):
-    payments: str = Field(json_schema_extra=CSV)
+    payments: Csv
     total: Decimal
     rejected: list[str]
     dirty: list[str]
@@ -52,7 +47,7 @@ def read(batch: Batch, ctx: Context) -> list[Claim]:
     """Read the rows; those that make no sense are reported and left out."""
     found, dirty = claims.read_claims(batch.claims)
     ctx.state.limits = [batch.ask_above, batch.ask_two_above]
-    ctx.state.dirty = dirty
+    ctx.state.claims, ctx.state.dirty = found, dirty
     ctx.emit("claims_read", {"claims": len(found), "dirty": dirty})
     return found
 
@@ -63,18 +58,20 @@ async def decide(claim: Claim, ctx: Context) -> Decided:
     people = sum(claim.euros > limit for limit in ctx.state.limits)
     for left in range(people, 0, -1):
         asked = tuple(answer.by for answer in ctx.answers if answer.by)
-        decision = await ctx.ask(question(claim, left), by=("finance",), not_by=asked)
+        others = [other for other in ctx.state.claims if other.employee == claim.employee and other.id != claim.id]
+        decision = await ctx.ask(question(claim, others, left), by=("finance",), not_by=asked)
         if not decision.approved:
-            return Decided(claim=claim, rejected=decision.reason)
+            return Decided(claim=claim, rejected=decision.reason or "no reason given")
     return Decided(claim=claim)
 
 
-def question(claim: Claim, left: int) -> Approval:
+def question(claim: Claim, others: list[Claim], left: int) -> Approval:
     """Show a claim; ``left`` people have yet to agree."""
     return Approval(
         subject=f"{claim.employee}: {claim.description}, {claim.euros} EUR",
         proposal=f"Pay {claim.euros} EUR to {claim.employee}",
-        evidence=[{"kind": "fields", "title": "Claim", "value": claim.model_dump(mode="json")}],
+        context=claim.model_dump(mode="json"),
+        evidence=[{"kind": "table", "title": "Other claims", "value": [one.model_dump(mode="json") for one in others]}],
         consequence={
             "approve": "A second person in finance is asked" if left > 1 else "It is paid together with the others",
             "reject": "It is left out; the others are paid",

@@ -6,6 +6,8 @@ approval, and an approval is carried out at most once.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel
 
 from wfdash.examples import patches, repository
@@ -55,21 +57,18 @@ async def review(findings: list[Finding], ctx: Context) -> Patch | Approved | Re
     patch: Patch = ctx.state.patch
     decision = await ctx.ask(question(patch, findings, ctx.state.complaints))
     if decision.action == "edit":
-        return patch.model_copy(update={"diff": decision.edited.diff})
+        return patch.model_copy(update={"diff": decision.edited})
     return Approved(patch=patch) if decision.approved else Result(applied=False, summary=f"Rejected: {decision.reason}")
 
 
 def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Approval:
     """Show the patch with all that was found out about it."""
     return Approval(
-        subject=f"Apply a patch to {len(findings)} files of {patch.repository}?",
+        subject=f"Apply a patch to {len(findings)} files of {Path(patch.repository).name}?",
         body="\n\n".join(complaints) or "It applies, and the checks have nothing to say.",
-        proposal=Diff(diff=patch.diff),
+        proposal=patch.diff,
         edit=Diff,
-        evidence=[
-            {"kind": "diff", "title": "Patch", "value": patch.diff},
-            {"kind": "table", "title": "Files", "value": [finding.model_dump() for finding in findings]},
-        ],
+        evidence=[{"kind": "table", "title": "Files", "value": [finding.model_dump() for finding in findings]}],
         consequence={
             "approve": f"git apply changes the files in {patch.repository}; nothing is committed",
             "edit": "Your version is tried out and comes back for approval",

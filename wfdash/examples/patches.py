@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field
 
 Risk = Literal["low", "medium", "high"]
 DELICATE = {
@@ -18,26 +18,26 @@ LARGE = 200
 """Changed lines in one file beyond which a reviewer should take their time."""
 
 
-class Diff(BaseModel):
-    """A unified diff as somebody pastes or uploads it."""
+def mend_line_ends(diff: str) -> str:
+    """Undo what a text box does to line ends; a CR in a patch whose headers have none belongs to a file."""
+    text = diff.replace("\r\n", "\n") if "\r\n" in diff.partition("\n@@")[0] else diff
+    return text if text.endswith("\n") else text + "\n"
 
-    diff: str = Field(
+
+Diff = Annotated[
+    str,
+    Field(
         title="Patch",
         description="Unified diff, as git diff prints it",
         min_length=1,
         max_length=400_000,
         json_schema_extra={"format": "textarea", "contentMediaType": "text/x-diff"},
-    )
-
-    @field_validator("diff")
-    @classmethod
-    def mend_line_ends(cls, diff: str) -> str:
-        """Undo what a text box does to line ends; a CR in a patch whose headers have none belongs to a file."""
-        text = diff.replace("\r\n", "\n") if "\r\n" in diff.partition("\n@@")[0] else diff
-        return text if text.endswith("\n") else text + "\n"
+    ),
+    AfterValidator(mend_line_ends),
+]
 
 
-class Patch(Diff):
+class Patch(BaseModel):
     """A diff and the repository it is meant for."""
 
     repository: str = Field(
@@ -46,6 +46,7 @@ class Patch(Diff):
         min_length=1,
         examples=["/srv/code/shop"],
     )
+    diff: Diff
 
 
 class FileChange(BaseModel):

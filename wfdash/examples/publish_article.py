@@ -11,7 +11,7 @@ import asyncio
 from pydantic import BaseModel
 
 from wfdash.examples import articles
-from wfdash.examples.articles import Article, Draft, Text
+from wfdash.examples.articles import Article, Draft, Markdown, Text
 from wfdash.workflow import Approval, Context, Form, Workflow
 
 
@@ -34,9 +34,9 @@ async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
     question = Approval(
         subject=f"Publish {draft.title!r}?",
         body=articles.proofread(draft.text),
-        current=Text(text=ctx.state.previous) if ctx.state.previous else None,
-        proposal=Text(text=draft.text),
-        edit=Text,
+        current=ctx.state.previous or None,
+        proposal=draft.text,
+        edit=Markdown,
         evidence=[{"kind": "markdown", "title": "As readers see it", "value": draft.text}],
         consequence={
             "approve": f"It is published after {draft.cool_down} seconds",
@@ -51,7 +51,7 @@ async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
     decision = await ctx.ask(question, by=("editors",))
     if decision.action == "reject":
         return SentBack(draft=draft, comment=decision.reason)
-    return draft.model_copy(update={"text": decision.edited.text}) if decision.edited else draft
+    return draft.model_copy(update={"text": decision.edited}) if decision.edited else draft
 
 
 @publish_article.step(after=review)
@@ -59,7 +59,7 @@ async def revise(back: SentBack, ctx: Context) -> Draft:
     """Let the author answer the comment with a new text."""
     ctx.state.previous = back.draft.text
     ctx.state.comments = [*ctx.state.comments, back.comment]
-    question = Form(subject=f"Revise {back.draft.title!r}", body=back.comment, proposal=Text(text=back.draft.text))
+    question = Form(subject=f"Revise {back.draft.title!r}", body=back.comment, current=Text(text=back.draft.text))
     new = await ctx.ask(question, answer=Text)
     return back.draft.model_copy(update={"text": new.text})
 
