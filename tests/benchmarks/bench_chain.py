@@ -15,17 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkpoints.ids import new_run_id
-from tests.benchmarks.floor import Recording, play_grouped, play_one_by_one, read_recording
+from tests.benchmarks.floor import Recording, play_grouped, read_recording
 from tests.benchmarks.world import Report, fresh_django, median
 
 STEPS = 100
 AT_ONCE = 50
-ROUNDS = 5
+ROUNDS = 3
+PEERS = ("langgraph", "dbos")
 
 
 def build_chain(steps: int) -> Any:
@@ -58,26 +59,31 @@ async def measure_many(chain: Any, storage: Any) -> float:
     return STEPS * AT_ONCE / (time.perf_counter() - started)
 
 
-def peer_rates(runs: int) -> dict[str, float]:
-    """Return peer -> steps per second, for those that are installed."""
+def peer_rate(peer: str, runs: int) -> float | None:
+    """Return a peer's steps per second with its better saver; None if it is not installed."""
     python = os.environ.get("WFDASH_BENCH_PYTHON", sys.executable)
-    rates: dict[str, float] = {}
-    for peer in ("langgraph", "dbos"):
-        script = Path(__file__).with_name(f"peer_{peer}.py")
-        done = subprocess.run([python, script, str(STEPS), str(runs)], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            rates[peer] = max(json.loads(done.stdout.splitlines()[-1]).values())
-    return rates
+    script = Path(__file__).with_name(f"peer_{peer}.py")
+    done = subprocess.run([python, script, str(STEPS), str(runs)], capture_output=True, text=True, check=False)
+    return None if done.returncode else max(json.loads(done.stdout.splitlines()[-1]).values())
 
 
-@dataclass(kw_only=True)
-class Rates:
-    """Steps or commits per second, round by round; ours and the floor's take turns on the same machine."""
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Steps or commits per second, measured one right after the other: the machine changes, the round does not."""
 
-    one: list[float] = field(default_factory=list)
-    many: list[float] = field(default_factory=list)
-    floor_one: list[float] = field(default_factory=list)
-    floor_many: list[float] = field(default_factory=list)
+    ours: float
+    floor: float
+    peers: dict[str, float]
+
+    @property
+    def better_peer(self) -> float | None:
+        """The faster of the peers that are installed."""
+        return max(self.peers.values(), default=None)
+
+
+def measure_peers(runs: int) -> dict[str, float]:
+    """Return peer -> steps per second, for those that are installed."""
+    return {peer: rate for peer in PEERS if (rate := peer_rate(peer, runs)) is not None}
 
 
 async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
@@ -87,45 +93,43 @@ async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
     return [read_recording(database, run) for run in runs]
 
 
-async def measure(database: Path, folder: Path) -> Rates:
-    """Measure wfdash and the floor in turns."""
+async def measure(database: Path, folder: Path) -> dict[int, list[Round]]:
+    """Measure wfdash, the floor and the peers in turns; returns runs at once -> rounds."""
     from checkpoints.orm import DatabaseStorage
 
-    chain, storage, rates = build_chain(STEPS), DatabaseStorage(), Rates()
+    chain, storage = build_chain(STEPS), DatabaseStorage()
+    rounds: dict[int, list[Round]] = {1: [], AT_ONCE: []}
     try:
         recordings = await record(chain, storage, database)
         for place in range(ROUNDS):
-            rates.one.append(await measure_one(chain, storage))
-            rates.floor_one.append(play_one_by_one(recordings[0], folder / f"one{place}.sqlite3"))
-        for place in range(ROUNDS):
-            rates.many.append(await measure_many(chain, storage))
-            rates.floor_many.append(play_grouped(recordings, folder / f"many{place}.sqlite3"))
+            for runs, found in rounds.items():
+                work = measure_one if runs == 1 else measure_many
+                ours = median([await work(chain, storage) for _ in range(3)])
+                floors = [play_grouped(recordings[:runs], folder / f"{runs}-{place}-{i}.sqlite3") for i in range(3)]
+                found.append(Round(ours=ours, floor=median(floors), peers=measure_peers(runs)))
     finally:
         await storage.aclose()
-    return rates
+    return rounds
 
 
-def show(rates: Rates) -> int:
-    """Print the table with its bars."""
+def show(rounds: dict[int, list[Round]]) -> int:
+    """Print the table with its bars: medians over rounds, of rates and of ratios."""
     report = Report(f"chain of {STEPS} durable steps, 1 KB of state")
-    report.note("floor, one by one", f"{median(rates.floor_one):.0f} commits/s")
-    report.note(f"floor, {AT_ONCE} to a transaction", f"{median(rates.floor_many):.0f} commits/s")
-    report.note("wfdash, one run at a time", f"{median(rates.one):.0f} steps/s")
-    report.note(f"wfdash, {AT_ONCE} runs at once", f"{median(rates.many):.0f} steps/s")
-    report.at_least("one run at a time / floor", median(ratios(rates.one, rates.floor_one)), 0.35)
-    report.note(f"{AT_ONCE} runs at once / grouped floor", f"{median(ratios(rates.many, rates.floor_many)):.2f} x")
-    for runs, ours, bar in ((1, median(rates.one), 2.5), (AT_ONCE, median(rates.many), 5.0)):
-        peers = peer_rates(runs)
-        for peer, rate in peers.items():
-            report.note(f"{peer}, {runs} at once", f"{rate:.0f} steps/s")
-        if peers:
-            report.at_least(f"wfdash / better peer, {runs} at once", ours / max(peers.values()), bar)
+    for runs, (floor_bar, peer_bar) in {1: (0.35, 2.5), AT_ONCE: (None, 5.0)}.items():
+        found = rounds[runs]
+        ratio = median([one.ours / one.floor for one in found])
+        report.note(f"{runs} at once: wfdash", f"{median([one.ours for one in found]):.0f} steps/s")
+        report.note(f"{runs} at once: floor", f"{median([one.floor for one in found]):.0f} commits/s")
+        for peer in found[0].peers:
+            report.note(f"{runs} at once: {peer}", f"{median([one.peers[peer] for one in found]):.0f} steps/s")
+        if floor_bar is None:
+            report.note(f"{runs} at once: wfdash / floor", f"{ratio:.2f} x")
+        else:
+            report.at_least(f"{runs} at once: wfdash / floor", ratio, floor_bar)
+        if found[0].peers:
+            better = median([one.ours / one.better_peer for one in found if one.better_peer])
+            report.at_least(f"{runs} at once: wfdash / better peer", better, peer_bar)
     return report.show()
-
-
-def ratios(ours: list[float], theirs: list[float]) -> list[float]:
-    """Return the ratio of each round."""
-    return [mine / other for mine, other in zip(ours, theirs, strict=True)]
 
 
 def profiled() -> None:

@@ -74,20 +74,9 @@ def _commit(
     return [(sql, rows) for sql, rows in written if rows]
 
 
-def play_one_by_one(recording: Recording, path: Path) -> float:
-    """Return commits per second, each commit a transaction of its own."""
-    connection = _open(recording, path)
-    started = time.perf_counter()
-    for commit in recording.commits:
-        _write(connection, [commit])
-    elapsed = time.perf_counter() - started
-    connection.close()
-    return len(recording.commits) / elapsed
-
-
 def play_grouped(recordings: Sequence[Recording], path: Path) -> float:
     """Return commits per second when the same commit of all runs shares one transaction."""
-    connection = _open(recordings[0], path, [recording.run for recording in recordings])
+    connection = _open(recordings, path)
     started = time.perf_counter()
     for group in zip(*(recording.commits for recording in recordings), strict=True):
         _write(connection, group)
@@ -96,14 +85,14 @@ def play_grouped(recordings: Sequence[Recording], path: Path) -> float:
     return sum(len(recording.commits) for recording in recordings) / elapsed
 
 
-def _open(recording: Recording, path: Path, runs: Sequence[Statement] = ()) -> sqlite3.Connection:
+def _open(recordings: Sequence[Recording], path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-    for sql in recording.schema:
+    for sql in recordings[0].schema:
         connection.execute(sql)
-    for sql, rows in runs or [recording.run]:
-        connection.executemany(sql, rows)
+    for recording in recordings:
+        connection.executemany(*recording.run)
     connection.execute("UPDATE checkpoints_run SET n = 0, seq = 0")
     return connection
 
