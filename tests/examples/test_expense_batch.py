@@ -4,9 +4,11 @@ import csv
 import io
 from decimal import Decimal
 
+import pytest
+
 from checkpoints.records import Answer
 from tests.examples.runs import answer, cut_after_each_checkpoint, output, waiting
-from wfdash.contract import Outcome
+from wfdash.contract import InvalidInput, Outcome
 from wfdash.examples.claims import SAMPLE, read_claims
 from wfdash.examples.expense_batch import expense_batch
 
@@ -107,8 +109,7 @@ async def test_a_crash_after_every_checkpoint_changes_nothing():
     assert output(outcome)["total"] == "4835.50"
 
 
-async def test_a_rejection_without_a_reason_is_still_a_rejection():
+async def test_a_rejection_must_say_why():
     outcome = await start("E-2,Nora,2026-10-06,travel,800.00,EUR,Flight\n")
-    result = output(await answer(expense_batch, outcome, {keys(outcome)["E-2"]: {"action": "reject"}}))
-    assert result["payments"] == "employee,euros,claims\n"
-    assert result["rejected"] == ["E-2: no reason given"]
+    with pytest.raises(InvalidInput, match="reason"):
+        await answer(expense_batch, outcome, {keys(outcome)["E-2"]: {"action": "reject"}})

@@ -61,7 +61,7 @@ async def decide(claim: Claim, ctx: Context) -> Decided:
         others = [other for other in ctx.state.claims if other.employee == claim.employee and other.id != claim.id]
         decision = await ctx.ask(question(claim, others, left), by=("finance",), not_by=asked)
         if not decision.approved:
-            return Decided(claim=claim, rejected=decision.reason or "no reason given")
+            return Decided(claim=claim, rejected=decision.reason or "")
     return Decided(claim=claim)
 
 
