@@ -31,12 +31,13 @@ STOP_SECONDS = 10.0
 
 def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:
     """Serve until SIGINT or SIGTERM; returns the process's exit status (1 when the address is taken)."""
-    from wfdash.asgi import application
-
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
     if worker is not None:
         worker.start()
         reactor.addSystemEventTrigger("before", "shutdown", lambda: _drain(worker))
+    # Imported late: after a crash runs go on while the pages are still being loaded.
+    from wfdash.asgi import application
+
     server = Server(  # type: ignore[no-untyped-call]
         application=application,
         endpoints=build_endpoint_description_strings(host=host, port=port),  # type: ignore[no-untyped-call]
