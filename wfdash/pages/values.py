@@ -101,7 +101,7 @@ def _text(value: str) -> SafeString:
     return format_html(
         '<details class="v-fold"><summary><span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
         '<pre class="v-long" tabindex="0">{}</pre>{}</details>',
-        visible(value[:80].replace("\n", " ")),
+        visible(value[:48].replace("\n", " ")),
         size,
         shown,
         cut,

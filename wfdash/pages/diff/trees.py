@@ -31,6 +31,11 @@ class Change:
         return text.removeprefix(".") or "value"
 
     @property
+    def is_patch(self) -> bool:
+        """Whether a unified diff appeared, better shown as one."""
+        return not self.before and isinstance(self.after, str) and "\n@@ -" in self.after
+
+    @property
     def is_text(self) -> bool:
         """Whether both sides are texts of several lines, better shown as a text difference."""
         texts = isinstance(self.before, str) and isinstance(self.after, str)

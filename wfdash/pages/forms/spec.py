@@ -164,9 +164,9 @@ def _array(node: Schema) -> Spec:
 
 
 def _object(node: Schema) -> Spec:
-    if node.get("properties"):
-        return Spec(kind="group", schema=node)
     extra = node.get("additionalProperties")
+    if "properties" in node and (node["properties"] or not extra):
+        return Spec(kind="group", schema=node)
     return Spec(kind="pairs" if isinstance(extra, Mapping) and extra else "json", schema=node)
 
 

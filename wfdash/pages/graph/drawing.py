@@ -76,7 +76,7 @@ class Node:
     @property
     def short(self) -> str:
         """The title, cut to the box."""
-        room = int((self.width - (74 if self.counts else 56)) / CHAR)
+        room = int((self.width - room_for(bool(self.counts))) / CHAR + 0.5)
         return self.title if len(self.title) <= room else f"{self.title[: max(room - 1, 1)]}…"
 
     @property
@@ -171,8 +171,9 @@ def route(source: Box, target: Box, bends: Sequence[tuple[float, float]]) -> tup
     side = SIDE if back else 0.0
     start = (source.x + side, source.y + turn * source.height / 2)
     tip = (target.x + side, target.y - turn * target.height / 2)
-    points = [start, *bends, (tip[0], tip[1] - turn * ARROW)]
-    return _curve(points), _head(tip, turn), _middle(points)
+    points = [start, *((x + side, y) for x, y in bends), (tip[0], tip[1] - turn * ARROW)]
+    x, y = _middle(points)
+    return _curve(points), _head(tip, turn), (x + side * 1.5, y)
 
 
 def loop(box: Box) -> tuple[str, str, tuple[float, float]]:
@@ -200,6 +201,11 @@ def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return a place for the label: the middle of the last stretch, where branches have parted."""
     (x1, y1), (x2, y2) = points[-2:]
     return (x1 + x2 * 2) / 3, (y1 + y2) / 2
+
+
+def room_for(counts: bool) -> float:
+    """Return the width a box needs beside its title: icons, and counts where it has them."""
+    return 98.0 if counts else 64.0
 
 
 def cut(label: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.pages.forms.spec import humanize
-from wfdash.pages.graph.drawing import CHAR, Edge, Graph, Group, Node, cut, loop, route
+from wfdash.pages.graph.drawing import CHAR, Edge, Graph, Group, Node, cut, loop, room_for, route
 from wfdash.pages.graph.layering import Box, plan
 
 HEIGHT = 42.0
@@ -98,9 +98,8 @@ def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
 
 def _width(steps: tuple[StepInfo, ...], board: Board) -> float:
     """Return one width for all steps: what the longest title needs, within limits."""
-    room = 74 if any(_total(board.get(step.name)) > 1 for step in steps) else 56
-    longest = max((len(_title(step)) for step in steps), default=0)
-    return min(max(longest * CHAR + room, NARROW), WIDE)
+    rooms = [len(_title(step)) * CHAR + room_for(_total(board.get(step.name)) > 1) for step in steps]
+    return min(max([NARROW, *rooms]), WIDE)
 
 
 def _place(tree: _Tree, level: str | None, width: float) -> _Block:

@@ -65,7 +65,8 @@ class _Part:
 
 def plan(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Plan:
     """Return places for boxes of these sizes (width, height), joined by these edges (no self-loops, no doubles)."""
-    parts = _connected(sizes, edges) + _loners(sizes, edges)
+    forward = _forward(len(sizes), edges)
+    parts = _connected(sizes, list(dict.fromkeys(forward.values()))) + _loners(sizes, edges)
     for part in parts:
         _settle(part)
     left = 0.0
@@ -80,7 +81,42 @@ def plan(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]])
         bends |= _trace(part, len(sizes))
         left = part.width + GAP * 1.5
     height = max((part.height for part in parts), default=0.0)
-    return Plan(boxes=boxes, bends=bends, width=max(left - GAP * 1.5, 0.0), height=height)
+    own = {edge: bends.get(way, ())[:: 1 if edge == way else -1] for edge, way in forward.items()}
+    return Plan(boxes=boxes, bends=own, width=max(left - GAP * 1.5, 0.0), height=height)
+
+
+def _forward(count: int, edges: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return each edge the way it points down the page: those that lead back to where one came from are turned.
+
+    The walk begins where nothing leads to, then in the author's order, so that a workflow's start stays on top.
+    """
+    onward: dict[int, list[int]] = {}
+    for source, target in edges:
+        onward.setdefault(source, []).append(target)
+    entered = {target for _, target in edges}
+    back: set[tuple[int, int]] = set()
+    done: set[int] = set()
+    for root in sorted(range(count), key=lambda number: number in entered):
+        if root not in done:
+            _walk(root, onward, done, back)
+    return {(a, b): (b, a) if (a, b) in back else (a, b) for a, b in edges}
+
+
+def _walk(root: int, onward: dict[int, list[int]], done: set[int], back: set[tuple[int, int]]) -> None:
+    """Go through all that follows ``root``, depth first and without recursion, noting edges that close a circle."""
+    path, open_now = [(root, iter(onward.get(root, ())))], {root}
+    while path:
+        at, rest = path[-1]
+        step = next(rest, None)
+        if step is None:
+            path.pop()
+            open_now.discard(at)
+            done.add(at)
+        elif step in open_now:
+            back.add((at, step))
+        elif step not in done:
+            open_now.add(step)
+            path.append((step, iter(onward.get(step, ()))))
 
 
 def _connected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> list[_Part]:
