@@ -63,6 +63,10 @@ class Drive:
             self._inbox.append(tick)
             self._bell.set()
 
+    def ring(self) -> None:
+        """Have another look at who can do nothing but wait."""
+        self._bell.set()
+
     def now(self) -> datetime:
         """The storage's clock."""
         return self._recorder.now()

@@ -27,6 +27,9 @@ class Host(Protocol):
     def post(self, tick: Tick) -> None:
         """Hand in what happened."""
 
+    def ring(self) -> None:
+        """Have another look at who can do nothing but wait."""
+
     def now(self) -> datetime:
         """The storage's clock."""
 
@@ -101,6 +104,8 @@ class Ops:
             self.timeout.reschedule(None)
         if self.idle_at() == 0.0:
             self.host.post(Idled(at=self.host.now(), acts={self.act: self.waits}))
+        else:
+            self.host.ring()
 
     def _unblock(self, index: int) -> None:
         if index in self._waiting:

@@ -95,7 +95,7 @@ def _add_level(plan: Plan, level: Definition, prefix: str, parent: str | None, a
     for step in level.steps.values():
         _add_step(plan, step, prefix, parent)
     for sub in level.subs.values():
-        _add_sub(plan, sub, prefix, (*around, level))
+        _add_sub(plan, sub, prefix, parent, (*around, level))
     declared: list[tuple[str, Step | Sub]] = [*level.steps.items(), *((n + ENTRY, s) for n, s in level.subs.items())]
     for name, item in declared:
         _add_links(plan, level, prefix, prefix + name, item)
@@ -120,16 +120,18 @@ async def pass_on(message: Any) -> Any:
     return message
 
 
-def _add_hidden(plan: Plan, name: str, *, start: bool = False, after: After | None = None) -> None:
+def _add_hidden(plan: Plan, name: str, parent: str | None, *, start: bool = False, after: After | None = None) -> None:
     signature = Signature(order=("message",), takes=Any, gives=Any, is_async=True)
     step = Step(name=name, function=pass_on)
-    plan.places[name] = Place(name=name, step=step, signature=signature, start=start, hidden=True, after=after)
+    plan.places[name] = Place(
+        name=name, step=step, signature=signature, start=start, parent=parent, hidden=True, after=after
+    )
 
 
-def _add_sub(plan: Plan, sub: Sub, prefix: str, around: tuple[Definition, ...]) -> None:
+def _add_sub(plan: Plan, sub: Sub, prefix: str, parent: str | None, around: tuple[Definition, ...]) -> None:
     name = prefix + sub.name
-    _add_hidden(plan, name + ENTRY, start=sub.start, after=sub.after)
-    _add_hidden(plan, name)
+    _add_hidden(plan, name + ENTRY, parent, start=sub.start, after=sub.after)
+    _add_hidden(plan, name, parent)
     before = len(plan.links)
     _add_level(plan, sub.child, name + "/", name, around)
     inner = {f"{name}/{n}": s.start for n, s in sub.child.steps.items()}
