@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from checkpoints import models
+from checkpoints.ids import new_run_id
+
+VALUES = [None, "text", "", 7, 1.5, True, [1, {"b": 1, "a": "é\x00"}], {"z": 1, "a": {"y": [], "b": None}}]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def alias(request: pytest.FixtureRequest, django_db_blocker: Any) -> Any:
+    """Name each database in turn, open for the ORM."""
+    name = request.getfixturevalue(f"{request.param}_alias")
+    with django_db_blocker.unblock():
+        yield name
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_any_document_comes_back_as_it_was_written(alias: str, value: Any) -> None:
+    now, run = datetime.now(UTC), new_run_id()
+    models.Run.objects.using(alias).create(id=run, workflow="w", family=run, input=value, created=now, updated=now)
+    rows = models.Run.objects.using(alias).filter(id=run)
+    assert rows.get().input == value
+    assert rows.values_list("input", flat=True).get() == value
+    rows.update(input={"again": value})
+    assert rows.get().input == {"again": value}
+
+
+def test_keys_keep_their_order_and_can_be_looked_up(alias: str) -> None:
+    now, run = datetime.now(UTC), new_run_id()
+    schema = {"type": "object", "properties": {"reason": {}, "amount": {}, "by": {}}}
+    models.Run.objects.using(alias).create(id=run, workflow="w", family=run, input=schema, created=now, updated=now)
+    rows = models.Run.objects.using(alias).filter(id=run)
+    assert list(rows.get().input["properties"]) == ["reason", "amount", "by"]
+    assert rows.filter(input__type="object").exists()
+    assert not rows.filter(input__type="array").exists()
+    assert rows.filter(input__type__icontains="OBJ").exists()
+    assert rows.values_list("input__type", flat=True).get() == "object"
