@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.models import Event, Run
+from tests import people
+from wfdash.pages.fragments import event_row
+from wfdash.pages.words import describe
+
+
+def test_the_page_says_where_the_run_stands(run, question, history, as_):
+    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
+    assert "Waiting for an answer to “Pay 900?”" in page
+    assert f'data-live="/live/runs/{run.pk}/"' in page
+    assert f'data-after="{run.seq}"' in page
+    assert 'data-step="review"' in page
+    assert page.count('class="event ') == run.seq
+
+
+@pytest.mark.parametrize("name", ["head", "graph", "requests", "rail", "values", "events", "live"])
+def test_every_panel_can_be_fetched_alone(name, run, question, history, as_):
+    answer = as_("otto").get(f"/runs/{run.pk}/?fragment={name}")
+    assert answer.status_code == 200
+    assert f'id="run-{name}"' in answer.content.decode()[:200]
+    assert "<html" not in answer.content.decode()
+
+
+def test_an_unknown_panel_is_not_found(run, as_):
+    assert as_("otto").get(f"/runs/{run.pk}/?fragment=../secrets").status_code == 404
+
+
+def test_events_can_be_grouped_by_step(run, history, as_):
+    page = as_("otto").get(f"/runs/{run.pk}/?view=grouped").content.decode()
+    assert 'id="step-review"' in page
+    assert "data-live-events" not in page
+
+
+def test_older_events_have_an_address(run, as_):
+    people.happen(run, *[("custom", "a", {"name": f"n{number}"}) for number in range(205)])
+    client = as_("otto")
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "before=6" in page
+    assert 'id="event-5"' in client.get(f"/runs/{run.pk}/?before=6").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("phase", "verb", "after"),
+    [
+        ("waiting", "pause", "paused"),
+        ("paused", "resume", "ready"),
+        ("failed", "retry", "ready"),
+        ("ready", "cancel", "cancelled"),
+    ],
+)
+def test_a_verb_is_offered_where_it_fits_and_done_by_post(phase, verb, after, run, as_):
+    Run.objects.filter(pk=run.pk).update(phase=phase)
+    client = as_("otto")
+    address = f"/runs/{run.pk}/{verb}/"
+    assert address in client.get(f"/runs/{run.pk}/").content.decode()
+    assert client.get(address).status_code == 405
+    assert client.post(address).status_code == 302
+    run.refresh_from_db()
+    assert run.phase == after
+
+
+def test_a_verb_that_came_too_late_is_told_on_the_page(run, as_):
+    Run.objects.filter(pk=run.pk).update(phase="completed")
+    page = as_("otto").post(f"/runs/{run.pk}/pause/", follow=True).content.decode()
+    assert "cannot be told to pause" in page
+
+
+def test_verbs_are_not_offered_to_those_who_may_not(run, as_):
+    assert f"/runs/{run.pk}/cancel/" not in as_("vera").get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_an_event_row_is_the_same_for_a_row_and_in_the_page(run, history, as_):
+    event = Event.objects.get(run=run, kind="step.finished", step="read")
+    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
+    assert event_row(event, inspect=True).strip() in page
+    assert 'id="event-' in event_row(event)
+    assert '"x"' not in event_row(event)
+    assert "&quot;x&quot;" in event_row(event, inspect=True)
+
+
+def test_events_are_told_in_words():
+    assert describe("step.finished", "pay", {"ms": 1500}) == "pay finished in 1.5 s"
+    assert describe("progress", "pay", {"fraction": 0.4, "text": "rows"}) == "rows: 40%"
+    assert describe("step.started", "pay", {"item": 3}) == "pay started (item 3)"
+    assert describe("something.new", "", {}) == "something.new"
+    assert describe("run.cancelled", "", {}) == "Cancelled by …"
+
+
+def test_the_page_takes_the_same_number_of_queries_however_long(run, as_, django_assert_max_num_queries):
+    parent = None
+    for number in range(40):
+        people.happen(run, *people.step("read", "started", "finished", activation=str(number)))
+        parent = people.save(run, parent)
+        people.ask(run, f"q{number}")
+    client = as_("otto")
+    with django_assert_max_num_queries(20):
+        client.get(f"/runs/{run.pk}/")
