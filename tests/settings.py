@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 
-os.environ.setdefault("WFDASH_DATA", tempfile.mkdtemp(prefix="wfdash-test-"))
+if "WFDASH_DATA" not in os.environ:
+    os.environ["WFDASH_DATA"] = folder = tempfile.mkdtemp(prefix="wfdash-test-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
 if "WFDASH_TEST_DATABASE" in os.environ:
     os.environ["WFDASH_DATABASE"] = os.environ["WFDASH_TEST_DATABASE"]
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from checkpoints.errors import ClaimLost
+from checkpoints.errors import ClaimLost, NotFound
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.records import Claim, Commit, EventDraft, Phase, Standing
-from tests.conformance.worlds import World, asking, checkpoint, claimed, started, until
+from tests.conformance.worlds import DatabaseWorld, World, asking, checkpoint, claimed, started, until
 
 EVENT = (EventDraft(kind="custom"),)
 
@@ -180,3 +180,26 @@ async def test_a_run_goes_on_after_its_worker_died(world: World) -> None:
     await world.storage.commit(end, claim=third)
     assert [c.n for c in await world.storage.list_checkpoints(run)] == [3, 2, 1]
     assert await world.phase(run) is Phase.COMPLETED
+
+
+async def test_claims_of_workers_known_to_be_gone_can_be_ended(database: DatabaseWorld) -> None:
+    run, other = await begun(database), await begun(database)
+    prefix = str(new_run_id())
+    gone = await database.storage.claim(run, worker=f"{prefix}:1", ttl=60)
+    stays = await database.storage.claim(other, worker="elsewhere:1", ttl=60)
+    assert gone is not None
+    assert stays is not None
+    await database.storage.expire_claims(worker_prefix=f"{prefix}:")
+    with pytest.raises(ClaimLost):
+        await database.storage.renew(gone, ttl=60)
+    await database.storage.renew(stays, ttl=60)
+    assert (await claimed(database, run)).recovered
+
+
+async def test_a_worker_can_read_what_driving_a_run_needs(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    await database.storage.save(checkpoint(run, 4))
+    facts = await database.storage.read_run(run)
+    assert (facts.run, facts.workflow, facts.version, facts.n, facts.attempts) == (run, "expense", "v1", 4, 0)
+    with pytest.raises(NotFound):
+        await database.storage.read_run(new_run_id())

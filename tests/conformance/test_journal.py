@@ -74,7 +74,10 @@ async def test_a_parked_run_is_not_due_until_it_is_answered(world: World) -> Non
     assert run in await world.storage.due()
     answers = await world.storage.read_answers(run)
     assert list(answers) == ["a"]
-    assert answers[RequestKey("a")].value == {"action": "approve"}
+    answer = answers[RequestKey("a")]
+    assert (answer.value, answer.by) == ({"action": "approve"}, "rosa")
+    assert answer.at is not None
+    assert abs(answer.at - datetime.now(UTC)) < timedelta(seconds=30)
 
 
 async def test_an_opened_event_names_its_row(world: World) -> None:

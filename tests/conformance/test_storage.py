@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkpoints.errors import Conflict, Damaged, NotFound
+from checkpoints.errors import Conflict, Damaged, Incompatible, NotFound
 from checkpoints.ids import new_checkpoint_id, new_run_id
-from checkpoints.records import Reason, Request
+from checkpoints.manager import CheckpointManager
+from checkpoints.records import FORMAT, Reason, Request
 from checkpoints.storage import CheckpointStorage, Claims, Journal
 from tests.conformance.worlds import DatabaseWorld, World, checkpoint
 
@@ -168,6 +169,28 @@ async def test_a_changed_byte_is_damage(database: DatabaseWorld) -> None:
     with pytest.raises(Damaged):
         await database.storage.load(run, newer.id)
     assert (await database.storage.load(run, older.id)).body == older.body
+    assert [info.clean for info in await database.storage.list_checkpoints(run)] == [False, True]
+
+
+async def test_recovery_finds_the_newest_good_one(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    saved = [checkpoint(run, n) for n in (1, 2, 3)]
+    for each in saved:
+        await database.storage.save(each)
+    for bad in saved[1:]:
+        await database.damage(run, bad.id)
+    recovered = await CheckpointManager(database.storage).recover(run)
+    assert recovered is not None
+    assert recovered.checkpoint.id == saved[0].id
+    assert [info.n for info in recovered.damaged] == [3, 2]
+
+
+async def test_a_newer_format_is_refused_and_not_called_damaged(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    await database.storage.save(checkpoint(run, format=FORMAT + 1))
+    with pytest.raises(Incompatible, match="upgrade"):
+        await database.storage.get_latest(run)
+    assert [info.clean for info in await database.storage.list_checkpoints(run)] == [True]
 
 
 async def test_a_changed_or_lost_chunk_is_damage(database: DatabaseWorld) -> None:
