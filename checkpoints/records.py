@@ -100,7 +100,7 @@ class Request(Record):
     card: dict[str, Json] = Field(default_factory=dict)
     answer_schema: dict[str, Json] = Field(default_factory=dict)
     by: tuple[str, ...] = ()
-    """User or group names that may answer; empty: every reviewer of the workflow."""
+    """User or group names that may answer (``requester``: whoever started the run); empty: every reviewer."""
     not_by: tuple[str, ...] = ()
     """User names that may not; ``requester`` stands for whoever started the run."""
     due: datetime | None = None

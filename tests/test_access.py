@@ -52,6 +52,8 @@ def test_a_grant_of_a_group_counts_for_its_members(ana: User) -> None:
         (["ana"], ["ana"], None, False),
         ([], ["requester"], "ana", False),
         ([], ["requester"], "ben", True),
+        (["requester"], [], "ana", True),
+        (["requester"], [], "ben", False),
     ],
 )
 def test_a_request_says_who_may_answer(ana: User, by, not_by, requester, may) -> None:

@@ -7,6 +7,7 @@
 ``WFDASH_APPS``      comma-separated Django apps whose ``workflows`` modules are loaded
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files with workflows
 ``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
+``WFDASH_REPOSITORIES``  os.pathsep-separated folders under which the example ``patch_review`` may touch repositories
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 

@@ -49,9 +49,10 @@ class RequestRow:
 def addressed_to(viewer: Viewer) -> Q:
     """Return the filter of requests this person may answer: the role, ``by`` and ``not_by``."""
     names = {viewer.name, *viewer.groups}
-    asked = Q(Exact(ListLength("by"), 0)) | Q(NamesAny("by", names))
+    started = Q(run__created_by_id=viewer.user.pk)
+    asked = Q(Exact(ListLength("by"), 0)) | Q(NamesAny("by", names)) | (Q(NamesAny("by", ["requester"])) & started)
     refused = Q(NamesAny("not_by", [viewer.name]))
-    own = Q(NamesAny("not_by", ["requester"])) & Q(run__created_by_id=viewer.user.pk)
+    own = Q(NamesAny("not_by", ["requester"])) & started
     own &= Q(run__created_by__isnull=False)
     return viewer.scope("answer") & asked & ~refused & ~own
 
