@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,14 @@ MAX_REPR = 500
 def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
     """Return the value as nested ``<details>``; the first ``open_levels`` are open."""
     return format_html('<div class="tree">{}</div>', _Painter(open_levels).paint(value, 0))
+
+
+def pretty(value: Any) -> str:
+    """Return indented JSON text; what JSON cannot say is shown by its repr."""
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False, default=_scalar_text)
+    except (TypeError, ValueError, RecursionError):
+        return describe(value)
 
 
 def describe(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from wfdash.pages.diff import diff_text, diff_values, parse_unified
 from wfdash.pages.forms import Form
 from wfdash.pages.graph import Graph
 from wfdash.pages.markup import highlight, render_markdown
-from wfdash.pages.values import render_value
+from wfdash.pages.values import pretty, render_value
 
 register = template.Library()
 
@@ -75,7 +74,7 @@ def size_in_bytes(count: float | None) -> str:
 @register.filter
 def json_pretty(value: Any) -> str:
     """Return indented JSON text; whatever JSON cannot say becomes its repr."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=repr)
+    return pretty(value)
 
 
 @register.filter

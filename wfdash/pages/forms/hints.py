@@ -47,7 +47,9 @@ def _placeholder(spec: Spec) -> tuple[tuple[str, str], ...]:
 def help_of(spec: Spec) -> str:
     """Return the author's description and the limits, in words."""
     described = str(spec.schema.get("description") or "").strip()
-    return " ".join(part for part in (described, _limits(spec), _kind_hint(spec)) if part)
+    added = " ".join(part for part in (_limits(spec), _kind_hint(spec)) if part)
+    ended = f"{described}." if described and added and described[-1].isalnum() else described
+    return f"{ended} {added}".strip()
 
 
 def _limits(spec: Spec) -> str:

@@ -1,0 +1,74 @@
+"""Any value is shown, whatever it is."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.template import Context, Template
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfdash.pages.values import MAX_DEPTH, describe, render_value
+from wfdash.pages.visible import is_deceiving, visible
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+class Hostile:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@given(JSON)
+def test_every_value_is_shown_with_its_tags_closed(value: Any) -> None:
+    html = render_value(value)
+    assert html.count("<details") == html.count("</details>")
+    assert html.count("<ul") == html.count("</ul>")
+
+
+def test_values_that_are_no_json_show_type_size_and_repr() -> None:
+    assert "Decimal" in render_value(Decimal("1.5"))
+    assert "bytes, 4 bytes" in render_value(b"abcd")
+    assert "cannot be shown: RuntimeError" in render_value({"x": Hostile()})
+
+
+def test_text_is_escaped_and_long_text_is_folded() -> None:
+    html = render_value({"<b>": "<script>" + "x" * 1000})
+    assert "<script>" not in html
+    assert "1,008 characters" in html
+
+
+def test_hidden_characters_are_made_visible() -> None:
+    assert visible("a\u202eb\x00c\u200bd\x7f") == "a[U+202E]b␀c[U+200B]d␡"
+    assert visible("line\nand\ttab") == "line\nand\ttab"
+    assert is_deceiving("\u2066x")
+    assert not is_deceiving("plain ünïcode 漢字 🙂")
+
+
+def test_lone_surrogates_do_not_break_the_page() -> None:
+    render_value({"\ud800": "\udfff"}).encode()
+
+
+def test_depth_and_size_are_bounded() -> None:
+    deep: Any = 1
+    for _ in range(MAX_DEPTH * 3):
+        deep = [deep]
+    assert "1 item" in render_value(deep)
+    wide = render_value([list(range(300))] * 300)
+    assert "more</li>" in wide
+    assert wide.count("<li>") < 4000
+
+
+def test_a_value_is_described_in_one_line() -> None:
+    assert [describe(v) for v in ({"a": 1}, [1, 2], "hi", True, None)] == ["1 field", "2 items", "“hi”", "true", "null"]
+
+
+def test_the_tag_and_the_filters_never_fail() -> None:
+    page = Template("{% load wfdash %}{% value x %}{{ x|json_pretty }}{{ x|duration }}{{ x|bytes }}{{ x|markdown }}")
+    for value in (None, "", 1.5, {"a": [1]}, Hostile):
+        assert page.render(Context({"x": value}))
