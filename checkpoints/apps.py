@@ -13,5 +13,7 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        """Register the system checks."""
-        from checkpoints import checks  # noqa: F401
+        """Register the system checks and make ORM writes wait their turn on SQLite."""
+        from checkpoints import checks, turns  # noqa: F401
+
+        turns.install()

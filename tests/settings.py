@@ -16,8 +16,8 @@ if "WFDASH_DATA" not in os.environ:
 if "WFDASH_TEST_DATABASE" in os.environ:
     os.environ["WFDASH_DATABASE"] = os.environ["WFDASH_TEST_DATABASE"]
 
-from wfdash.settings import *  # noqa: E402, F403
-from wfdash.settings import DATA_DIR, DATABASES  # noqa: E402
+from wfdash.settings import *  # noqa: F403
+from wfdash.settings import DATA_DIR, DATABASES
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file, because worker threads open connections of their own.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from django.db import connections
+from django.db import connections, transaction
 
 from checkpoints import models
 from checkpoints.ids import new_run_id
@@ -79,6 +79,38 @@ async def test_verbs_of_the_orm_never_find_the_database_locked(storage: Database
     people = [asyncio.to_thread(verb, run) for run in runs]
     await asyncio.gather(*people, *(drive(run) for run in runs))
     assert await asyncio.to_thread(titles, sqlite_alias, runs) == {"x" * 25}
+
+
+async def test_writes_outside_of_a_verb_wait_their_turn_too(storage: DatabaseStorage, sqlite_alias: str) -> None:
+    runs = [new_run_id() for _ in range(4)]
+    for run in runs:
+        await storage.commit(started(run))
+    busy = asyncio.gather(*(keep_committing(storage, new_run_id()) for _ in range(20)))
+    done = await asyncio.gather(*(asyncio.to_thread(rename, sqlite_alias, run) for run in runs))
+    busy.cancel()
+    await asyncio.gather(busy, return_exceptions=True)
+    assert done == [40] * 4
+
+
+async def keep_committing(storage: DatabaseStorage, run: Any) -> None:
+    """Commit until cancelled."""
+    n = 0
+    while True:
+        n += 1
+        await storage.commit(Commit(run=run, checkpoint=checkpoint(run, n)))
+
+
+def rename(alias: str, run: str) -> int:
+    """Write 40 times, each in a transaction of its own or none, and return how many rows that changed."""
+    rows = models.Run.objects.using(alias).filter(id=run)
+    try:
+        changed = sum(rows.update(title=str(i)) for i in range(20))
+        for i in range(20):
+            with transaction.atomic(alias):
+                changed += rows.update(title=str(i))
+        return changed
+    finally:
+        connections[alias].close()
 
 
 def titles(alias: str, runs: list[Any]) -> set[str]:
