@@ -4,14 +4,17 @@ let timer = 0;
 const OFF = "wfdash_shortcuts_off";
 const on = () => localStorage.getItem(OFF) === null;
 
-const typing = (element) => element.closest("input, textarea, select, [contenteditable]") !== null;
+const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
+const typing = (element) => element.closest(FIELDS) !== null;
 
 function find(keys) {
   const all = [...document.querySelectorAll(`[data-key="${CSS.escape(keys)}"]`)];
   return all.find((element) => element.offsetParent !== null && !element.disabled);
 }
 
+// data-key-twice: the first press only points at the button, so that no single key decides anything.
 function act(element) {
+  if ("keyTwice" in element.dataset && document.activeElement !== element) return element.focus();
   if (element.matches("input:not([type=radio], [type=checkbox]), textarea, select") || "keyFocus" in element.dataset) element.focus();
   else element.click();
 }

@@ -59,7 +59,7 @@ def test_a_required_field_belongs_to_its_action() -> None:
 def test_an_optional_reason_leaves_rejecting_one_click() -> None:
     ask = prepare(Approval(subject="Pay?", proposal=1), None)
     html = shown(ask.card, ask.schema)
-    assert 'name="_action" value="reject" data-key="r"' in html
+    assert 'name="_action" value="reject" data-key-twice data-key="r"' in html
     assert read(post_of(html, _action="reject"), ask).value == {"action": "reject", "reason": None}
 
 
