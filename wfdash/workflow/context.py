@@ -171,6 +171,7 @@ class Context(StepContext):
         finally:
             ops.calling -= 1
             ops.calling_once -= once
+            ops.host.ring()
 
     async def _report_failure(self, index: int, error: Exception) -> None:
         said = f"{type(error).__name__}: {error}"

@@ -59,9 +59,8 @@ class Drive:
 
     def post(self, tick: Tick) -> None:
         """Hand in what happened."""
-        if not self._closing or type(tick) is not StepEnded:
-            self._inbox.append(tick)
-            self._bell.set()
+        self._inbox.append(tick)
+        self._bell.set()
 
     def ring(self) -> None:
         """Have another look at who can do nothing but wait."""
@@ -300,19 +299,20 @@ class Drive:
             self._runs[act].task.cancel()
         end = self._loop.time() + CALL_GRACE
         while any(run.ops.calling_once for act, run in self._runs.items() if act in calling):
+            self._take_ticks()
+            await self._commit()
+            self._perform_resolves()
             left = end - self._loop.time()
             if left <= 0:
                 break
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._bell.wait(), left)
             self._bell.clear()
-            self._take_ticks()
-            await self._commit()
-            self._perform_resolves()
+        self._take_ticks()
 
     def _perform_resolves(self) -> None:
         acts, self._batch.acts = self._batch.acts, []
-        self._batch.acts = [a for a in acts if isinstance(a, Resolve) and a.act in self._runs]
+        self._batch.acts = [a for a in acts if not isinstance(a, Run) and a.act in self._runs]
         self._perform()
 
     async def _stop(self) -> None:

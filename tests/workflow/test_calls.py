@@ -1,0 +1,302 @@
+"""Recorded calls, sleeps, retries, timeouts and failures: what is repeated, what never is."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from checkpoints.records import Answer, Phase, Reason
+from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
+from wfdash.workflow import Context, Retry, Waiting, Workflow
+
+
+class Receipt(BaseModel):
+    number: int
+
+
+class Bank:
+    """Counts what really happened outside."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+        self.broken = False
+
+    def pay(self, amount: int) -> Receipt:
+        if self.broken:
+            raise ConnectionError("no line")
+        self.paid.append(amount)
+        return Receipt(number=len(self.paid))
+
+
+def paying(bank: Bank, *, once: bool, **options: Any) -> Workflow:
+    wf = Workflow("paying")
+
+    @wf.step(start=True, **options)
+    async def pay(amount: int, ctx: Context) -> int:
+        receipt = await ctx.call(bank.pay, amount, once=once)
+        await ctx.ask("fine?")
+        return receipt.number
+
+    return wf
+
+
+@pytest.mark.parametrize("once", [False, True])
+async def test_a_finished_call_is_not_repeated_after_a_resume(once: bool):
+    bank = Bank()
+    wf = paying(bank, once=once)
+    outcome = await answered(wf, await wf.run(5), "yes")
+    assert finished(outcome) == 1
+    assert bank.paid == [5]
+
+
+async def test_a_once_call_commits_its_intent_before_and_its_result_after():
+    bank, recorder = Bank(), ListRecorder()
+    await paying(bank, once=True).run(5, storage=recorder)
+    states = [e.state for c in recorder.commits for e in c.effects]
+    assert states == ["intended", "done"]
+    assert [c.checkpoint.reason for c in recorder.commits][1:3] == [Reason.CALL, Reason.CALL]
+
+
+async def cut_in_the_middle(bank: Bank) -> tuple[Workflow, Any]:
+    """Die after the intent was committed and the money was paid, before the result is committed."""
+    wf, recorder = paying(bank, once=True), ListRecorder(dies_after=2)
+    with pytest.raises(PowerCut):
+        await wf.run(5, storage=recorder)
+    assert bank.paid == [5]
+    return wf, await wf.run(checkpoint=recorder.latest)
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "paid"),
+    [({"action": "happened", "result": {"number": 77}}, 77, [5]), ({"action": "again"}, 2, [5, 5])],
+)
+async def test_an_unknown_call_asks_a_person_and_does_as_told(answer: Any, output: int, paid: list[int]):
+    bank = Bank()
+    wf, outcome = await cut_in_the_middle(bank)
+    request = outcome.requests[0]
+    assert (request.kind, request.card["subject"]) == ("effect", "Did 'pay' happen?")
+    outcome = await answered(wf, outcome, answer)
+    assert finished(await answered(wf, outcome, "yes")) == output
+    assert bank.paid == paid
+
+
+async def test_an_unknown_call_can_be_stopped_and_is_asked_about_again_on_retry():
+    wf, outcome = await cut_in_the_middle(Bank())
+    outcome = await answered(wf, outcome, {"action": "stop"})
+    assert "CallStopped" in failed(outcome)
+    outcome = await wf.run(checkpoint=handed_over(outcome.checkpoint))
+    assert outcome.requests[0].kind == "effect"
+
+
+async def test_a_call_without_once_is_simply_run_again_after_a_crash():
+    bank, recorder = Bank(), ListRecorder(dies_after=1)
+    wf = paying(bank, once=False)
+    with pytest.raises(PowerCut):
+        await wf.run(5, storage=recorder)
+    outcome = await wf.run(checkpoint=recorder.latest)
+    assert finished(await answered(wf, outcome, "yes")) == 2
+
+
+async def test_a_once_call_that_raised_is_not_repeated_by_a_retry_but_asked_about():
+    bank = Bank()
+    bank.broken = True
+    wf = paying(bank, once=True, retry=Retry(attempts=3, delay=0))
+    outcome = await wf.run(5)
+    assert "no line" in str(outcome.requests[0].card["evidence"])
+    bank.broken = False
+    outcome = await answered(wf, outcome, {"action": "again"})
+    assert finished(await answered(wf, outcome, "yes")) == 1
+
+
+async def test_effect_keys_are_stable_and_differ_per_call():
+    wf, keys = Workflow("keys"), []
+
+    @wf.step(start=True)
+    async def step(ctx: Context) -> None:
+        for _ in range(2):
+            await ctx.call(lambda key: keys.append(key), ctx.effect_key)
+        keys.append(ctx.effect_key)
+        await ctx.ask("?")
+
+    await answered(wf, await wf.run(None, run_id="r"), "x")
+    assert keys == ["r:1:0", "r:1:1", "r:1:2", "r:1:2"]
+
+
+async def test_a_changed_step_is_a_named_mismatch():
+    wf, version = Workflow("changed"), [1]
+
+    @wf.step(start=True)
+    async def step(ctx: Context) -> None:
+        await ctx.call(lambda: 1, name="first" if version[0] == 1 else "other")
+        await ctx.ask("?")
+
+    outcome = await wf.run(None)
+    version[0] = 2
+    message = failed(await answered(wf, outcome, "x"))
+    assert message == "ReplayMismatch: step 'step', number 1: recorded call 'first', the code now does call 'other'"
+
+
+async def test_a_long_sleep_parks_and_a_short_one_does_not():
+    wf = Workflow("sleepy")
+
+    @wf.step(start=True)
+    async def sleep(seconds: float, ctx: Context) -> str:
+        await ctx.sleep(timedelta(seconds=seconds))
+        return "awake"
+
+    assert finished(await wf.run(0.01)) == "awake"
+    recorder = ListRecorder()
+    outcome = await wf.run(0.05, storage=recorder, park_after=0.01)
+    assert isinstance(outcome, Waiting)
+    assert recorder.commits[-1].standing.phase is Phase.SLEEPING
+    assert recorder.commits[-1].standing.wake_at == outcome.until
+    early = await wf.run(checkpoint=handed_over(outcome.checkpoint), park_after=0.0)
+    assert early.until == outcome.until
+    assert finished(await wf.run(checkpoint=early.checkpoint)) == "awake"
+
+
+async def test_a_failed_step_is_retried_with_its_writes_discarded():
+    wf, tries = Workflow("retry"), []
+
+    @wf.step(start=True, retry=Retry(attempts=3, delay=0.001))
+    async def shaky(ctx: Context) -> int:
+        ctx.state["n"] = ctx.state.get("n", 0) + 1
+        tries.append(ctx.attempt)
+        if len(tries) < 3:
+            raise RuntimeError("not yet")
+        return ctx.state["n"]
+
+    recorder = ListRecorder()
+    assert finished(await wf.run(None, storage=recorder)) == 1
+    assert tries == [1, 2, 3]
+    assert recorder.kinds.count("step.retrying") == 2
+
+
+async def test_a_long_backoff_parks_the_run_as_retrying():
+    wf = Workflow("backoff")
+
+    @wf.step(start=True, retry=Retry(attempts=2, delay=60, never=(KeyError,)))
+    async def shaky(kind: str) -> None:
+        raise {"key": KeyError, "other": RuntimeError}[kind]("no")
+
+    recorder = ListRecorder()
+    await wf.run("other", storage=recorder)
+    standing = recorder.commits[-1].standing
+    assert (standing.phase, standing.attempt, standing.attempts) == (Phase.RETRYING, 2, 2)
+    assert "KeyError" in failed(await wf.run("key"))
+
+
+async def test_a_failed_run_goes_on_from_its_checkpoint_with_its_siblings():
+    wf, broken, seen = Workflow("fails"), [True], []
+
+    @wf.step(start=True)
+    async def bad() -> str:
+        await asyncio.sleep(0.005)
+        if broken[0]:
+            raise ValueError("broken")
+        return "good"
+
+    @wf.step(start=True)
+    async def slow() -> str:
+        seen.append("slow")
+        await asyncio.sleep(0.02)
+        return "slow"
+
+    @wf.step(start=True)
+    async def done() -> str:
+        seen.append("done")
+        return "done"
+
+    recorder = ListRecorder()
+    outcome = await wf.run(None, storage=recorder)
+    assert failed(outcome) == "ValueError: broken"
+    assert "broken" in outcome.error.traceback
+    assert recorder.commits[-1].checkpoint.reason is Reason.FAILURE
+    assert recorder.commits[-1].standing.phase is Phase.FAILED
+    broken[0] = False
+    assert sorted(finished(await wf.run(checkpoint=handed_over(outcome.checkpoint)))) == ["done", "good", "slow"]
+    assert sorted(seen) == ["done", "slow", "slow"]
+
+
+async def test_a_once_call_in_flight_is_let_finish_when_a_sibling_fails():
+    wf, paid = Workflow("grace"), []
+
+    async def pay() -> int:
+        await asyncio.sleep(0.03)
+        paid.append(1)
+        return 1
+
+    @wf.step(start=True)
+    async def good(ctx: Context) -> int:
+        return int(await ctx.call(pay, once=True))
+
+    @wf.step(start=True)
+    async def bad() -> None:
+        await asyncio.sleep(0.01)
+        if not paid:
+            raise ValueError("broken")
+
+    outcome = await wf.run(None)
+    assert failed(outcome) == "ValueError: broken"
+    assert sorted(map(str, finished(await wf.run(checkpoint=handed_over(outcome.checkpoint))))) == ["1", "None"]
+    assert paid == [1]
+
+
+async def test_a_timeout_counts_work_but_not_waiting_for_people():
+    wf = Workflow("timeout")
+
+    @wf.step(start=True, timeout=0.05)
+    async def step(kind: str, ctx: Context) -> str:
+        if kind == "ask":
+            await ctx.ask("?")
+            return "answered"
+        await asyncio.sleep(5)
+        return "never"
+
+    assert "StepTimeout: step 'step' took longer than 0.05 s" in failed(await wf.run("work"))
+    keep = Workflow("keep alive")
+    sub = keep.sub("part", wf, start=True)
+    gone_on = asyncio.Event()
+
+    @keep.step(start=True)
+    async def other(kind: str) -> None:
+        await gone_on.wait()
+
+    keep.step(after=sub, name="end")(lambda got: (gone_on.set(), got)[1])
+    recorder = ListRecorder()
+    run = asyncio.create_task(keep.run("ask", storage=recorder))
+    await recorder.until(lambda r: any(c.opened for c in r.commits))
+    await asyncio.sleep(0.1)
+    recorder.answered.put_nowait(Answer(key=recorder.latest.requests[0].key, value="x"))
+    assert "answered" in finished(await run)
+
+
+async def test_events_of_a_long_step_are_committed_while_it_runs():
+    wf, may_end = Workflow("events"), asyncio.Event()
+
+    @wf.step(start=True)
+    async def long(ctx: Context) -> None:
+        ctx.emit("found", {"n": 1})
+        ctx.progress(0.5, "half")
+        ctx.stream("word")
+        await asyncio.wait_for(may_end.wait(), 5)
+
+    recorder = ListRecorder()
+    run = asyncio.create_task(wf.run(None, storage=recorder))
+    await recorder.until(lambda r: "progress" in r.kinds)
+    assert recorder.commits[-1].checkpoint is None
+    assert recorder.streamed == [("long", "word")]
+    may_end.set()
+    await run
+    assert recorder.kinds == [
+        "run.started",
+        "step.started",
+        "custom",
+        "progress",
+        "step.finished",
+        "run.completed",
+    ]

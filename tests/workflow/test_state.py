@@ -1,0 +1,163 @@
+"""The shared state: what steps see, how writes land, what happens when they clash."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tests.workflow.world import answered, failed, finished
+from wfdash.workflow import Context, Workflow, each, gather
+
+
+class Totals(BaseModel):
+    total: Decimal = Decimal(0)
+    names: list[str] = []
+
+
+async def test_a_typed_state_has_defaults_attributes_and_survives_in_its_types():
+    wf = Workflow("typed", state=Totals)
+
+    @wf.step(start=True)
+    async def one(ctx: Context) -> None:
+        ctx.state.total += Decimal("1.10")
+        ctx.state.names.append("in place")
+
+    @wf.step(after=one)
+    async def two(ctx: Context) -> list[str]:
+        return [str(ctx.state["total"]), *ctx.state.names]
+
+    outcome = await wf.run(None)
+    assert finished(outcome) == ["1.10", "in place"]
+    assert outcome.checkpoint.body["state"] == {"total": "1.10", "names": ["in place"]}
+
+
+@pytest.mark.parametrize("bad", [{1: "a"}, (1,), float("nan"), {"deep": [1, {"x": b"y"}]}, object()])
+async def test_what_cannot_be_stored_is_refused_with_its_path(bad: Any):
+    wf = Workflow("refused")
+
+    @wf.step(start=True)
+    async def one(ctx: Context) -> None:
+        ctx.state["key"] = bad
+
+    assert "NotStorable: state.key" in failed(await wf.run(None))
+
+
+def overlapping(**options: Any) -> Workflow:
+    wf = Workflow("overlap", **options)
+
+    @wf.step(start=True)
+    async def fast(ctx: Context) -> None:
+        ctx.state["k"] = ["fast"]
+
+    @wf.step(start=True)
+    async def slow(ctx: Context) -> Any:
+        await asyncio.sleep(0.01)
+        seen = ctx.state.get("k")
+        ctx.state["k"] = ["slow"]
+        return seen
+
+    return wf
+
+
+async def test_overlapping_writers_of_one_key_are_an_error_that_names_both():
+    message = failed(await overlapping().run(None))
+    assert message.startswith("StateConflict: steps 'slow' and 'fast' overlap and both write state 'k'")
+
+
+async def test_after_a_conflict_a_retry_of_the_run_sees_the_new_state():
+    wf = overlapping()
+    outcome = await wf.run(None)
+    outcome = await wf.run(checkpoint=outcome.checkpoint)
+    assert finished(outcome) == [None, ["fast"]]
+    assert outcome.checkpoint.body["state"] == {"k": ["slow"]}
+
+
+async def test_a_reducer_combines_overlapping_writes():
+    outcome = await overlapping(reducers={"k": operator.add}).run(None)
+    assert outcome.checkpoint.body["state"] == {"k": ["fast", "slow"]}
+
+
+async def test_a_map_may_count_with_a_reducer():
+    wf = Workflow("count", reducers={"n": operator.add})
+    wf.step(start=True, name="read")(lambda items: items)
+
+    @wf.step(after=each("read"))
+    async def work(n: int, ctx: Context) -> None:
+        await asyncio.sleep(0.001 * (n % 4))
+        ctx.state["n"] = n
+
+    @wf.step(after=gather(work))
+    async def end(ctx: Context) -> int:
+        return int(ctx.state["n"])
+
+    outcome = await wf.run(list(range(50)))
+    assert finished(outcome) == sum(range(50))
+
+
+async def test_a_step_that_runs_again_sees_the_state_of_its_start():
+    wf = Workflow("base")
+
+    @wf.step(start=True)
+    async def asks(ctx: Context) -> Any:
+        before = ctx.state.get("k", "nothing")
+        await ctx.ask("?")
+        return [before, ctx.state.get("k", "nothing")]
+
+    @wf.step(start=True)
+    async def writes(ctx: Context) -> None:
+        ctx.state["k"] = "written"
+
+    outcome = await answered(wf, await wf.run(None), "x")
+    assert finished(outcome)[-1] == ["nothing", "nothing"]
+    assert outcome.checkpoint.body["state"] == {"k": "written"}
+
+
+async def test_a_sub_workflow_keeps_its_own_names():
+    child = Workflow("child", state=Totals)
+
+    @child.step(start=True)
+    async def inner(ctx: Context) -> int:
+        ctx.state.total += 5
+        return len(ctx.state)
+
+    wf = Workflow("parent")
+
+    @wf.step(start=True)
+    async def begin(ctx: Context) -> None:
+        ctx.state["total"] = "mine"
+
+    wf.sub("part", child, after=begin)
+
+    @wf.step(after="part")
+    async def end(n: int, ctx: Context) -> Any:
+        return [n, dict(ctx.state)]
+
+    outcome = await wf.run(None)
+    assert finished(outcome) == [2, {"total": "mine"}]
+    assert outcome.checkpoint.body["state"]["part/total"] == "5"
+
+
+async def test_removing_iterating_and_unknown_fields():
+    wf = Workflow("mapping")
+
+    @wf.step(start=True)
+    async def one(ctx: Context) -> Any:
+        ctx.state.update(a=1, b=2)
+        del ctx.state["a"]
+        return sorted(ctx.state)
+
+    outcome = await wf.run(None)
+    assert finished(outcome) == ["b"]
+    assert outcome.checkpoint.body["state"] == {"b": 2}
+    typed = Workflow("typed", state=Totals)
+
+    @typed.step(start=True)
+    async def wrong(ctx: Context) -> None:
+        ctx.state.totl = 1
+
+    assert "WrongType: the state has no field 'totl'" in failed(await typed.run(None))
