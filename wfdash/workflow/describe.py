@@ -92,9 +92,10 @@ def label_of(graph: Graph, edge: Edge) -> str:
     rule = graph.nodes[edge.target].join
     if edge.kind == "join" and rule is not None:
         return {None: "all", 1: "any"}.get(rule.need, f"{rule.need} of {rule.places}")
+    words = words_of(edge.when) if edge.when is not None else ""
     if edge.kind in {"each", "gather"}:
-        return edge.kind
-    return words_of(edge.when) if edge.when is not None else ""
+        return f"{edge.kind}: {words}" if words else edge.kind
+    return words
 
 
 def words_of(predicate: Callable[..., Any]) -> str:

@@ -88,9 +88,6 @@ def draw_plan(definition: Definition) -> Plan:
 
 
 def _add_level(plan: Plan, level: Definition, prefix: str, parent: str | None, around: tuple[Definition, ...]) -> None:
-    if level in around:
-        plan.problems.append(f"workflow {level.name!r} contains itself")
-        return
     plan.namespaces[prefix] = level
     for step in level.steps.values():
         _add_step(plan, step, prefix, parent)
@@ -132,6 +129,9 @@ def _add_sub(plan: Plan, sub: Sub, prefix: str, parent: str | None, around: tupl
     name = prefix + sub.name
     _add_hidden(plan, name + ENTRY, parent, start=sub.start, after=sub.after)
     _add_hidden(plan, name, parent)
+    if sub.child in around:
+        plan.problems.append(f"workflow {sub.child.name!r} contains itself")
+        return
     before = len(plan.links)
     _add_level(plan, sub.child, name + "/", name, around)
     inner = {f"{name}/{n}": s.start for n, s in sub.child.steps.items()}
@@ -191,7 +191,7 @@ def _resolve(plan: Plan, level: Definition, prefix: str, target: str, source: An
     name = source if isinstance(source, str) else getattr(source, "name", None)
     known: dict[str, Any] = {**level.steps, **level.subs}
     if name not in known:
-        plan.problems.append(f"step {target!r} comes after {name or source!r}, which is no step of {level.name!r}")
+        plan.problems.append(f"step {target!r} comes after {(name or source)!r}, which is no step of {level.name!r}")
         return None
     if not isinstance(source, str) and known[name] is not source:
         plan.problems.append(f"step {target!r} comes after {name!r} of another workflow")

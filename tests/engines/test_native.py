@@ -1,0 +1,91 @@
+"""The native engine behind the contract: it describes, checks and drives as a library user would."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, Field
+
+from checkpoints.ids import RunId
+from checkpoints.records import Answer
+from tests.workflow.world import ListRecorder, finished, handed_over
+from wfdash.contract import Engine, InvalidInput, Resume, Start
+from wfdash.engines.native import NativeEngine
+from wfdash.workflow import Context, Workflow, each, gather
+
+
+class Batch(BaseModel):
+    amounts: list[int] = Field(min_length=1)
+
+
+child = Workflow("child")
+child.step(start=True, name="inner")(lambda n: n)
+
+wf = Workflow("expenses", title="Expenses", doc="Pays them.", examples=[{"amounts": [1]}])
+
+
+@wf.step(start=True)
+async def read(batch: Batch) -> list[int]:
+    """Read the file."""
+    return batch.amounts
+
+
+@wf.step(after=each(read), when=lambda n: n > 100)
+async def review(n: int, ctx: Context) -> int:
+    return int(await ctx.ask("how much?", answer=int))
+
+
+@wf.step(after=each(read), otherwise=True)
+async def automatic(n: int) -> int:
+    return n
+
+
+@wf.step(after=gather(review, automatic), title="Pay out")
+async def pay(amounts: list[int]) -> int:
+    return sum(amounts)
+
+
+wf.sub("archive", child, after=pay)
+
+engine: Engine = NativeEngine()
+
+
+def test_it_describes_steps_people_types_and_arrows():
+    found = engine.describe(wf)
+    assert (found.title, found.doc, found.engine, found.version) == ("Expenses", "Pays them.", "native", wf.version)
+    assert found.input_schema["properties"]["amounts"]["minItems"] == 1
+    steps = {step.name: step for step in found.steps}
+    assert list(steps) == ["read", "review", "automatic", "pay", "archive/inner"]
+    assert [name for name, step in steps.items() if step.person] == ["review"]
+    assert (steps["read"].takes, steps["read"].gives, steps["read"].doc) == ("Batch", "list[int]", "Read the file.")
+    assert (steps["archive/inner"].parent, steps["pay"].title) == ("archive", "Pay out")
+    assert [(e.source, e.target, e.kind, e.label) for e in found.edges] == [
+        ("read", "review", "each", "each: n > 100"),
+        ("read", "automatic", "each", "otherwise"),
+        ("review", "pay", "gather", "gather"),
+        ("automatic", "pay", "gather", "gather"),
+        ("pay", "archive/inner", "plain", ""),
+    ]
+
+
+def test_it_accepts_only_native_workflows():
+    assert engine.accepts(wf)
+    assert not engine.accepts(object())
+
+
+def test_input_is_checked_per_field():
+    assert engine.check_input(wf, {"amounts": [1]}) == {"amounts": [1]}
+    with pytest.raises(InvalidInput) as caught:
+        engine.check_input(wf, {"amounts": ["x"]})
+    assert caught.value.errors[0]["loc"] == ["amounts", 0]
+
+
+async def test_it_starts_parks_and_resumes_with_the_answers_that_fit():
+    recorder = ListRecorder()
+    outcome = await engine.drive(wf, Start(run=RunId("r"), message={"amounts": [5, 500]}), recorder)
+    key = outcome.requests[0].key
+    stale = {"gone": Answer(key="gone", value=1), key: Answer(key=key, value=70)}
+    given = Resume(run=RunId("r"), checkpoint=handed_over(outcome.checkpoint), answers=stale)
+    assert finished(await engine.drive(wf, given, recorder)) == 75
+    numbers = [c.checkpoint.n for c in recorder.commits if c.checkpoint]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert recorder.commits[-1].standing.output == 75
