@@ -11,6 +11,7 @@ from checkpoints.models import Claim, HumanRequest, Run
 from tests import people
 from wfdash import queries
 from wfdash.errors import NotFound
+from wfdash.queries import history
 from wfdash.queries.history import lanes_of
 from wfdash.queries.lineage import Node, path_to, spans_to
 from wfdash.queries.paging import decode_cursor, encode_cursor, parse_filter
@@ -300,3 +301,16 @@ def test_history_reads_no_content(run, django_assert_num_queries):
     with django_assert_num_queries(3) as captured:
         queries.checkpoints(vera, run.pk)
     assert all('"body"' not in query["sql"] for query in captured.captured_queries)
+
+
+def test_the_rail_holds_while_the_run_goes_on(run, monkeypatch):
+    first = people.save(run)
+    read = history.nodes_of
+
+    def read_then_go_on(run_id):
+        nodes = read(run_id)
+        people.save(run, first)
+        return nodes
+
+    monkeypatch.setattr(history, "nodes_of", read_then_go_on)
+    assert [row.info.n for row in queries.checkpoints(people.viewer("vera"), run.pk).rows] == [1]

@@ -64,11 +64,12 @@ def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 20
 def checkpoints(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50) -> Rail:
     """Return part of the tree (three queries, no content); those with ``n < before``."""
     workflow_of(viewer, run_id)
-    nodes = nodes_of(run_id)
-    lanes = lanes_of(nodes)
     rows = models.Checkpoint.objects.filter(run_id=run_id).defer("body")
     rows = rows.filter(n__lt=before) if before else rows
     found = list(rows.order_by("-n")[: limit + 1])
+    # The tree is read after its part: the run may go on in between, and every row must have its lane.
+    nodes = nodes_of(run_id)
+    lanes = lanes_of(nodes)
     head = nodes[-1].id if nodes else ""
     shown = tuple(CheckpointRow(info=info_of(row), lane=lanes[row.id], head=row.id == head) for row in found[:limit])
     more = shown[-1].info.n if len(found) > limit else 0

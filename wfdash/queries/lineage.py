@@ -93,9 +93,7 @@ def _owner(checkpoint_id: str) -> str | None:
 
 
 def _stretches(run_id: str, nodes: list[Node], path: list[Node]) -> list[Span]:
-    before: dict[str, Node | None] = {
-        node.id: earlier for node, earlier in zip(nodes, [None, *nodes], strict=False)
-    }
+    before: dict[str, Node | None] = {node.id: earlier for node, earlier in zip(nodes, [None, *nodes], strict=False)}
     spans = []
     for node in path:
         earlier = before[node.id]
