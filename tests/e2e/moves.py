@@ -57,7 +57,7 @@ def expect_every_event(page: Page, count: int) -> None:
 
 def card(page: Page) -> Locator:
     """Return the decision card that is open."""
-    return page.locator("article[data-request]")
+    return page.locator("article.card")
 
 
 def open_request(page: Page, subject: str | re.Pattern[str]) -> None:
@@ -67,17 +67,19 @@ def open_request(page: Page, subject: str | re.Pattern[str]) -> None:
     expect(card(page)).to_be_visible()
 
 
-def act(page: Page, action: str, fields: dict[str, str] | None = None) -> None:
-    """Answer with an action, by its name; fields are filled in by their labels, opening the fold they may be in."""
-    button = card(page).locator(f"[data-action={action}]")
-    form = card(page).locator("form").filter(has=button)
-    if button.evaluate("button => button.tagName") == "SUMMARY":
-        if not form.locator("details").first.evaluate("fold => fold.open"):
-            button.click()
-        for label, text in (fields or {}).items():
-            form.get_by_label(label).first.fill(text)
-        button = form.locator("button:not([name])").last
-    button.click()
+def act(page: Page, action: str, fields: dict[str, str] | None = None, *, open_fold: bool = False) -> None:
+    """Answer with an action, by its name; its fields, filled in by their labels, are in a fold."""
+    expect(card(page)).to_be_visible()
+    buttons = card(page).locator(f"button[name=_action][value={action}]")
+    fold = card(page).locator("details.action").filter(has=page.locator(f"button[name=_action][value={action}]"))
+    if not fields and not open_fold:
+        buttons.first.click()
+        return
+    if not fold.evaluate("fold => fold.open"):
+        fold.locator("summary").first.click()
+    for label, text in (fields or {}).items():
+        fold.get_by_label(label).first.fill(text)
+    fold.locator(f"button[name=_action][value={action}]").click()
 
 
 def snapshot(folder: Path) -> dict[str, str]:

@@ -148,7 +148,8 @@ def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[
     before = _number(request.GET.get("before", ""))
     view = request.GET.get("view", "raw")
     view = view if view in dict(VIEWS) else "raw"
-    found = queries.last_events(viewer, run.id, before=before, limit=SHOWN)
+    # The header was read first: an event newer than it must come over the socket, or the header stays as it is.
+    found = [e for e in queries.last_events(viewer, run.id, before=before, limit=SHOWN) if e.seq <= run.seq]
     lines = [event_line(event, inspect=run.inspect) for event in found]
     return {
         "view": view,
