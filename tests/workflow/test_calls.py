@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from checkpoints.errors import ClaimLost
 from checkpoints.records import Answer, Phase, Reason
 from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
-from wfdash.workflow import Context, Retry, Waiting, Workflow
+from wfdash.workflow import Context, InvalidCall, Retry, Waiting, Workflow
 
 
 class Receipt(BaseModel):
@@ -300,3 +301,59 @@ async def test_events_of_a_long_step_are_committed_while_it_runs():
         "step.finished",
         "run.completed",
     ]
+
+
+class Odd(BaseException):
+    """Not an Exception."""
+
+
+async def test_whatever_a_step_raises_fails_the_run_visibly():
+    wf = Workflow("odd")
+
+    @wf.step(start=True)
+    async def step() -> None:
+        raise Odd("strange")
+
+    assert failed(await wf.run(None)) == "Odd: strange"
+
+
+async def test_a_task_left_behind_cannot_write_into_a_later_attempt():
+    wf, left, went = Workflow("left"), [], asyncio.Event()
+
+    async def late(ctx: Context) -> None:
+        await went.wait()
+        await ctx.call(lambda: 1)
+
+    @wf.step(start=True, retry=Retry(attempts=2, delay=0))
+    async def step(ctx: Context) -> str:
+        if ctx.attempt == 1:
+            left.append(asyncio.create_task(late(ctx)))
+            raise RuntimeError("first")
+        went.set()
+        with pytest.raises(InvalidCall, match="has ended"):
+            await left[0]
+        return "clean"
+
+    assert finished(await wf.run(None)) == "clean"
+
+
+class LosingRecorder(ListRecorder):
+    """Loses its claim while it listens for answers."""
+
+    async def answers(self) -> Any:
+        raise ClaimLost
+
+
+async def test_a_claim_lost_while_listening_ends_the_drive():
+    wf = Workflow("lost")
+
+    @wf.step(start=True)
+    async def ask(ctx: Context) -> None:
+        await ctx.ask("?")
+
+    @wf.step(start=True)
+    async def long() -> None:
+        await asyncio.sleep(30)
+
+    with pytest.raises(ClaimLost):
+        await wf.run(None, storage=LosingRecorder())

@@ -51,6 +51,7 @@ class Drive:
         self._runs: dict[str, StepRun] = {}
         self._timers: list[datetime] = []
         self._listener: asyncio.Task[Mapping[RequestKey, Answer]] | None = None
+        self._broken: BaseException | None = None
         self._events_due: float | None = None
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -106,6 +107,8 @@ class Drive:
 
     async def _turn(self) -> Outcome:
         while True:
+            if self._broken is not None:
+                raise self._broken
             self._take_ticks()
             outcome = await self._settle_outcome()
             if outcome is not None:
@@ -243,6 +246,10 @@ class Drive:
         if task.cancelled():
             return
         self._listener = None
+        self._broken = task.exception()
+        if self._broken is not None:
+            self._bell.set()
+            return
         self.post(Answered(at=self.now(), answers=task.result()))
 
     # -- commits and ends

@@ -55,6 +55,7 @@ class Ops:
         self.timeout: asyncio.Timeout | None = None
         self.calling = 0
         self.calling_once = 0
+        self._closed = False
         self._left = 0.0
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._waiting: dict[int, asyncio.Task[Any] | None] = {}
@@ -65,6 +66,8 @@ class Ops:
         """Take the next operation: the recorded one, or a new record. Return its index in the journal."""
         if not self.node.is_async:
             raise InvalidCall(f"step {self.node.name!r} is a plain function: make it 'async def' to {entry['k']}")
+        if self._closed:
+            raise InvalidCall(f"step {self.node.name!r} has ended: a task it left behind cannot {entry['k']}")
         known = self.replay.match(entry["k"], entry["name"])
         if known is not None:
             return known
@@ -145,6 +148,7 @@ class Ops:
 
     async def close(self) -> None:
         """Let go of child tasks that the step's function left behind."""
+        self._closed = True
         left = [task for task in self._tasks if task is not self.main and not task.done()]
         for task in left:
             task.cancel()

@@ -43,7 +43,10 @@ class StepRun:
             if self._ended_by_others():
                 raise
             tick = self._failure(InvalidCall("the step cancelled itself"))
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            # Whatever a step raises must end it visibly: the run would wait for this task for ever.
             tick = self._failure(error)
         await self.ops.close()
         self._host.post(tick)
@@ -93,7 +96,7 @@ class StepRun:
         finally:
             self.ops.timeout = None
 
-    def _failure(self, error: Exception) -> StepFailed:
+    def _failure(self, error: BaseException) -> StepFailed:
         retry = self.node.retry
         delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
         attempts = retry.attempts if retry is not None else 1

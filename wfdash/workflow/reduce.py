@@ -307,7 +307,8 @@ def took_idle(draft: Draft, tick: Idled) -> None:
         record = draft.position["live"].get(act)
         if record is not None and "parked" not in record and all(_is_open(record["journal"][i]) for i in waits):
             draft.act(act)["parked"] = True
-            draft.note("step.waiting", act)
+            if any(record["journal"][i]["k"] != "sleep" for i in waits):
+                draft.note("step.waiting", act)
 
 
 def _is_open(entry: dict[str, Any]) -> bool:
