@@ -70,9 +70,10 @@ class Drawer:
         )
 
     def _scalar(self, spec: Spec, place: Place, value: Any) -> Field:
-        text = self.notes.texts.get(place.name) or scalars.show(spec, value)
+        typed = self.notes.texts.get(place.name)
+        text = typed or scalars.show(spec, value)
         kind, attributes = control(spec, text)
-        original = self.notes.originals.get(place.name) or _original(spec, text, value)
+        original = None if typed else self.notes.originals.get(place.name) or _original(spec, text, value)
         if spec.kind == "secret":
             text, original = "", None
         return self._field(kind, spec, place, text=text, original=original, attributes=attributes, uploads=spec.uploads)
@@ -215,7 +216,7 @@ def _original(spec: Spec, text: str, value: Any) -> str | None:
     try:
         again = scalars.read(spec, text) if text else (None if spec.nullable else MISSING)
     except scalars.Unreadable:
-        return None
+        return json.dumps(value)
     return None if scalars.same(again, value) else json.dumps(value)
 
 
