@@ -58,3 +58,16 @@ def test_a_value_nested_too_deep_is_refused_without_recursion() -> None:
         value = [value]
     assert depth_of(value) == 33
     assert "nested deeper" in problems_of({}, value)[0]["msg"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/nowhere"},
+        {"$ref": "http://127.0.0.1:9/schema.json"},
+        {"type": "string", "pattern": "("},
+    ],
+)
+def test_a_broken_schema_is_said_and_fetches_nothing(schema) -> None:
+    (problem,) = problems_of(schema, "text")
+    assert "schema of this value is broken" in problem["msg"]

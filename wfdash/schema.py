@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
 
 Problem = dict[str, Any]
 """``{"loc": [keys and indexes], "msg": "words"}``."""
@@ -19,8 +22,13 @@ def problems_of(schema: Mapping[str, Any], value: Any) -> list[Problem]:
     """Return what does not fit, at most one hundred, in the order of the fields; empty when the value is valid."""
     if depth_of(value) > MAX_DEPTH:
         return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
-    validator = Draft202012Validator(dict(schema), format_checker=Draft202012Validator.FORMAT_CHECKER)
-    found = [problem for error in validator.iter_errors(value) for problem in _explain(error)]
+    # An own registry, because the default one fetches what a ``$ref`` names from the network.
+    checker = Draft202012Validator.FORMAT_CHECKER
+    validator = Draft202012Validator(dict(schema), format_checker=checker, registry=EMPTY_REGISTRY)
+    try:
+        found = [problem for error in validator.iter_errors(value) for problem in _explain(error)]
+    except (Unresolvable, re.error, RecursionError) as error:
+        return [{"loc": [], "msg": f"The schema of this value is broken, nothing can fit it: {error}"}]
     return sorted(found, key=lambda problem: [str(part) for part in problem["loc"]])[:MAX_PROBLEMS]
 
 
