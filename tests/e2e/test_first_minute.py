@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles, sign_in
-from tests.e2e.looks import check_page
+from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page
 from tests.e2e.moves import check_events, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
@@ -51,7 +51,8 @@ def test_every_example_starts_from_its_generated_form_and_is_seen_live(person: O
         expect_status(page, "completed" if workflow == "patch_review" else "waiting")
         expect(page.locator("#run-graph svg").first).to_be_visible()
         check_events(page)
-        check_page(page, f"run-{workflow}")
+        check_accessibility(page)
+        check_no_sideways_scrolling(page)
 
 
 def test_what_was_typed_stays_when_a_field_is_refused(person: OpenPage, troubles: Troubles) -> None:

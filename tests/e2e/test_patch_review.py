@@ -46,6 +46,7 @@ def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_
     shop = tmp_path / "shop"
     adam, ana, ben = person("adam"), person("ana"), person("ben")
     start_review(adam, shop)
+    check_page(adam, "run")
     expect_live(adam)
     before = snapshot(shop)
     for reviewer in (ana, ben):

@@ -38,7 +38,10 @@ def test_an_article_is_sent_back_edited_and_published_after_its_cool_down(person
     expect(requests).to_have_count(3, timeout=LATER)
 
     open_newest_request(ben, address)
-    act(ben, "edit", {"Edited": TEXT + " Edited."})
+    fold = card(ben).locator("details.action").filter(has=ben.locator("button[value=edit]"))
+    fold.locator("summary").first.click()
+    fold.get_by_role("textbox").first.fill(f"{TEXT} Edited.")
+    fold.locator("button[value=edit]").click()
     expect_status(adam, "sleeping")
     expect_status(adam, "completed")
     expect(adam.locator("#run-events")).to_contain_text("words set")
