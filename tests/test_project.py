@@ -59,7 +59,8 @@ def test_the_changelog_mentions_this_version() -> None:
 def test_every_python_file_has_the_future_import() -> None:
     line = "from __future__ import annotations"
     files = [ROOT / "manage.py", *python_files(*PACKAGES, "tests")]
-    assert [name_of(path) for path in files if line not in path.read_text()] == []
+    with_code = [path for path in files if len(ast.parse(path.read_text()).body) > 1]
+    assert [name_of(path) for path in with_code if line not in path.read_text()] == []
 
 
 def test_every_module_says_what_it_owns() -> None:

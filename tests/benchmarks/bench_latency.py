@@ -85,7 +85,7 @@ def through_http(server: Server, admin: Person, folder: Path) -> list[float]:
     admin.get(f"/requests/{requests[0]}/").raise_for_status()
 
     def answer(request: str) -> None:
-        response = admin.post(f"/requests/{request}/", {"action": "approve"})
+        response = admin.post(f"/requests/{request}/", {"_action": "approve"})
         assert response.status_code < 400, response.text[:2000]
 
     return answer_all(requests, log, answer)
