@@ -116,3 +116,47 @@ def test_signin_prints_a_link_for_a_person_who_exists(tmp_path: Path) -> None:
     missing = wfdash("signin", "nobody")
     assert missing.returncode == 1
     assert "no active person" in missing.stderr
+
+
+BLOCKING = """
+import time
+from pathlib import Path
+from wfdash.workflow import Workflow
+
+wf = Workflow("blocking")
+
+@wf.step(start=True)
+def block(path: str) -> int:
+    Path(path).touch()
+    time.sleep(60)
+    return 1
+"""
+
+START = """
+import django; django.setup()
+from django.contrib.auth.models import User
+from wfdash import access, desk
+desk.start_run(access.viewer_for(User.objects.get(username="admin")), "blocking", {path!r})
+"""
+
+
+@pytest.mark.process
+def test_a_step_that_blocks_its_thread_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+    source, entered = tmp_path / "workflows.py", tmp_path / "entered"
+    source.write_text(BLOCKING)
+    data = tmp_path / "data"
+    process = up(data, free_port(), str(source))
+    try:
+        read_until(process, "Sign in as")
+        more = {"DJANGO_SETTINGS_MODULE": "wfdash.settings", "WFDASH_WORKFLOWS": str(source), "WFDASH_APPS": ""}
+        start = [sys.executable, "-c", START.format(path=str(entered))]
+        subprocess.run(start, env=environment(data) | more, check=True, timeout=30)
+        deadline = time.monotonic() + 15
+        while not entered.exists():
+            assert time.monotonic() < deadline, "the step was never started"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+    finally:
+        process.kill()
+        process.communicate()
