@@ -16,4 +16,6 @@ from wfdash.live.routing import websocket_urlpatterns  # noqa: E402
 from wfdash.pages.fragments import event_row  # noqa: E402
 
 use_renderer(event_row)
-application = ProtocolTypeRouter({"http": pages, "websocket": URLRouter(websocket_urlpatterns)})
+application = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
+    {"http": pages, "websocket": URLRouter(websocket_urlpatterns)}  # type: ignore[no-untyped-call]
+)

@@ -10,7 +10,7 @@ from django.conf import settings
 from wfdash.runner.embedded import EmbeddedWorker
 
 
-class Command(DaphneRunserver):  # type: ignore[misc]
+class Command(DaphneRunserver):
     """daphne's runserver that also drives runs, unless another process already does."""
 
     def inner_run(self, *args: Any, **options: Any) -> None:
@@ -19,7 +19,7 @@ class Command(DaphneRunserver):  # type: ignore[misc]
         if worker is not None:
             worker.start()
         try:
-            super().inner_run(*args, **options)
+            super().inner_run(*args, **options)  # type: ignore[no-untyped-call]
         finally:
             if worker is not None:
                 worker.stop()
