@@ -3,10 +3,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from checkpoints.orm import DatabaseStorage
 
 from checkpoints import ids
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
+from checkpoints.orm import DatabaseStorage
 from checkpoints.records import Checkpoint as Record
 from checkpoints.records import Commit, EventDraft, Phase, Request, Standing
 from tests.desk.conftest import NOW

@@ -6,9 +6,9 @@ import asyncio
 import signal
 from typing import Any
 
-from checkpoints.orm import DatabaseStorage
 from django.core.management.base import BaseCommand
 
+from checkpoints.orm import DatabaseStorage
 from wfdash.runner.worker import Worker
 
 
