@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tests.e2e.server import Server
+
+ACK_SECONDS = 0.2
 
 
 class Person:
@@ -48,9 +51,12 @@ class Person:
 
 
 def events_from(socket: ClientConnection, *, timeout: float = 20.0) -> Iterator[dict[str, Any]]:
-    """Yield the events of a run's socket one by one, acknowledging each message."""
+    """Yield the events of a run's socket one by one; acknowledge them as the page does, at most five times a second."""
+    acknowledged = 0.0
     while True:
         message = json.loads(socket.recv(timeout=timeout))
         if message["type"] == "events":
-            socket.send(json.dumps({"ack": message["last"]}))
+            if time.monotonic() - acknowledged > ACK_SECONDS:
+                acknowledged = time.monotonic()
+                socket.send(json.dumps({"ack": message["last"]}))
             yield from message["events"]
