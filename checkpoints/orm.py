@@ -7,6 +7,7 @@ pages, admin and verbs read and write them with the ORM. Verbs write inside ``wr
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -49,7 +50,7 @@ class DatabaseStorage:
         self._using = using
         self._lock = Lock()
         self._database: SqliteDatabase | PostgresDatabase | None = None
-        self._offset = timedelta()
+        self._clock: tuple[float, datetime] | None = None
 
     async def aclose(self) -> None:
         """End threads and connections. The storage opens them again when it is used again."""
@@ -66,13 +67,22 @@ class DatabaseStorage:
             database.close()
 
     def now(self) -> datetime:
-        """Return the database's time, aware, UTC (exact once ``sync_clock`` was awaited)."""
-        return datetime.now(UTC) + self._offset
+        """Return the database's time, aware, UTC; this machine's until ``sync_clock`` was awaited."""
+        if self._clock is None:
+            return datetime.now(UTC)
+        read_at, theirs = self._clock
+        return theirs + timedelta(seconds=time.monotonic() - read_at)
 
     async def sync_clock(self) -> None:
-        """Learn how far this machine's clock is from the database's."""
+        """Learn the database's time. From then on neither this machine's clock nor its jumps matter."""
         theirs = await self._read(lambda s: s.now())
-        self._offset = theirs - datetime.now(UTC)
+        self._clock = time.monotonic(), theirs
+
+    def is_outage(self, error: Exception) -> bool:
+        """Say whether the database could not be reached or could not write, whatever was asked of it."""
+        connection: Any = connections[self._using]
+        database = connection.Database
+        return isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
 
     # CheckpointStorage
 

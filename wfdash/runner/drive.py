@@ -49,8 +49,20 @@ async def advance(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Ru
         await asyncio.shield(storage.release(claim))
         raise
     except Exception as error:
-        await _fail(recorder, error)
+        if storage.is_outage(error):
+            await _let_go(storage, claim, error)
+        else:
+            await _fail(recorder, error)
         return None
+
+
+async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> None:
+    """Give the run back: it is the database that failed, so it goes on once the database is there again."""
+    log.error("The database did not serve run %s, it will be tried again: %s", claim.run, error)
+    try:
+        await storage.release(claim)
+    except Exception:
+        log.info("The claim of run %s could not be released either; it will expire", claim.run)
 
 
 async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome:
@@ -74,9 +86,9 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
 async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> RunInput:
     run = recorder.lease.run
     checkpoint = await storage.get_latest(run)
+    if (checkpoint.n if checkpoint else 0) < facts.n:
+        raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
     if checkpoint is None:
-        if facts.n:
-            raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
         return Start(run=run, message=facts.input)
     answers = await storage.read_answers(run)
     recorder.handed_out(answers)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from checkpoints.recorder import BoundRecorder
+from collections.abc import Callable
+from datetime import datetime
+
+from checkpoints.recorder import BoundRecorder, utc_now
 from checkpoints.records import Claim, Commit
 from checkpoints.storage import Journal
 from wfdash import nudge
@@ -11,8 +14,10 @@ from wfdash import nudge
 class ClaimedRecorder(BoundRecorder):
     """What the engine may do to the world while this worker holds the run."""
 
-    def __init__(self, journal: Journal, claim: Claim, workflow: str) -> None:
-        super().__init__(journal, claim.run, claim, stream=self._show)
+    def __init__(
+        self, journal: Journal, claim: Claim, workflow: str, *, clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        super().__init__(journal, claim.run, claim, stream=self._show, clock=clock)
         self.lease = claim
         self._workflow = workflow
 

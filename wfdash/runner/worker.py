@@ -71,6 +71,7 @@ class Worker:
     async def _sweep_until_stopped(self) -> None:
         while not self._stopping.is_set():
             try:
+                await self._storage.sync_clock()
                 for run in await self._storage.due(limit=self._limit):
                     if run not in self._driving:
                         self.look_at(run)
@@ -99,7 +100,7 @@ class Worker:
         if claim is None:
             return
         facts = await self._storage.read_run(run)
-        recorder = ClaimedRecorder(self._storage, claim, facts.workflow)
+        recorder = ClaimedRecorder(self._storage, claim, facts.workflow, clock=self._storage.now)
         self._recorders[run] = recorder
         if self._stopping.is_set():
             await self._storage.release(claim)
