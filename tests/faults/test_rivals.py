@@ -1,0 +1,74 @@
+"""Several processes want the same thing at once: a run, a request, the storage."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.server import wait_until
+from tests.faults.checks import Promised, look
+from tests.faults.conftest import DATABASES
+from tests.faults.ledger import read_facts
+from tests.faults.worlds import World
+
+pytestmark = pytest.mark.process
+NOTHING = Promised(starts={}, answers={})
+ROUNDS = 60
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_of_two_answers_at_once_exactly_one_wins_and_the_loser_learns_who(
+    make_world: Callable[[str], World], database: str
+) -> None:
+    world = make_world(database)
+    run = world.play("open_requests", count=ROUNDS)
+    told = world.play("answer_at_once", run=run, people=2)
+    winners = {outcome["request"]: outcome["by"] for outcome in told if outcome["won"]}
+    losers = [outcome for outcome in told if not outcome["won"]]
+    assert Counter(outcome["won"] for outcome in told) == {True: ROUNDS, False: ROUNDS}
+    assert len(winners) == ROUNDS
+    assert all(loser["winner"] == winners[loser["request"]] for loser in losers)
+    stored = {request["id"]: request["value"] for request in world.tables().requests(run)}
+    assert stored == {request: f"by {name}" for request, name in winners.items()}
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_four_processes_save_into_one_storage_and_every_save_is_there(
+    make_world: Callable[[str], World], database: str
+) -> None:
+    world = make_world(database)
+    runs = world.play("save_at_once", processes=4, saves=50)
+    kept = {run: [row["n"] for row in world.tables().checkpoints(run)] for run in runs}
+    assert kept == {run: list(range(1, 51)) for run in runs}
+
+
+def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(shared_world: World) -> None:
+    world, tables = shared_world, shared_world.tables()
+    sleeper = world.worker("sleeper", ttl=1.0, heartbeat=0.3).start()
+    runs = world.play("start_many", workflow="march", numbers=[50] * 5, ledger=str(world.ledger))
+    wait_until(lambda: {c["run"] for c in read_facts(world.commits)} >= set(runs), what="a commit of every run")
+    other = world.worker("other", ttl=1.0, heartbeat=0.3).start()
+    try:
+        sleeper.send(signal.SIGSTOP)
+        wait_until(lambda: by_process(world).get(other.pid, set()) >= set(runs), seconds=20, what="the take-over")
+        sleeper.send(signal.SIGCONT)
+        wait_until(lambda: tables.count() == len(runs), seconds=40, what="the end of every run")
+    finally:
+        sleeper.kill()
+        other.kill()
+    findings = look(tables, world.ledger, NOTHING, world.commits)
+    assert findings.stale_writes == []
+    assert findings.holes == []
+    assert findings.wrong_ends == []
+    assert max(run["epoch"] for run in tables.runs()) >= 2
+
+
+def by_process(world: World) -> dict[int, set[str]]:
+    """Return which process has committed for which runs."""
+    found: dict[int, set[str]] = {}
+    for commit in read_facts(world.commits):
+        found.setdefault(int(str(commit["pid"])), set()).add(str(commit["run"]))
+    return found
