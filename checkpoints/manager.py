@@ -1,52 +1,68 @@
 """When to save, what to keep, what to recover from: a storage with a policy, accepted wherever a storage is.
 
-What a resume could not do without is always saved: pauses, calls, failures, ends, and every checkpoint that comes
-with requests, answers taken, effects or a standing. Only plain step checkpoints may be left out.
+What a resume could not do without is always saved: pauses, calls, failures, ends, labels, and every checkpoint that
+comes with requests, answers taken, effects or a standing. Only plain step checkpoints may be left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Literal
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, runtime_checkable
 
-from pydantic import model_validator
-
-from checkpoints.errors import Damaged, Incompatible, InvalidConfig
-from checkpoints.ids import CheckpointId, RequestKey, RunId
-from checkpoints.records import Answer, Checkpoint, CheckpointInfo, Claim, Commit, Event, Reason, Record
+from checkpoints.config import CheckpointConfig
+from checkpoints.errors import Damaged, Incompatible
+from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
+from checkpoints.records import (
+    ENDED,
+    Answer,
+    Checkpoint,
+    CheckpointFilter,
+    CheckpointInfo,
+    Claim,
+    Commit,
+    Event,
+    EventDraft,
+    Reason,
+    Record,
+    Standing,
+)
+from checkpoints.retention import Needs, Plan, decide
 from checkpoints.storage import CheckpointStorage, Journal
+
+__all__ = ["CheckpointConfig", "CheckpointManager", "KnowsNeeds", "Recovery", "Skipped"]
+
+log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 16
 """Saves of a run between two prunings; parking and ending prune too."""
+PAGE = 500
+"""Checkpoints listed at once while a plan is made."""
 
 
-class CheckpointConfig(Record):
-    """The policy. The default saves every step and keeps everything."""
+@runtime_checkable
+class KnowsNeeds(Protocol):
+    """A storage that can tell what depends on a run's checkpoints. Without it every run counts as open."""
 
-    when: Literal["step", "pause"] | int = "step"
-    """``step``: each; ``pause``: only where it must be; a number: each so-many-th ``n``."""
-    keep: int | None = None
-    """Newest checkpoints to keep per run; labelled ones stay besides."""
-    keep_age: timedelta | None = None
-    """Older ones are removed, except the newest and labelled ones."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> CheckpointConfig:
-        if isinstance(self.when, int) and self.when < 1:
-            raise InvalidConfig(f"when={self.when}: give a number of at least 1, 'step' or 'pause'")
-        if self.keep is not None and self.keep < 1:
-            raise InvalidConfig(f"keep={self.keep}: a run needs its newest checkpoint, keep at least 1")
-        if self.keep_age is not None and self.keep_age <= timedelta():
-            raise InvalidConfig(f"keep_age={self.keep_age}: give a positive duration, or leave it out")
-        return self
+    async def read_needs(self, run: RunId) -> Needs:
+        """Return whether the run has ended, and which of its checkpoints were forked."""
 
 
-class Recovered(Record):
-    """The newest good checkpoint of a run, and the newer ones that could not be read."""
+class Skipped(Record):
+    """A checkpoint that could not be read, and why."""
+
+    id: CheckpointId
+    n: int
+    why: str
+
+
+class Recovery(Record):
+    """What a run goes on from, and the newer checkpoints that could not be read."""
 
     checkpoint: Checkpoint
-    damaged: tuple[CheckpointInfo, ...] = ()
+    """The run's head. Where something was skipped: a new one (reason restore) whose parent is the good one."""
+    skipped: tuple[Skipped, ...] = ()
 
 
 class CheckpointManager:
@@ -55,9 +71,13 @@ class CheckpointManager:
     Over a storage that is no journal, commits keep their checkpoint and drop the rest.
     """
 
-    def __init__(self, storage: CheckpointStorage, config: CheckpointConfig | None = None) -> None:
+    def __init__(
+        self, storage: CheckpointStorage, config: CheckpointConfig | None = None, *, prune_every: int = PRUNE_EVERY
+    ) -> None:
+        """``prune_every``: after how many saves of a run its policy is applied, besides at parking and ending."""
         self.storage = storage
         self.config = config or CheckpointConfig()
+        self._prune_every = prune_every
         self._last: dict[RunId, tuple[int, CheckpointId]] = {}
         self._saves: dict[RunId, int] = {}
 
@@ -66,9 +86,12 @@ class CheckpointManager:
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``. The checkpoint may be left out by policy; its events never are."""
         chosen = self._chosen(commit)
-        seq = await self._commit(chosen, claim)
-        if chosen.checkpoint is not None:
-            await self._saved(chosen.checkpoint, parked=commit.standing is not None)
+        try:
+            seq = await self._commit(chosen, claim)
+        except BaseException:
+            self._last.pop(commit.run, None)
+            raise
+        await self._written(chosen.checkpoint, commit.run, commit.standing)
         return seq
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
@@ -86,7 +109,7 @@ class CheckpointManager:
     async def save(self, checkpoint: Checkpoint) -> CheckpointId:
         """See ``CheckpointStorage.save``. Who saves by hand wants it saved: no policy but pruning."""
         saved = await self.storage.save(checkpoint)
-        await self._saved(checkpoint, parked=False)
+        await self._written(checkpoint, checkpoint.run, None)
         return saved
 
     async def load(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
@@ -98,10 +121,10 @@ class CheckpointManager:
         return await self.storage.get_latest(run)
 
     async def list_checkpoints(
-        self, run: RunId, *, before: int | None = None, limit: int = 50
+        self, run: RunId, *, before: int | None = None, limit: int = 50, where: CheckpointFilter | None = None
     ) -> Sequence[CheckpointInfo]:
         """See ``CheckpointStorage.list_checkpoints``."""
-        return await self.storage.list_checkpoints(run, before=before, limit=limit)
+        return await self.storage.list_checkpoints(run, before=before, limit=limit, where=where)
 
     async def list_checkpoint_ids(self, run: RunId) -> Sequence[CheckpointId]:
         """See ``CheckpointStorage.list_checkpoint_ids``."""
@@ -111,39 +134,93 @@ class CheckpointManager:
         """See ``CheckpointStorage.delete``."""
         return await self.storage.delete(run, checkpoint)
 
+    async def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> None:
+        """See ``CheckpointStorage.quarantine``."""
+        await self.storage.quarantine(run, checkpoint, reason)
+
+    async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
+        """See ``CheckpointStorage.set_label``."""
+        await self.storage.set_label(run, checkpoint, label)
+
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
         """See ``CheckpointStorage.fork``."""
         return await self.storage.fork(run, checkpoint, new_run)
 
-    # Policy
+    # Retention
 
-    async def recover(self, run: RunId) -> Recovered | None:
-        """Return the newest checkpoint that can be read; None if the run has none at all.
+    async def plan(self, run: RunId, *, now: datetime | None = None) -> Plan:
+        """Return what ``prune`` would remove, and for each checkpoint why it stays or goes. Changes nothing."""
+        infos: list[CheckpointInfo] = []
+        while page := await self.storage.list_checkpoints(run, before=infos[-1].n if infos else None, limit=PAGE):
+            infos.extend(page)
+        needs = await self.storage.read_needs(run) if isinstance(self.storage, KnowsNeeds) else Needs()
+        return decide(infos, self.config, needs, now or datetime.now(UTC))
 
-        ``Damaged`` if it has some but none is good: a run never falls back to its start by itself.
+    async def prune(
+        self, run: RunId, checkpoints: Collection[CheckpointId] | None = None, *, now: datetime | None = None
+    ) -> int:
+        """Remove what the policy does not keep, or the given ones instead; returns how many that were."""
+        if checkpoints is None:
+            if not self.config.limited:
+                return 0
+            checkpoints = [decision.checkpoint.id for decision in (await self.plan(run, now=now)).removed]
+        return await self.storage.prune(run, checkpoints) if checkpoints else 0
+
+    async def tidy(self, run: RunId) -> None:
+        """Prune after a save. What was saved is saved, so a failure is only logged: the next save tries again."""
+        try:
+            await self.prune(run)
+        except Exception:
+            log.exception("Could not prune run %s; it will be tried again", run)
+
+    # Recovery
+
+    async def recover(self, run: RunId, *, accept_older: bool = False) -> Recovery | None:
+        """Return what the run goes on from: its newest checkpoint; None if it has none at all.
+
+        Those that cannot be read are quarantined. If there are such, ``Damaged`` names them and the good one before
+        them; ``accept_older`` makes that one the head again. ``Damaged``, too, if none can be read: a run never falls
+        back, least of all to its start, unless somebody says so. ``Incompatible`` for a newer format.
         """
-        damaged: list[CheckpointInfo] = []
+        good, skipped = await self._newest_good(run)
+        if good is None and not skipped:
+            return None
+        if good is None:
+            raise Damaged("no checkpoint of this run can be read: restore the storage from a backup", run=run)
+        if not skipped:
+            return Recovery(checkpoint=good)
+        if not accept_older:
+            ns = ", ".join(str(one.n) for one in skipped)
+            text = f"checkpoint {ns} cannot be read, {good.n} can: recover(run, accept_older=True) goes on from there"
+            raise Damaged(text, run=run, checkpoint=skipped[0].id, older=good.id, skipped=skipped)
+        return Recovery(checkpoint=await self._restore(good, skipped[0].n + 1), skipped=tuple(skipped))
+
+    async def _newest_good(self, run: RunId) -> tuple[Checkpoint | None, list[Skipped]]:
+        skipped: list[Skipped] = []
         before: int | None = None
         while page := await self.storage.list_checkpoints(run, before=before):
             for info in page:
                 try:
-                    return Recovered(checkpoint=await self.storage.load(run, info.id), damaged=tuple(damaged))
-                except (Damaged, Incompatible):
-                    damaged.append(info)
+                    return await self.storage.load(run, info.id), skipped
+                except Incompatible:
+                    raise
+                except Damaged as error:
+                    skipped.append(Skipped(id=info.id, n=info.n, why=str(error)))
+                    if info.clean:
+                        await self.storage.quarantine(run, info.id, str(error))
             before = page[-1].n
-        if damaged:
-            raise Damaged("no checkpoint of this run can be read: restore the storage from a backup", run=run)
-        return None
+        return None, skipped
 
-    async def prune(self, run: RunId, *, now: datetime | None = None) -> int:
-        """Remove what the policy does not keep and return how many that were."""
-        if self.config.keep is None and self.config.keep_age is None:
-            return 0
-        infos: list[CheckpointInfo] = []
-        while page := await self.storage.list_checkpoints(run, before=infos[-1].n if infos else None, limit=500):
-            infos.extend(page)
-        doomed = superfluous(infos, self.config, now or datetime.now(UTC))
-        return sum([await self.storage.delete(run, info.id) for info in doomed])
+    async def _restore(self, good: Checkpoint, n: int) -> Checkpoint:
+        """Make a good checkpoint the head again: history stays a tree, nothing is removed."""
+        changes = {"id": new_checkpoint_id(), "n": n, "parent": good.id, "reason": Reason.RESTORE, "label": None}
+        head = good.model_copy(update={**changes, "created": datetime.now(UTC)})
+        event = EventDraft(kind="run.restored", data={"by": None, "checkpoint": good.id, "n": good.n})
+        await self._commit(Commit(run=good.run, checkpoint=head, events=(event,), opened=good.requests), None)
+        self._last.pop(good.run, None)
+        return await self.storage.load(good.run, head.id)
+
+    # Policy
 
     async def _commit(self, commit: Commit, claim: Claim | None) -> int:
         if isinstance(self.storage, Journal):
@@ -167,28 +244,22 @@ class CheckpointManager:
         when = self.config.when
         return when == "step" or (when != "pause" and distance >= when)
 
-    async def _saved(self, checkpoint: Checkpoint, *, parked: bool) -> None:
-        run = checkpoint.run
-        self._last[run] = (checkpoint.n, checkpoint.id)
-        self._saves[run] = self._saves.get(run, 0) + 1
-        if parked or self._saves[run] % PRUNE_EVERY == 0:
-            await self.prune(run)
-        if parked:
-            del self._last[run], self._saves[run]
+    async def _written(self, checkpoint: Checkpoint | None, run: RunId, standing: Standing | None) -> None:
+        if checkpoint is not None:
+            self._last[run] = (checkpoint.n, checkpoint.id)
+            self._saves[run] = self._saves.get(run, 0) + 1
+        ended = standing is not None and standing.phase in ENDED
+        if ended or (self.config.while_open == "prune" and self._is_time(checkpoint, run, standing)):
+            await self.tidy(run)
+        if standing is not None:
+            self._last.pop(run, None)
+            self._saves.pop(run, None)
+
+    def _is_time(self, checkpoint: Checkpoint | None, run: RunId, standing: Standing | None) -> bool:
+        return checkpoint is not None and (standing is not None or self._saves[run] % self._prune_every == 0)
 
 
 def must_save(commit: Commit) -> bool:
     """Say whether a resume would lose something if this commit's checkpoint were left out."""
     plain = commit.checkpoint is not None and commit.checkpoint.reason is Reason.STEP
     return not plain or bool(commit.opened or commit.closed or commit.effects or commit.standing)
-
-
-def superfluous(infos: Sequence[CheckpointInfo], config: CheckpointConfig, now: datetime) -> Iterable[CheckpointInfo]:
-    """Return those of a run's checkpoints (newest first) that the policy does not keep."""
-    for place, info in enumerate(infos):
-        if place == 0 or info.label is not None:
-            continue
-        too_many = config.keep is not None and place >= config.keep
-        too_old = config.keep_age is not None and info.created < now - config.keep_age
-        if too_many or too_old:
-            yield info

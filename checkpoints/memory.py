@@ -6,83 +6,41 @@ what goes in and what comes out are copies, and what is no JSON is refused just 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from checkpoints import canonical, rules
-from checkpoints.errors import ClaimLost, Conflict, NotFound
+from checkpoints.errors import ClaimLost, Conflict, Damaged, NotFound
 from checkpoints.ids import (
     CheckpointId,
     RequestId,
     RequestKey,
     RunId,
-    new_checkpoint_id,
     new_request_id,
     new_token,
 )
+from checkpoints.memoryrows import RequestRow, RunRow, copied, forked, merged_effects, pack, unpacked
 from checkpoints.records import (
     ENDED,
     Answer,
     Checkpoint,
+    CheckpointFilter,
     CheckpointInfo,
     Claim,
     Commit,
-    Effect,
     Event,
     EventDraft,
     Phase,
-    Reason,
     Request,
+    RunFacts,
     Standing,
 )
+from checkpoints.retention import Needs
 
 
 def utc_now() -> datetime:
     """Return the time by this machine's clock, aware, UTC."""
     return datetime.now(UTC)
-
-
-@dataclass(kw_only=True)
-class RequestRow:
-    """A question and what became of it."""
-
-    id: RequestId
-    request: Request
-    created: datetime
-    answer: Answer | None = None
-    closed_as: str = ""
-
-
-@dataclass(kw_only=True)
-class RunRow:
-    """One run with everything it owns."""
-
-    id: RunId
-    family: RunId
-    phase: Phase = Phase.READY
-    seq: int = 0
-    n: int = 0
-    epoch: int = 0
-    attempts: int = 0
-    wake_at: datetime | None = None
-    standing: Standing | None = None
-    finished: datetime | None = None
-    claim: Claim | None = None
-    checkpoints: dict[CheckpointId, bytes] = field(default_factory=dict)
-    by_n: dict[int, CheckpointId] = field(default_factory=dict)
-    events: list[bytes] = field(default_factory=list)
-    requests: list[RequestRow] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
-
-    @property
-    def expires(self) -> datetime | None:
-        """When its claim ends, None without one."""
-        return None if self.claim is None else self.claim.expires
-
-    def pending(self) -> list[RequestRow]:
-        """Return the questions that are not closed."""
-        return [row for row in self.requests if not row.closed_as]
 
 
 class MemoryStorage:
@@ -99,54 +57,67 @@ class MemoryStorage:
 
     async def save(self, checkpoint: Checkpoint) -> CheckpointId:
         """See ``CheckpointStorage.save``."""
-        text = packed(checkpoint, seq=self.runs[checkpoint.run].seq if checkpoint.run in self.runs else 0)
-        self._insert(self._row_or_new(checkpoint.run), checkpoint, text)
+        packed = pack(checkpoint, seq=self.runs[checkpoint.run].seq if checkpoint.run in self.runs else 0)
+        self._insert(self._row_or_new(checkpoint.run), *packed)
         return checkpoint.id
 
     async def load(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
         """See ``CheckpointStorage.load``."""
-        row = self.runs.get(run)
-        if row is None or checkpoint not in row.checkpoints:
-            raise NotFound(run=run, checkpoint=checkpoint)
-        return Checkpoint.model_validate_json(row.checkpoints[checkpoint])
+        row, info = self._find(run, checkpoint)
+        try:
+            return unpacked(info, row.contents[checkpoint])
+        except Damaged as error:
+            if info.clean:
+                await self.quarantine(run, checkpoint, str(error))
+            raise
 
     async def get_latest(self, run: RunId) -> Checkpoint | None:
         """See ``CheckpointStorage.get_latest``."""
         row = self.runs.get(run)
-        if row is None or not row.by_n:
-            return None
-        return await self.load(run, row.by_n[max(row.by_n)])
+        return await self.load(run, row.by_n[max(row.by_n)]) if row and row.by_n else None
 
     async def list_checkpoints(
-        self, run: RunId, *, before: int | None = None, limit: int = 50
+        self, run: RunId, *, before: int | None = None, limit: int = 50, where: CheckpointFilter | None = None
     ) -> Sequence[CheckpointInfo]:
         """See ``CheckpointStorage.list_checkpoints``."""
-        row = self.runs.get(run)
-        ns = [] if row is None else [n for n in row.by_n if before is None or n < before]
-        chosen = sorted(ns, reverse=True)[:limit]
-        return [(await self.load(run, self.runs[run].by_n[n])).info() for n in chosen]
+        infos = self.runs[run].history() if run in self.runs else []
+        chosen = [info for info in infos if (before is None or info.n < before) and (not where or where.admits(info))]
+        return chosen[:limit]
 
     async def list_checkpoint_ids(self, run: RunId) -> Sequence[CheckpointId]:
         """See ``CheckpointStorage.list_checkpoint_ids``."""
-        row = self.runs.get(run)
-        return [] if row is None else [row.by_n[n] for n in sorted(row.by_n, reverse=True)]
+        return [info.id for info in self.runs[run].history()] if run in self.runs else []
 
     async def delete(self, run: RunId, checkpoint: CheckpointId) -> bool:
         """See ``CheckpointStorage.delete``."""
-        row = self.runs.get(run)
-        if row is None or row.checkpoints.pop(checkpoint, None) is None:
-            return False
-        row.by_n = {n: id_ for n, id_ in row.by_n.items() if id_ != checkpoint}
-        return True
+        return run in self.runs and self.runs[run].forget(checkpoint)
+
+    async def prune(self, run: RunId, checkpoints: Collection[CheckpointId]) -> int:
+        """See ``CheckpointStorage.prune``."""
+        if run not in self.runs:
+            return 0
+        row, doomed = self.runs[run], set(checkpoints)
+        rules.refuse_needed(run, rules.needed(row.history()), doomed)
+        return sum(row.forget(checkpoint) for checkpoint in doomed)
+
+    async def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> None:
+        """See ``CheckpointStorage.quarantine``."""
+        row, info = self._find(run, checkpoint)
+        row.infos[checkpoint] = info.model_copy(update={"clean": False, "flaw": reason})
+
+    async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
+        """See ``CheckpointStorage.set_label``."""
+        row, info = self._find(run, checkpoint)
+        row.infos[checkpoint] = info.model_copy(update={"label": label})
 
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
         """See ``CheckpointStorage.fork``."""
         origin = await self.load(run, checkpoint)
         if new_run in self.runs:
             raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
-        self.runs[new_run] = row = RunRow(id=new_run, family=self.runs[run].family)
+        self.runs[new_run] = row = RunRow(id=new_run, family=self.runs[run].family, forked_from=checkpoint)
         copy = forked(origin, new_run, self.now())
-        self._insert(row, copy, packed(copy, seq=0))
+        self._insert(row, *pack(copy, seq=0))
         return await self.load(new_run, copy.id)
 
     # Journal
@@ -159,7 +130,7 @@ class MemoryStorage:
             self._fence(row, claim)
         seq = row.seq + len(commit.events)
         if commit.checkpoint is not None:
-            self._insert(row, commit.checkpoint, packed(commit.checkpoint, seq=seq))
+            self._insert(row, *pack(commit.checkpoint, seq=seq))
             row.attempts = 0
         self._close(row, commit.closed)
         self._append(row, rules.link_requests(drafts, self._open(row, commit.opened)))
@@ -235,6 +206,27 @@ class MemoryStorage:
         ids = [r.id for r in rows if rules.is_due(r.phase, r.wake_at, r.expires, now)]
         return ids[:limit]
 
+    async def expire_claims(self, *, worker_prefix: str) -> None:
+        """End every claim of workers whose name starts so: for whoever knows that they are gone."""
+        for row in self.runs.values():
+            if row.claim is not None and row.claim.worker.startswith(worker_prefix):
+                row.claim = row.claim.model_copy(update={"expires": self.now()})
+
+    async def read_run(self, run: RunId) -> RunFacts:
+        """Return what driving the run needs; ``NotFound``. Its input is in no row here: None."""
+        if run not in self.runs:
+            raise NotFound("There is no such run", run=run)
+        row = self.runs[run]
+        infos = row.history()
+        named = (infos[-1].workflow, infos[-1].version) if infos else ("", "")
+        return RunFacts(run=run, workflow=named[0], version=named[1], n=row.n, attempts=row.attempts)
+
+    async def read_needs(self, run: RunId) -> Needs:
+        """Return what else depends on the run's checkpoints: whether it goes on, and what was forked from."""
+        ended = run in self.runs and self.runs[run].phase in ENDED
+        origins = (row.forked_from for row in self.runs.values())
+        return Needs(ended=ended, origins=frozenset(origin for origin in origins if origin is not None))
+
     # What the methods are made of
 
     def _row_or_new(self, run: RunId, *, create: bool = True) -> RunRow:
@@ -251,11 +243,17 @@ class MemoryStorage:
         row.claim = held.model_copy(update={"expires": now + timedelta(seconds=held.ttl)})
         return row.claim
 
-    def _insert(self, row: RunRow, checkpoint: Checkpoint, text: bytes) -> None:
-        if checkpoint.n in row.by_n or checkpoint.id in row.checkpoints:
-            raise Conflict("the run already has a checkpoint with this n", run=row.id, n=checkpoint.n)
-        row.checkpoints[checkpoint.id], row.by_n[checkpoint.n] = text, checkpoint.id
-        row.n = max(row.n, checkpoint.n)
+    def _find(self, run: RunId, checkpoint: CheckpointId) -> tuple[RunRow, CheckpointInfo]:
+        row = self.runs.get(run)
+        if row is None or checkpoint not in row.infos:
+            raise NotFound(run=run, checkpoint=checkpoint)
+        return row, row.infos[checkpoint]
+
+    def _insert(self, row: RunRow, info: CheckpointInfo, content: str) -> None:
+        if info.n in row.by_n or info.id in row.infos:
+            raise Conflict("the run already has a checkpoint with this n", run=row.id, n=info.n)
+        row.infos[info.id], row.contents[info.id], row.by_n[info.n] = info, content, info.id
+        row.n = max(row.n, info.n)
 
     def _append(self, row: RunRow, drafts: Sequence[EventDraft]) -> None:
         at = self.now()
@@ -284,42 +282,3 @@ class MemoryStorage:
         row.wake_at = standing.wake_at if row.phase is standing.phase else None
         row.standing, row.claim = standing, None
         row.finished = self.now() if row.phase in ENDED else None
-
-
-def copied(draft: EventDraft) -> EventDraft:
-    """Return a copy whose data shares nothing. ``ValueError`` if it is no JSON."""
-    return draft.model_copy(update={"data": canonical.loads(canonical.dumps(draft.data))})
-
-
-def packed(checkpoint: Checkpoint, *, seq: int) -> bytes:
-    """Return the record as JSON text with its size and seq filled in. ``ValueError`` if it is no JSON."""
-    content = {"body": checkpoint.body, "requests": [r.model_dump(mode="json") for r in checkpoint.requests]}
-    size = len(canonical.dumps(content))
-    return checkpoint.model_copy(update={"size": size, "seq": seq}).model_dump_json().encode()
-
-
-def forked(origin: Checkpoint, run: RunId, now: datetime) -> Checkpoint:
-    """Return the first checkpoint of a new run that continues from ``origin``."""
-    changes = {
-        "id": new_checkpoint_id(),
-        "run": run,
-        "n": 1,
-        "parent": origin.id,
-        "reason": Reason.FORK,
-        "label": None,
-        "created": now,
-        "seq": 0,
-    }
-    return origin.model_copy(update=changes)
-
-
-def merged_effects(rows: Sequence[Effect], news: Sequence[Effect]) -> list[Effect]:
-    """Return the effects with the news in: an intent becomes its result in place, anything else is added."""
-    kept = list(rows)
-    for new in news:
-        at = next((i for i, e in enumerate(kept) if e.key == new.key and e.state in ("intended", "unknown")), None)
-        if at is None:
-            kept.append(new)
-        else:
-            kept[at] = new
-    return kept

@@ -63,6 +63,7 @@ class Run(models.Model):
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
             models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),
+            models.Index(fields=["family"], name="run_by_family"),
         ]
 
     def __str__(self) -> str:
@@ -101,10 +102,16 @@ class Checkpoint(models.Model):
     size = models.BigIntegerField(default=0)
     intact = models.BooleanField(default=True, db_column="clean")
     seq = models.BigIntegerField(default=0)
+    flaw = models.TextField(blank=True, default="", db_default="")
+    waiting = models.IntegerField(default=0, db_default=0)
     body = models.TextField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "n"], name="one_checkpoint_per_n")]
+        indexes = [
+            models.Index(fields=["run", "n"], condition=Q(waiting__gt=0), name="checkpoint_waiting"),
+            models.Index(fields=["run", "n"], condition=Q(label__isnull=False), name="checkpoint_labelled"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} #{self.n}"

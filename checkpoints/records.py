@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 
@@ -163,7 +163,11 @@ class CheckpointInfo(Record):
     size: int = 0
     """Bytes of the canonical JSON of body and requests; set by the storage, 0 before."""
     clean: bool = True
-    """False once it was found damaged."""
+    """False once it was found damaged or was quarantined."""
+    flaw: str = ""
+    """Why it is not clean; set by the storage."""
+    waiting: int = 0
+    """How many questions are pending here; set by the storage."""
     seq: int = 0
     """Sequence number of the last event committed together with it; set by the storage."""
 
@@ -181,6 +185,38 @@ class Checkpoint(CheckpointInfo):
     def info(self) -> CheckpointInfo:
         """Return the metadata alone."""
         return CheckpointInfo.model_construct(**{name: getattr(self, name) for name in CheckpointInfo.model_fields})
+
+
+class CheckpointFilter(Record):
+    """Which checkpoints a list shows. What is left out (None) admits all."""
+
+    step: str | None = None
+    reason: Reason | None = None
+    clean: bool | None = None
+    has_request: bool | None = None
+    """Whether questions are pending there."""
+    labelled: bool | None = None
+    """Whether it has any label."""
+    label: str | None = None
+    """The label it has, exactly."""
+    since: AwareDatetime | None = None
+    """Created then or later."""
+    until: AwareDatetime | None = None
+    """Created before then."""
+
+    def admits(self, info: CheckpointInfo) -> bool:
+        """Say whether the list shows it."""
+        wanted = (
+            (self.step, info.step),
+            (self.reason, info.reason),
+            (self.clean, info.clean),
+            (self.has_request, info.waiting > 0),
+            (self.labelled, info.label is not None),
+            (self.label, info.label),
+        )
+        early = self.since is not None and info.created < self.since
+        late = self.until is not None and info.created >= self.until
+        return not early and not late and all(want is None or want == has for want, has in wanted)
 
 
 class ErrorInfo(Record):

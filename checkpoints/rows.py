@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
-from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models import Chunk
-from checkpoints.records import FORMAT, Checkpoint, CheckpointInfo, Reason, Request
+from checkpoints.records import Checkpoint, CheckpointInfo, Reason, Request
+from checkpoints.rules import refuse_unreadable
 
 AT_ONCE = 500
+SAME = tuple(name for name in CheckpointInfo.model_fields if name not in ("run", "reason", "clean"))
+"""What a row and a record call the same."""
 
 
 def read_row(row: Row) -> Checkpoint:
@@ -17,19 +19,16 @@ def read_row(row: Row) -> Checkpoint:
     ``Damaged`` when a chunk is missing or altered, or it was found damaged before; ``Incompatible`` for a format
     this code cannot read.
     """
-    if row.format > FORMAT:
-        raise Incompatible(f"This checkpoint has format {row.format}, this code reads up to {FORMAT}: upgrade wfdash")
-    if not row.intact:
-        raise Damaged("This checkpoint was found damaged: choose an older good one", checkpoint=row.id)
+    info = info_of(row)
+    refuse_unreadable(info)
     content = decode(row.body, _read_chunks(row))
     requests = tuple(Request.model_validate(request) for request in content["requests"])
-    return Checkpoint(**info_of(row).model_dump(), body=content["body"], requests=requests)
+    return Checkpoint(**dict(info), body=content["body"], requests=requests)
 
 
 def info_of(row: Row) -> CheckpointInfo:
     """Return a checkpoint's metadata."""
-    same = ("id", "workflow", "n", "parent", "version", "engine", "step", "label", "created", "format", "size", "seq")
-    facts = {name: getattr(row, name) for name in same}
+    facts = {name: getattr(row, name) for name in SAME}
     return CheckpointInfo(**facts, run=row.run_id, reason=Reason(row.reason), clean=row.intact)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from checkpoints.ids import RequestId, RequestKey
-from checkpoints.records import EventDraft, Phase, Standing
+from checkpoints.errors import Conflict, Damaged, Incompatible
+from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
+from checkpoints.records import FORMAT, CheckpointInfo, EventDraft, Phase, Standing
 
 TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 """Phases that an answer or a wake time turns into ready."""
@@ -35,3 +36,28 @@ def linked(event: EventDraft, rows: Mapping[RequestKey, RequestId]) -> EventDraf
     """Return the event with its request's row id, if it tells of one."""
     row = rows.get(event.data.get("key", "")) if event.kind == "request.opened" else None
     return event if row is None else event.model_copy(update={"data": {**event.data, "request": row}})
+
+
+def refuse_unreadable(info: CheckpointInfo) -> None:
+    """Raise ``Incompatible`` for a format newer than this code, ``Damaged`` for what is known to be damaged."""
+    facts = {"run": info.run, "checkpoint": info.id}
+    if info.format > FORMAT:
+        text = f"the checkpoint has format {info.format}, this code reads up to {FORMAT}: upgrade wfdash"
+        raise Incompatible(text, **facts)
+    if not info.clean:
+        reason = info.flaw or "it was found damaged before"
+        raise Damaged(f"the checkpoint is quarantined ({reason}): choose an older good one", known=True, **facts)
+
+
+def needed(infos: Sequence[CheckpointInfo]) -> list[CheckpointId]:
+    """Return what a run (its checkpoints newest first) would continue from: its head, and its newest clean one."""
+    clean = next((info for info in infos if info.clean), None)
+    return [info.id for info in (*infos[:1], clean) if info is not None]
+
+
+def refuse_needed(run: RunId, needed: Iterable[CheckpointId], doomed: Collection[CheckpointId]) -> None:
+    """Raise ``Conflict`` if one that the run needs is among those to be removed."""
+    for checkpoint in needed:
+        if checkpoint in doomed:
+            text = f"checkpoint {checkpoint} is what the run would continue from: it cannot be pruned"
+            raise Conflict(text, run=run, checkpoint=checkpoint)

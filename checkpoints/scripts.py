@@ -13,14 +13,15 @@ from typing import Any, TypeAlias, TypeVar
 
 from checkpoints import rules
 from checkpoints.canonical import dumps, loads
-from checkpoints.chunks import Encoded, decode, hashes_in, hashes_in_chunk, verified
-from checkpoints.errors import ClaimLost, Conflict, Damaged, Incompatible, NotFound
+from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
+from checkpoints.encoding import Encoded
+from checkpoints.errors import ClaimLost, Conflict, Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_request_id, new_token
 from checkpoints.records import (
     ENDED,
-    FORMAT,
     Answer,
     Checkpoint,
+    CheckpointFilter,
     CheckpointInfo,
     Claim,
     Commit,
@@ -32,7 +33,17 @@ from checkpoints.records import (
     RunFacts,
     Standing,
 )
-from checkpoints.sql import Dialect, Rows, Statement, Statements, insert_events, select_chunks
+from checkpoints.retention import Needs
+from checkpoints.sql import (
+    COLUMNS,
+    Dialect,
+    Rows,
+    Statement,
+    Statements,
+    insert_events,
+    list_checkpoints,
+    select_chunks,
+)
 
 T = TypeVar("T")
 Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
@@ -150,7 +161,8 @@ class Scripts:
 
     def _row(self, c: Checkpoint, encoded: Encoded, seq: int) -> tuple[Any, ...]:
         named = (c.id, c.run, c.workflow, c.n, c.parent, c.version, c.engine, c.step, c.reason.value, c.label)
-        return (*named, self.dialect.moment(c.created), c.format, encoded.size, c.clean, seq, encoded.root)
+        counted = (c.format, encoded.size, c.clean, seq, c.flaw, len(c.requests))
+        return (*named, self.dialect.moment(c.created), *counted, encoded.root)
 
     def _open(self, run: RunId, workflow: str, r: Request) -> Statement:
         documents = (text_of(r.card), text_of(r.answer_schema), text_of(r.by), text_of(r.not_by))
@@ -165,23 +177,37 @@ class Scripts:
                 yield [(self.sql.effect, effect_row(commit.run, effect, result, n))]
 
     def delete(self, run: RunId, checkpoint: CheckpointId) -> Script[bool]:
-        """Remove a checkpoint; chunks stay for the pruner, which knows what else needs them."""
+        """Remove a checkpoint; its chunks stay until a pruning, which knows what else needs them."""
         (rows,) = yield [(self.sql.delete, (run, checkpoint))]
         return bool(rows)
 
     def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId, copy: CheckpointId) -> Script[None]:
         """Create a run whose first checkpoint has the content of another's."""
-        rows, families = yield [(self.sql.load, (run, checkpoint)), (self.sql.family, (run,))]
+        # Locked first: pruning the origin must not run between the look and the copy.
+        families, rows = yield [(self.sql.lock_run, (run,)), (self.sql.load, (run, checkpoint))]
         if not rows:
             raise NotFound(run=run, checkpoint=checkpoint)
-        _, _, workflow, _, _, version, engine, step, *_ = row = rows[0]
-        begun = (self.sql.new_run, (new_run, workflow, version, engine, families[0][0], run))
-        created, ((now,),) = yield [begun, (self.sql.now, ())]
+        row = dict(zip((*COLUMNS, "body"), rows[0], strict=True))
+        begun = (new_run, row["workflow"], row["version"], row["engine"], families[0][0], checkpoint)
+        created, ((now,),) = yield [(self.sql.new_run, begun), (self.sql.now, ())]
         if not created:
             raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
-        named = (copy, new_run, workflow, 1, checkpoint, version, engine, step, Reason.FORK.value, None)
-        yield [(self.sql.checkpoint, (*named, now, *row[11:14], 0, row[15]))]
-        yield [(self.sql.move, (0, 1, 1, 1, new_run))]
+        changes = {"id": copy, "run": new_run, "n": 1, "parent": checkpoint, "reason": Reason.FORK.value}
+        created_at = self.dialect.moment(self.dialect.time(now))
+        row.update(changes, label=None, seq=0, created=created_at)
+        yield [(self.sql.checkpoint, tuple(row.values())), (self.sql.move, (0, 1, 1, 1, new_run))]
+
+    def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> Script[None]:
+        """Mark a checkpoint as not to be read."""
+        (rows,) = yield [(self.sql.quarantine, (False, reason, run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+
+    def label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> Script[None]:
+        """Name a checkpoint, or take its name away."""
+        (rows,) = yield [(self.sql.label, (label, run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
 
     # Claims
 
@@ -228,6 +254,12 @@ class Scripts:
         read = loads(message) if isinstance(message, str | bytes) else message
         return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)
 
+    def needs(self, run: RunId) -> Script[Needs]:
+        """Read what depends on a run's checkpoints."""
+        phases, origins = yield [(self.sql.phase, (run,)), (self.sql.origins, (run,))]
+        ended = bool(phases) and Phase(phases[0][0]) in ENDED
+        return Needs(ended=ended, origins=frozenset(id_ for (id_,) in origins))
+
     def load(self, run: RunId, checkpoint: CheckpointId) -> Script[Checkpoint]:
         """Read one checkpoint with its chunks."""
         (rows,) = yield [(self.sql.load, (run, checkpoint))]
@@ -241,17 +273,17 @@ class Scripts:
         return (yield from self._content(rows[0])) if rows else None
 
     def _content(self, row: tuple[Any, ...]) -> Script[Checkpoint]:
-        if row[11] > FORMAT:
-            raise Incompatible(f"the checkpoint has format {row[11]}, this code reads up to {FORMAT}: upgrade wfdash")
+        info, root = self._info(row), row[-1]
+        rules.refuse_unreadable(info)
         try:
-            content = decode(row[15], (yield from self._chunks(row[1], row[15])))
+            content = decode(root, (yield from self._chunks(info.run, root)))
             requests = tuple(Request.model_validate(request) for request in content["requests"])
-            return Checkpoint.model_construct(**self._info(row), body=content["body"], requests=requests)
+            return Checkpoint.model_construct(**dict(info), body=content["body"], requests=requests)
         except Damaged as error:
-            error.facts.update(run=row[1], checkpoint=row[0])
+            error.facts.update(run=info.run, checkpoint=info.id)
             raise
         except (KeyError, TypeError, ValueError) as error:
-            raise Damaged("the stored checkpoint lacks its parts", run=row[1], checkpoint=row[0]) from error
+            raise Damaged("the stored checkpoint lacks its parts", run=info.run, checkpoint=info.id) from error
 
     def _chunks(self, run: str, root: str) -> Script[dict[str, bytes]]:
         """Read a root's chunks, one level of the tree per statement."""
@@ -267,14 +299,10 @@ class Scripts:
             wanted += {key for data in level.values() for key in hashes_in_chunk(data)} - chunks.keys()
         return chunks
 
-    def mark_damaged(self, run: RunId, checkpoint: CheckpointId) -> Script[None]:
-        """Remember that a checkpoint cannot be read."""
-        yield [(self.sql.damaged, (False, run, checkpoint))]
-
-    def listing(self, run: RunId, before: int, limit: int) -> Script[list[CheckpointInfo]]:
+    def listing(self, run: RunId, before: int, limit: int, where: CheckpointFilter) -> Script[list[CheckpointInfo]]:
         """Read metadata, newest first."""
-        (rows,) = yield [(self.sql.list, (run, before, limit))]
-        return [CheckpointInfo.model_construct(**self._info(row)) for row in rows]
+        (rows,) = yield [list_checkpoints(self.dialect, run, before, limit, where)]
+        return [self._info(row) for row in rows]
 
     def ids(self, run: RunId) -> Script[list[CheckpointId]]:
         """Read all ids, newest first."""
@@ -296,17 +324,12 @@ class Scripts:
         ((now,),) = (yield [(self.sql.now, ())])[0]
         return self.dialect.time(now)  # type: ignore[no-any-return]
 
-    def _info(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        names = ("id", "run", "workflow", "n", "parent", "version", "engine", "step")
-        rest = ("format", "size", "clean", "seq")
-        return {
-            **dict(zip(names, row[:8], strict=True)),
-            **dict(zip(rest, row[11:15], strict=True)),
-            "reason": Reason(row[8]),
-            "label": row[9],
-            "created": self.dialect.time(row[10]),
-            "clean": bool(row[13]),
-        }
+    def _info(self, row: tuple[Any, ...]) -> CheckpointInfo:
+        facts = dict(zip(COLUMNS, row, strict=False))
+        facts["reason"] = Reason(facts["reason"])
+        facts["created"] = self.dialect.time(facts["created"])
+        facts["clean"] = bool(facts["clean"])
+        return CheckpointInfo.model_construct(**facts)
 
     def _event(self, run: RunId, kind: str, step: str | None, data: str, seq: int, at: Any) -> Event:
         time = self.dialect.time(at)

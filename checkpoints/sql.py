@@ -6,10 +6,13 @@ requests, the rest. Whoever writes elsewhere keeps to it, or PostgreSQL finds a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
+
+from checkpoints.records import CheckpointFilter
 
 Rows = list[tuple[Any, ...]]
 Statement = tuple[str, tuple[Any, ...]]
@@ -38,6 +41,12 @@ class Dialect:
             return at
         return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
 
+    def parameter(self, value: Any) -> Any:
+        """Return a time, text, enum or plain value as a parameter."""
+        if isinstance(value, datetime):
+            return self.moment(value)
+        return str(value) if isinstance(value, str) else value
+
     def time(self, stored: Any) -> Any:
         """Return a stored time as an aware datetime, or None."""
         if stored is None or isinstance(stored, datetime):
@@ -60,7 +69,12 @@ POSTGRES = Dialect(
     lock=" FOR UPDATE",
 )
 
-INFO = "id, run_id, workflow, n, parent, version, engine, step, reason, label, created, format, size, clean, seq"
+INFO = (
+    "id, run_id, workflow, n, parent, version, engine, step, reason, label, created, format, size, clean, seq,"
+    " flaw, waiting"
+)
+COLUMNS = tuple(INFO.replace("run_id", "run").split(", "))
+"""The same as fields of a ``CheckpointInfo``."""
 ANSWERED = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS NULL AND answered IS NOT NULL"
 LIVE = "run_id=? AND token=? AND expires > {now}"
 TIMED = "('waiting','sleeping','retrying')"
@@ -69,7 +83,8 @@ TIMED = "('waiting','sleeping','retrying')"
 class Statements:
     """The fixed statements in one dialect."""
 
-    def __init__(self, dialect: Dialect, *, users: str = "auth_user", username: str = "username") -> None:
+    def __init__(self, dialect: Dialect, *, users: str | None = "auth_user", username: str = "username") -> None:
+        """``users`` is the table of people; None where answers name their author as text."""
         say = dialect.sql
         move = "UPDATE checkpoints_run SET seq=seq+?, n=CASE WHEN n<? THEN ? ELSE n END, attempts=attempts*?, "
         settle = "phase=?, wake_at=?, output=?, error=?, retry=?, finished=CASE WHEN ?=1 THEN {now} END, "
@@ -96,16 +111,18 @@ class Statements:
         self._write_rows(dialect)
         self._claims(dialect)
         self._reads(dialect)
+        self._pruning(dialect)
+        name = "a.by_id" if users is None else f"u.{username}"
+        people = "" if users is None else f" LEFT JOIN {users} u ON u.id=a.by_id"
         self.answers = say(
-            f"SELECT q.key, a.value, u.{username}, a.at FROM checkpoints_humanrequest q"
-            f" JOIN checkpoints_answer a ON a.request_id=q.id LEFT JOIN {users} u ON u.id=a.by_id"
-            " WHERE q.run_id=? AND q.closed IS NULL"
+            f"SELECT q.key, a.value, {name}, a.at FROM checkpoints_humanrequest q"
+            f" JOIN checkpoints_answer a ON a.request_id=q.id{people} WHERE q.run_id=? AND q.closed IS NULL"
         )
 
     def _write_rows(self, dialect: Dialect) -> None:
         say = dialect.sql
         self.checkpoint = say(
-            f"INSERT INTO checkpoints_checkpoint ({INFO}, body) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            f"INSERT INTO checkpoints_checkpoint ({INFO}, body) VALUES ({','.join('?' * (len(COLUMNS) + 1))})"
             " ON CONFLICT DO NOTHING RETURNING n"
         )
         self.chunk = say("INSERT INTO checkpoints_chunk (family, hash, data) VALUES (?,?,?) ON CONFLICT DO NOTHING")
@@ -159,16 +176,64 @@ class Statements:
         say = dialect.sql
         self.load = say(f"SELECT {INFO}, body FROM checkpoints_checkpoint WHERE run_id=? AND id=?")
         self.latest = say(f"SELECT {INFO}, body FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
-        self.list = say(f"SELECT {INFO} FROM checkpoints_checkpoint WHERE run_id=? AND n < ? ORDER BY n DESC LIMIT ?")
         self.ids = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC")
         self.delete = say("DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id=? RETURNING n")
-        self.damaged = say("UPDATE checkpoints_checkpoint SET clean=? WHERE run_id=? AND id=?")
+        self.quarantine = say("UPDATE checkpoints_checkpoint SET clean=?, flaw=? WHERE run_id=? AND id=? RETURNING n")
+        self.label = say("UPDATE checkpoints_checkpoint SET label=? WHERE run_id=? AND id=? RETURNING n")
         self.facts = say("SELECT id, workflow, version, input, n, attempts FROM checkpoints_run WHERE id=?")
         self.family = say("SELECT family FROM checkpoints_run WHERE id=?")
         self.events = say(
             "SELECT kind, step, data, seq, at FROM checkpoints_event WHERE run_id=? AND seq > ? ORDER BY seq LIMIT ?"
         )
         self.now = say("SELECT {now}")
+
+    def _pruning(self, dialect: Dialect) -> None:
+        say = dialect.sql
+        self.lock_run = say("SELECT family FROM checkpoints_run WHERE id=?{lock}")
+        self.phase = say("SELECT phase FROM checkpoints_run WHERE id=?")
+        self.origins = say(
+            "SELECT f.forked_from FROM checkpoints_run r JOIN checkpoints_run f ON f.family=r.family"
+            " WHERE r.id=? AND f.forked_from IS NOT NULL"
+        )
+        self.relatives = say("SELECT id FROM checkpoints_run WHERE family=? ORDER BY id")
+        self.lock_relatives = say("SELECT id FROM checkpoints_run WHERE family=? ORDER BY id{lock}")
+        self.needed = say(
+            "SELECT id FROM checkpoints_checkpoint WHERE run_id=? AND n IN ("
+            "(SELECT n FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1),"
+            "(SELECT n FROM checkpoints_checkpoint WHERE run_id=? AND clean ORDER BY n DESC LIMIT 1))"
+        )
+        self.roots = say(
+            "SELECT id, n, format, body FROM checkpoints_checkpoint WHERE run_id=? AND n < ? ORDER BY n DESC LIMIT ?"
+        )
+        self.hashes = say("SELECT hash FROM checkpoints_chunk WHERE family=?")
+
+
+CONDITIONS = {
+    "step": "step=?",
+    "reason": "reason=?",
+    "clean": "clean=?",
+    "has_request": ("waiting=0", "waiting>0"),
+    "labelled": ("label IS NULL", "label IS NOT NULL"),
+    "label": "label=?",
+    "since": "created>=?",
+    "until": "created<?",
+}
+"""How each field of a ``CheckpointFilter`` is said; a pair says false and true, without a parameter."""
+
+
+def list_checkpoints(dialect: Dialect, run: str, before: int, limit: int, where: CheckpointFilter) -> Statement:
+    """Return the statement that lists a run's metadata, newest first."""
+    conditions = ["run_id=?", "n < ?"]
+    parameters: list[Any] = [run, before]
+    for name, said in CONDITIONS.items():
+        value = getattr(where, name)
+        if value is not None:
+            conditions.append(said if isinstance(said, str) else said[value])
+        if value is not None and isinstance(said, str):
+            parameters.append(dialect.parameter(value))
+    wanted = " AND ".join(conditions)
+    sql = dialect.sql(f"SELECT {INFO} FROM checkpoints_checkpoint WHERE {wanted} ORDER BY n DESC LIMIT ?")
+    return sql, (*parameters, limit)
 
 
 @lru_cache(maxsize=512)
@@ -182,5 +247,27 @@ def insert_events(dialect: Dialect, count: int) -> str:
 @lru_cache(maxsize=512)
 def select_chunks(dialect: Dialect, count: int) -> str:
     """Return the statement that reads ``count`` chunks of one family by hash."""
-    marks = ",".join(["?"] * count)
-    return dialect.sql(f"SELECT hash, data FROM checkpoints_chunk WHERE family=? AND hash IN ({marks})")
+    return dialect.sql(f"SELECT hash, data FROM checkpoints_chunk WHERE family=? AND hash IN ({marks(count)})")
+
+
+def delete_chunks(dialect: Dialect, family: str, hashes: Sequence[str]) -> Statement:
+    """Return the statement that removes chunks of one family by hash."""
+    sql = f"DELETE FROM checkpoints_chunk WHERE family=? AND hash IN ({marks(len(hashes))})"
+    return dialect.sql(sql), (family, *hashes)
+
+
+def delete_checkpoints(dialect: Dialect, run: str, ids: Sequence[str]) -> Statement:
+    """Return the statement that removes checkpoints of one run by id, and returns those it found."""
+    sql = f"DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id IN ({marks(len(ids))}) RETURNING n"
+    return dialect.sql(sql), (run, *ids)
+
+
+def select_roots(dialect: Dialect, ids: Sequence[str]) -> Statement:
+    """Return the statement that reads format and body of checkpoints by id."""
+    sql = f"SELECT format, body FROM checkpoints_checkpoint WHERE id IN ({marks(len(ids))})"
+    return dialect.sql(sql), tuple(ids)
+
+
+def marks(count: int) -> str:
+    """Return so many parameters."""
+    return ",".join("?" * count)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from checkpoints.scripts import Script
+from checkpoints.scripts import Script, Scripts
 
 T = TypeVar("T")
 
@@ -173,8 +173,13 @@ class Writer(Worker):
 
     name = "checkpoints-writer"
 
+    def __init__(self, path: str, turn: Gate = gate) -> None:
+        """``turn`` is what this process's writers to the file queue at."""
+        self._turn = turn
+        super().__init__(path)
+
     def _do(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
-        with gate:
+        with self._turn:
             try:
                 if self._together(connection, jobs):
                     return
@@ -209,6 +214,33 @@ class Writer(Worker):
         if job.error is None:
             commit(connection, job)
         roll_back(connection)
+
+
+class SqliteDatabase:
+    """A writer thread and a reader thread."""
+
+    def __init__(self, path: str, scripts: Scripts, turn: Gate) -> None:
+        """``turn`` is what this process's writers to the file queue at."""
+        self.scripts = scripts
+        self._writer = Writer(path, turn)
+        self._reader = Reader(path)
+
+    async def write(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script in a transaction, perhaps with others."""
+        return await self._writer.submit(make)
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+        return await self._reader.submit(make)
+
+    async def aclose(self) -> None:
+        """End both threads once their queues are empty."""
+        self.close()
+
+    def close(self) -> None:
+        """End both threads once their queues are empty."""
+        self._writer.close()
+        self._reader.close()
 
 
 def connect(path: str) -> sqlite3.Connection:

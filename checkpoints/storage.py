@@ -7,12 +7,12 @@ told apart by ``Conflict`` (unique ``n``); with claims the loser gets ``ClaimLos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId
-from checkpoints.records import Answer, Checkpoint, CheckpointInfo, Claim, Commit, Event
+from checkpoints.records import Answer, Checkpoint, CheckpointFilter, CheckpointInfo, Claim, Commit, Event
 
 
 @runtime_checkable
@@ -26,21 +26,41 @@ class CheckpointStorage(Protocol):
         """Return it. ``NotFound`` (also when it belongs to another run), ``Damaged``, ``Incompatible``."""
 
     async def get_latest(self, run: RunId) -> Checkpoint | None:
-        """Return the run's checkpoint with the highest ``n``, None if it has none. One indexed read."""
+        """Return the run's checkpoint with the highest ``n``, None if it has none. One indexed read.
+
+        ``Damaged`` and ``Incompatible`` if that one cannot be read: it never falls back to an older one.
+        """
 
     async def list_checkpoints(
-        self, run: RunId, *, before: int | None = None, limit: int = 50
+        self, run: RunId, *, before: int | None = None, limit: int = 50, where: CheckpointFilter | None = None
     ) -> Sequence[CheckpointInfo]:
-        """Newest first, those with ``n < before``, at most ``limit``. Reads no content."""
+        """Newest first, those with ``n < before`` that ``where`` admits, at most ``limit``. Reads no content."""
 
     async def list_checkpoint_ids(self, run: RunId) -> Sequence[CheckpointId]:
         """All ids of the run, newest first."""
 
     async def delete(self, run: RunId, checkpoint: CheckpointId) -> bool:
-        """Remove one; False if there was none."""
+        """Remove one, whichever it is; False if there was none. Shared content stays until ``prune``."""
+
+    async def prune(self, run: RunId, checkpoints: Collection[CheckpointId]) -> int:
+        """Remove several, all or none, and the content nobody needs any more; returns how many were there.
+
+        ``Conflict`` (nothing is removed) if one is what the run would continue from: its head, or its newest
+        clean one. Ids that are not this run's are passed over. Whatever another checkpoint shares stays, also
+        one of a fork, and also one that is being committed meanwhile.
+        """
+
+    async def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> None:
+        """Mark it as not to be read (``clean`` false, ``flaw`` says why): ``load`` raises ``Damaged``. ``NotFound``."""
+
+    async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
+        """Name it, or take its name away. What has a label is pinned: retention keeps it. ``NotFound``."""
 
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
-        """Start ``new_run`` (n = 1, reason fork, parent = the chosen one) with the same content."""
+        """Start ``new_run`` (n = 1, reason fork, parent = the chosen one) with the same content.
+
+        Raises what ``load`` raises, and ``Conflict`` if ``new_run`` exists.
+        """
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 
 from checkpoints import ids, records
 from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Run
-from checkpoints.orm import encoded_content
+from checkpoints.scripted import encoded_content
 from wfdash.access import Viewer, viewer_for
 
 ROLES = {"ana": "reviewer", "ben": "reviewer", "vera": "viewer", "otto": "operator", "adam": "admin", "sam": ""}
@@ -126,7 +126,8 @@ def save(run: Run, parent: Checkpoint | None = None, body: dict[str, Any] | None
     encoded = encoded_content(record)
     for digest, data in encoded.chunks.items():
         Chunk.objects.get_or_create(family=run.family, hash=digest, defaults={"data": data})
-    plain = record.model_dump(exclude={"body", "requests", "run", "clean", "size", "reason"})
+    plain = record.model_dump(exclude={"body", "requests", "run", "clean", "size", "reason", "waiting"})
+    plain["waiting"] = len(record.requests)
     return Checkpoint.objects.create(**plain, run=run, reason=record.reason.value, size=encoded.size, body=encoded.root)
 
 

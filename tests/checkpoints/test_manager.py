@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from checkpoints.errors import Damaged, InvalidConfig
+from checkpoints.errors import CheckpointsError, Conflict, Damaged, Incompatible
 from checkpoints.ids import RunId, new_run_id
-from checkpoints.manager import CheckpointConfig, CheckpointManager
+from checkpoints.manager import PRUNE_EVERY, CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Commit, Effect, EventDraft, Phase, Reason, Standing
 from checkpoints.storage import CheckpointStorage, Journal
@@ -89,16 +89,46 @@ async def test_ending_a_run_prunes_it() -> None:
     assert await kept(given, run) == [6]
 
 
-async def test_recovery_takes_the_newest_good_one_and_tells_of_the_damaged() -> None:
+async def test_a_good_run_is_recovered_from_its_newest_checkpoint() -> None:
+    given, run = manager(), new_run_id()
+    assert await given.recover(run) is None
+    await steps(given, run, 3)
+    recovery = await given.recover(run)
+    assert recovery is not None
+    assert (recovery.checkpoint.n, recovery.skipped) == (3, ())
+
+
+async def test_recovery_never_falls_back_silently() -> None:
     storage, run = BrokenStorage(), new_run_id()
     given = CheckpointManager(storage)
-    assert await given.recover(run) is None
     await steps(given, run, 5)
     storage.broken = {4, 5}
-    recovered = await given.recover(run)
-    assert recovered is not None
-    assert recovered.checkpoint.n == 3
-    assert [info.n for info in recovered.damaged] == [5, 4]
+    with pytest.raises(Damaged, match="5, 4 cannot be read, 3 can") as raised:
+        await given.recover(run)
+    assert [(one.n, one.why) for one in raised.value.facts["skipped"]] == [(5, "rotten"), (4, "rotten")]
+    assert [(info.n, info.clean) for info in await given.list_checkpoints(run)][:3] == [
+        (5, False),
+        (4, False),
+        (3, True),
+    ]
+
+
+async def test_accepting_an_older_one_makes_it_the_head_again() -> None:
+    storage, run = BrokenStorage(), new_run_id()
+    given = CheckpointManager(storage)
+    await steps(given, run, 5)
+    storage.broken = {4, 5}
+    recovery = await given.recover(run, accept_older=True)
+    assert recovery is not None
+    assert [one.n for one in recovery.skipped] == [5, 4]
+    third = (await given.list_checkpoints(run))[3]
+    head = recovery.checkpoint
+    assert (head.n, head.parent, head.reason, head.body["state"]) == (6, third.id, Reason.RESTORE, {"n": 3})
+    assert await given.get_latest(run) == head
+    assert (await given.read_events(run))[-1].kind == "run.restored"
+    again = await given.recover(run)
+    assert again is not None
+    assert (again.checkpoint, again.skipped) == (head, ())
 
 
 async def test_recovery_never_falls_back_to_the_start() -> None:
@@ -106,32 +136,93 @@ async def test_recovery_never_falls_back_to_the_start() -> None:
     given = CheckpointManager(storage)
     await steps(given, run, 3)
     storage.broken = {1, 2, 3}
-    with pytest.raises(Damaged):
-        await given.recover(run)
+    with pytest.raises(Damaged, match="backup"):
+        await given.recover(run, accept_older=True)
 
 
-@pytest.mark.parametrize("config", [{"when": 0}, {"keep": 0}, {"keep_age": timedelta()}])
-def test_a_contradiction_names_its_field(config: dict[str, Any]) -> None:
-    with pytest.raises(InvalidConfig, match=next(iter(config))):
-        CheckpointConfig(**config)
+async def test_a_newer_format_is_no_reason_to_go_back() -> None:
+    storage, run = BrokenStorage(), new_run_id()
+    given = CheckpointManager(storage)
+    await steps(given, run, 2)
+    storage.broken, storage.error = {2}, Incompatible
+    with pytest.raises(Incompatible):
+        await given.recover(run, accept_older=True)
+
+
+async def test_a_dry_run_says_what_goes_and_why_and_removes_nothing() -> None:
+    given, run = manager(keep=2), new_run_id()
+    for n in range(1, 5):
+        await given.save(checkpoint(run, n, label="pin" if n == 1 else None))
+    plan = await given.plan(run)
+    assert [(d.checkpoint.n, d.why) for d in plan.removed] == [(2, "not among the newest 2")]
+    assert [d.checkpoint.n for d in plan.kept] == [4, 3, 1]
+    assert await kept(given, run) == [1, 2, 3, 4]
+    assert await given.prune(run) == 1
+    assert await kept(given, run) == [1, 3, 4]
+
+
+async def test_while_it_is_open_a_run_may_keep_everything() -> None:
+    given, run = manager(keep=1, while_open="keep"), new_run_id()
+    await steps(given, run, 20)
+    await given.commit(asking(run, "k", n=21))
+    assert len(await kept(given, run)) == 21
+    await given.commit(Commit(run=run, checkpoint=checkpoint(run, 22), standing=Standing(phase=Phase.COMPLETED)))
+    assert await kept(given, run) == [22]
+
+
+async def test_where_a_run_was_forked_from_is_kept() -> None:
+    given, run = manager(keep=1), new_run_id()
+    first = await given.save(checkpoint(run, 1))
+    await given.save(checkpoint(run, 2))
+    await given.fork(run, first, new_run_id())
+    await given.save(checkpoint(run, 3))
+    assert await given.prune(run) == 1
+    assert await kept(given, run) == [1, 3]
+
+
+async def test_a_long_run_is_pruned_while_it_goes_on() -> None:
+    given, run = manager(keep=3), new_run_id()
+    await steps(given, run, 40)
+    assert len(await kept(given, run)) < 3 + PRUNE_EVERY
+
+
+async def test_a_failing_prune_does_not_fail_what_was_saved(caplog: pytest.LogCaptureFixture) -> None:
+    class Stubborn(MemoryStorage):
+        async def prune(self, run: RunId, checkpoints: Any) -> int:
+            raise OSError("disk gone")
+
+    given, run = CheckpointManager(Stubborn(), CheckpointConfig(keep=1)), new_run_id()
+    await steps(given, run, PRUNE_EVERY)
+    assert len(await kept(given, run)) == PRUNE_EVERY
+    assert "disk gone" in caplog.text
+
+
+async def test_after_a_failed_commit_the_next_checkpoint_is_saved() -> None:
+    given, run = manager(when="pause"), new_run_id()
+    await steps(given, run, 2)
+    with pytest.raises(Conflict):
+        await given.commit(Commit(run=run, checkpoint=checkpoint(run, 1, reason=Reason.END)))
+    await given.commit(Commit(run=run, checkpoint=checkpoint(run, 3)))
+    assert await kept(given, run) == [1, 3]
 
 
 class BrokenStorage(MemoryStorage):
     """Memory in which chosen checkpoints cannot be read."""
 
     broken: set[int] = set()
+    error: type[CheckpointsError] = Damaged
 
     async def load(self, run: RunId, checkpoint: Any) -> Any:
         """Refuse the broken ones."""
         loaded = await super().load(run, checkpoint)
         if loaded.n in self.broken:
-            raise Damaged(run=run)
+            raise self.error("rotten", run=run)
         return loaded
 
-    async def list_checkpoints(self, run: RunId, *, before: int | None = None, limit: int = 50) -> Any:
+    async def list_checkpoints(self, run: RunId, **chosen: Any) -> Any:
         """Read metadata, which is never broken."""
         broken, self.broken = self.broken, set()
         try:
-            return await super().list_checkpoints(run, before=before, limit=limit)
+            return await super().list_checkpoints(run, **chosen)
         finally:
             self.broken = broken

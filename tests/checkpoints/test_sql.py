@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.db import connections
 
-from checkpoints.sql import POSTGRES, SQLITE, Statements
+from checkpoints.records import CheckpointFilter
+from checkpoints.sql import POSTGRES, SQLITE, Statements, list_checkpoints
 from checkpoints.sqlite import connect
 
 
@@ -25,11 +27,32 @@ def plan(database: sqlite3.Connection, sql: str) -> str:
     return "\n".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
 
 
-@pytest.mark.parametrize("name", ["latest", "list", "ids", "load", "events", "answers", "facts", "due", "move_fenced"])
-def test_no_read_of_the_hot_path_scans_a_table_or_sorts(database: sqlite3.Connection, name: str) -> None:
+HOT = ["latest", "ids", "load", "events", "answers", "facts", "due", "move_fenced"]
+PRUNING = ["relatives", "needed", "roots", "hashes", "origins"]
+
+
+@pytest.mark.parametrize("name", [*HOT, *PRUNING])
+def test_no_read_scans_a_table_or_sorts(database: sqlite3.Connection, name: str) -> None:
     steps = plan(database, getattr(Statements(SQLITE), name))
     assert "SCAN" not in steps
+    assert name in ("relatives",) or "TEMP B-TREE" not in steps
+
+
+FILTERS = [{}, {"step": "s", "clean": True}, {"has_request": True}, {"labelled": True}, {"since": datetime.now(UTC)}]
+
+
+@pytest.mark.parametrize("chosen", FILTERS, ids=str)
+def test_no_list_scans_a_table_or_sorts(database: sqlite3.Connection, chosen: dict[str, Any]) -> None:
+    sql, _ = list_checkpoints(SQLITE, "run", 10, 5, CheckpointFilter(**chosen))
+    steps = plan(database, sql)
+    assert "SCAN" not in steps
     assert "TEMP B-TREE" not in steps
+
+
+def test_lists_of_questions_and_labels_have_an_index_of_their_own(database: sqlite3.Connection) -> None:
+    for chosen, index in (("has_request", "checkpoint_waiting"), ("labelled", "checkpoint_labelled")):
+        sql, _ = list_checkpoints(SQLITE, "run", 10, 5, CheckpointFilter(**{chosen: True}))
+        assert index in plan(database, sql)
 
 
 def test_the_latest_checkpoint_is_one_indexed_read(database: sqlite3.Connection) -> None:

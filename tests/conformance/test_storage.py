@@ -41,8 +41,9 @@ async def test_what_is_saved_is_loaded(world: World, body: dict[str, Any]) -> No
     saved = checkpoint(run, body=body, requests=(request,), reason=Reason.PAUSE, step="s", label="here")
     assert await world.storage.save(saved) == saved.id
     loaded = await world.storage.load(run, saved.id)
-    assert loaded.model_copy(update={"size": 0}) == saved
+    assert loaded.model_copy(update={"size": 0, "waiting": 0}) == saved
     assert loaded.size > 0
+    assert loaded.waiting == 1
     assert list(loaded.requests[0].card) == ["b", "a"]
 
 
@@ -179,10 +180,12 @@ async def test_recovery_finds_the_newest_good_one(database: DatabaseWorld) -> No
         await database.storage.save(each)
     for bad in saved[1:]:
         await database.damage(run, bad.id)
-    recovered = await CheckpointManager(database.storage).recover(run)
+    with pytest.raises(Damaged, match="3, 2"):
+        await CheckpointManager(database.storage).recover(run)
+    recovered = await CheckpointManager(database.storage).recover(run, accept_older=True)
     assert recovered is not None
-    assert recovered.checkpoint.id == saved[0].id
-    assert [info.n for info in recovered.damaged] == [3, 2]
+    assert (recovered.checkpoint.parent, recovered.checkpoint.n) == (saved[0].id, 4)
+    assert [info.n for info in recovered.skipped] == [3, 2]
 
 
 async def test_a_newer_format_is_refused_and_not_called_damaged(database: DatabaseWorld) -> None:

@@ -45,6 +45,8 @@ def fork_run(viewer: Viewer, run_id: str, checkpoint_id: str) -> Run:
     """Start a new run from a chosen checkpoint. The old run stays as it is, whatever it is doing."""
     with write():
         origin = find_run(viewer, run_id, right="operate")
+        # Pruning takes the same lock: what the fork shares cannot vanish in between.
+        Run.objects.select_for_update().get(pk=origin.pk)
         chosen = find_checkpoint(origin, checkpoint_id)
         requests = read_row(chosen).requests
         fork = _create_fork(viewer, origin, chosen)
@@ -82,6 +84,7 @@ def _copy_checkpoint(chosen: Checkpoint, run: Run, *, n: int, reason: Reason) ->
         format=FORMAT,
         size=chosen.size,
         seq=run.seq + 1,
+        waiting=chosen.waiting,
         body=chosen.body,
     )
 
