@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -32,66 +31,6 @@ LEAF = 1024
 """Bytes after which a page of entries, a piece of text or a single value becomes a chunk of its own."""
 FANOUT = 16
 """Children per inner node, on average."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoded:
-    """A value as text: the root, the chunks it needs, and the bytes of the value's plain JSON."""
-
-    root: str
-    chunks: dict[str, bytes]
-    size: int
-
-
-@dataclass
-class Encoder:
-    """Encodes values one after another. Big values whose JSON did not change give no chunks again.
-
-    One encoder serves one run. Chunks are left out only after ``keep`` said that the earlier ones are stored.
-    """
-
-    _kept: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
-    _fresh: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
-
-    def encode(self, value: Json) -> Encoded:
-        """Return the value as text. ``ValueError`` if it is no JSON (NaN, foreign types)."""
-        text = dumps(value)
-        if len(text) <= INLINE:
-            return Encoded(root=sealed(text), chunks={}, size=len(text))
-        chunks: dict[str, bytes] = {}
-        self._fresh = {}
-        node = self._parts(value, (), chunks) if isinstance(value, dict) else tree(value, text, chunks)
-        return Encoded(root=sealed(b"@" + node), chunks=chunks, size=len(text))
-
-    def keep(self) -> None:
-        """Say that what was encoded last is stored now."""
-        self._kept = self._fresh
-
-    def _parts(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> bytes:
-        nodes = Pages("D", chunks)
-        for key, item in value.items():
-            text = dumps(item)
-            if len(text) <= LEAF:
-                nodes.add_entry(dumps(key) + b":" + text, key)
-            else:
-                nodes.add_node(named(key, self._known(item, text, (*path, key), chunks)), key)
-        return nodes.node()
-
-    def _known(self, value: Json, text: bytes, path: tuple[str, ...], chunks: dict[str, bytes]) -> bytes:
-        known = self._kept.get(path)
-        if known is not None and known[0] == text:
-            self._fresh[path] = known
-            return known[1]
-        if isinstance(value, dict) and len(path) < 2:
-            return self._parts(value, path, chunks)
-        node = tree(value, text, chunks)
-        self._fresh[path] = (text, node)
-        return node
-
-
-def encode(value: Json) -> Encoded:
-    """Return the value as text, with every chunk it needs."""
-    return Encoder().encode(value)
 
 
 def decode(root: str, chunks: Mapping[str, bytes]) -> Json:
@@ -160,18 +99,18 @@ class Pages:
         self._size = 0
         self._mark = 0
 
-    def add_entry(self, entry: bytes, key: str | None = None) -> None:
+    def add_entry(self, entry: bytes, mark: int) -> None:
         """Add a small entry, as JSON inside its container (``"key":value`` or ``value``)."""
         self._page.append(entry)
         self._size += len(entry)
-        self._mark = mark_of(entry, key)
+        self._mark = mark
         if self._size >= LEAF or (self._size >= LEAF // 4 and self._mark % 8 == 0):
             self._turn()
 
-    def add_node(self, node: bytes, key: str | None = None) -> None:
+    def add_node(self, node: bytes, mark: int) -> None:
         """Add a part that is a node already."""
         self._turn()
-        self._parts.append((node, mark_of(node, key) >> 3))
+        self._parts.append((node, mark >> 3))
 
     def node(self) -> bytes:
         """Return the node of all that was added."""
@@ -187,9 +126,11 @@ class Pages:
         self._page, self._size = [], 0
 
 
-def mark_of(entry: bytes, key: str | None) -> int:
-    """Return the number that decides about cuts: by key where there is one, so that a new value moves none."""
-    return zlib.crc32(entry if key is None else key.encode())
+def key_text(key: Json) -> bytes:
+    """Return a key as JSON. ``ValueError`` unless it is text: another key would come back as text."""
+    if not isinstance(key, str):
+        raise ValueError(f"not a JSON value: key {key!r} is {type(key).__name__}, keys must be text")
+    return dumps(key)
 
 
 def tree(value: Json, text: bytes, chunks: dict[str, bytes]) -> bytes:
@@ -205,13 +146,18 @@ def tree(value: Json, text: bytes, chunks: dict[str, bytes]) -> bytes:
 
 
 def add_item(pages: Pages, key: str | None, item: Json, chunks: dict[str, bytes]) -> None:
-    """Add one entry of a container: within its page if small, else as a tree of its own."""
-    text = dumps(item)
+    """Add one entry of a container: within its page if small, else as a tree of its own.
+
+    Where a page ends is decided by the key if there is one, so that a new value moves no cut.
+    """
+    text, name = dumps(item), b"" if key is None else key_text(key)
     if len(text) <= LEAF:
-        pages.add_entry(text if key is None else dumps(key) + b":" + text, key)
+        entry = text if key is None else name + b":" + text
+        pages.add_entry(entry, zlib.crc32(entry if key is None else key.encode()))
     else:
-        node = tree(item, text, chunks)
-        pages.add_node(b'{"i":' + node + b"}" if key is None else named(key, node), key)
+        node = stored(tree(item, text, chunks), chunks)
+        node = b'{"i":' + node + b"}" if key is None else named(name, node)
+        pages.add_node(node, zlib.crc32(node if key is None else key.encode()))
 
 
 def text_tree(value: str, chunks: dict[str, bytes]) -> bytes:
@@ -220,9 +166,9 @@ def text_tree(value: str, chunks: dict[str, bytes]) -> bytes:
     return joined("S", [(stored(b'{"v":' + p + b"}", chunks), zlib.crc32(p)) for p in pieces], chunks)
 
 
-def named(key: str, node: bytes) -> bytes:
-    """Return the node of a dict of one entry."""
-    return b'{"k":[' + dumps(key) + b"," + node + b"]}"
+def named(name: bytes, node: bytes) -> bytes:
+    """Return the node of a dict of one entry, its key as JSON."""
+    return b'{"k":[' + name + b"," + node + b"]}"
 
 
 def stored(node: bytes, chunks: dict[str, bytes]) -> bytes:

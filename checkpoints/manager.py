@@ -261,5 +261,6 @@ class CheckpointManager:
 
 def must_save(commit: Commit) -> bool:
     """Say whether a resume would lose something if this commit's checkpoint were left out."""
-    plain = commit.checkpoint is not None and commit.checkpoint.reason is Reason.STEP
+    checkpoint = commit.checkpoint
+    plain = checkpoint is not None and checkpoint.reason is Reason.STEP and checkpoint.label is None
     return not plain or bool(commit.opened or commit.closed or commit.effects or commit.standing)

@@ -255,6 +255,8 @@ class Commit(Record):
     effects: tuple[Effect, ...] = ()
     standing: Standing | None = None
     """None while the run goes on; set, the claim is released in the same transaction."""
+    frozen: bool = False
+    """Nothing in the checkpoint's body is ever changed in place: an object that was written before is the same."""
 
 
 class RunFacts(Record):
