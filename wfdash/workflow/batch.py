@@ -20,6 +20,7 @@ class Batch:
         self.effects: dict[str, Effect] = {}
         self.reason: Reason | None = None
         self.step: str | None = None
+        self.label: str | None = None
         self.acts: list[Run | Resolve | Perform] = []
         self.failure: Fail | None = None
         self.complete = False
@@ -49,6 +50,7 @@ def _log(batch: Batch, command: Log) -> None:
 
 def _save(batch: Batch, command: Save) -> None:
     batch.reason, batch.step = command.reason, command.step
+    batch.label = command.label or batch.label
 
 
 def _act(batch: Batch, command: Any) -> None:

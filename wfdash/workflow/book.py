@@ -25,7 +25,7 @@ class Book:
         """Commit the batch, with a checkpoint unless it holds nothing but events. Return the latest checkpoint."""
         fresh = None
         if reason is not None or batch.reason is not None or self._changed(moment):
-            fresh = self._next(recorder, moment, reason or batch.reason or Reason.PAUSE, batch.step)
+            fresh = self._next(recorder, moment, reason or batch.reason or Reason.PAUSE, batch)
         commit = Commit(
             run=self.run,
             checkpoint=fresh,
@@ -34,6 +34,7 @@ class Book:
             closed=tuple(batch.closed),
             effects=tuple(batch.effects.values()),
             standing=standing,
+            frozen=True,
         )
         await recorder.commit(commit)
         if fresh is not None:
@@ -59,7 +60,7 @@ class Book:
         body = self.checkpoint.body if self.checkpoint is not None else {}
         return moment.position != body.get("position") or moment.state != body.get("state")
 
-    def _next(self, recorder: Recorder, moment: Moment, reason: Reason, step: str | None) -> Checkpoint:
+    def _next(self, recorder: Recorder, moment: Moment, reason: Reason, batch: Batch) -> Checkpoint:
         parent = self.checkpoint
         return Checkpoint(
             id=new_checkpoint_id(),
@@ -68,8 +69,9 @@ class Book:
             n=parent.n + 1 if parent is not None else 1,
             parent=CheckpointId(parent.id) if parent is not None else None,
             version=self.version,
-            step=step.removesuffix(">") if step is not None else None,
+            step=batch.step.removesuffix(">") if batch.step is not None else None,
             reason=reason,
+            label=batch.label,
             created=recorder.now(),
             body={"state": moment.state, "position": moment.position},
             requests=tuple(moment.requests.values()),

@@ -21,6 +21,9 @@ from wfdash.workflow.ticks import CallDone
 
 T = TypeVar("T")
 
+MAX_LABEL = 200
+"""Characters of a checkpoint's label."""
+
 
 class Context(StepContext):
     """A step's way to the world. One per activation; takes the second parameter of a step."""
@@ -197,6 +200,19 @@ class Context(StepContext):
 
     async def _await_time(self, index: int) -> None:
         await self._ops.wait(index, people=True)
+
+    def checkpoint(self, label: str) -> Coroutine[Any, Any, None]:
+        """Save here under a name; returns once it is durable. Retention keeps what has a label.
+
+        The step's own writes to the state are not in it: they land when the step ends. It is not saved again when
+        the step runs again. ``label``: text of 1 to 200 characters.
+        """
+        if not label.strip() or len(label) > MAX_LABEL:
+            raise InvalidCall(f"ctx.checkpoint needs a label of 1 to {MAX_LABEL} characters, not {label!r}")
+        return self._await_label(self._ops.issue({"k": "label", "name": "checkpoint", "label": label}))
+
+    async def _await_label(self, index: int) -> None:
+        await self._ops.wait(index, people=False)
 
     def emit(self, name: str, data: Json = None) -> None:
         """Add an event of your own to the run: ``name`` and JSON ``data``."""

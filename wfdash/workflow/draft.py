@@ -93,9 +93,9 @@ class Draft:
             facts["item"] = item
         self.commands.append(Note(EventDraft(kind=kind, step=node.name, data=facts)))
 
-    def save(self, reason: Reason, step: str | None = None) -> None:
+    def save(self, reason: Reason, step: str | None = None, label: str | None = None) -> None:
         """Ask for a commit."""
-        self.commands.append(Save(reason, step))
+        self.commands.append(Save(reason, step, label))
 
     def begin(self, act: str) -> None:
         """Start an activation now, or queue it when its step has no free slot."""

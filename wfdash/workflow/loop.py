@@ -129,7 +129,8 @@ class Drive:
         return None
 
     def _take_ticks(self) -> None:
-        while self._inbox:
+        # A label closes its batch: two labels are two checkpoints.
+        while self._inbox and (self._closing or self._batch.label is None):
             self._take(self._inbox.popleft())
 
     def _take(self, tick: Tick) -> None:

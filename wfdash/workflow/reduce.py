@@ -4,8 +4,8 @@ Position (plain JSON): ``live`` activations by id (step, message, scope, journal
 collect, ``asked`` request key -> [activation, journal index], ``outputs`` of end steps, ``loose`` the last value
 nobody took, ``since`` steps per scope since a person answered, ``past``/``wrote``/``v`` see ``writes``, ``next`` id.
 
-Journal entries: ``k`` ask | call | sleep, ``name``, ``o`` when others were open at the time, and how they ended:
-``answer``, ``result``, ``done``; for ``once`` calls also ``failed``, ``unknown``, ``stopped``.
+Journal entries: ``k`` ask | call | sleep | label, ``name``, ``o`` when others were open at the time, and how they
+ended: ``answer``, ``result``, ``done``; for ``once`` calls also ``failed``, ``unknown``, ``stopped``.
 """
 
 from __future__ import annotations
@@ -210,10 +210,18 @@ def _issued_sleep(draft: Draft, tick: OpIssued, index: int) -> None:
         draft.save(Reason.PAUSE, draft.node(tick.act).name)
 
 
+def _issued_label(draft: Draft, tick: OpIssued, index: int) -> None:
+    entry = draft.entry(tick.act, index)
+    entry["done"] = True
+    draft.save(Reason.LABEL, draft.node(tick.act).name, entry["label"])
+    draft.commands.append(Resolve(tick.act, index))
+
+
 OPS: dict[str, Callable[[Draft, OpIssued, int], None]] = {
     "ask": _issued_ask,
     "call": _issued_call,
     "sleep": _issued_sleep,
+    "label": _issued_label,
 }
 
 

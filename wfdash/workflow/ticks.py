@@ -192,6 +192,7 @@ class Save:
 
     reason: Reason
     step: str | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
