@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 
+import django
 from channels.routing import ProtocolTypeRouter, URLRouter
-from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
-pages = get_asgi_application()
+django.setup(set_prefix=False)
 
 # Only now that the apps are loaded may anything import models.
+from wfdash.http import PagesHandler  # noqa: E402
 from wfdash.live.hub import use_renderer  # noqa: E402
 from wfdash.live.routing import websocket_urlpatterns  # noqa: E402
 from wfdash.pages.fragments import event_row  # noqa: E402
 
 use_renderer(event_row)
 application = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
-    {"http": pages, "websocket": URLRouter(websocket_urlpatterns)}  # type: ignore[no-untyped-call]
+    {"http": PagesHandler(), "websocket": URLRouter(websocket_urlpatterns)}  # type: ignore[no-untyped-call]
 )

@@ -128,7 +128,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": database(DATA_DIR)}
+DATABASES = {"default": database(DATA_DIR) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"}]
@@ -156,6 +156,7 @@ if env_flag("WFDASH_HTTPS", False):
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
+WFDASH_MAX_BODY = 12_000_000
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
