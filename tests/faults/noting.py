@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as clocks
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -15,17 +16,22 @@ from tests.faults.ledger import write_line
 
 
 def shift_clock(seconds: float) -> None:
-    """Make this process's wall clock wrong, for all who ask ``datetime``; ``time.monotonic`` stays right."""
-    real = clocks.datetime
+    """Make this process's wall clock wrong, for all who ask ``datetime``; ``time.monotonic`` stays right.
+
+    On SIGUSR1 it jumps to the opposite error.
+    """
+    real, error = clocks.datetime, [seconds]
+    signal.signal(signal.SIGUSR1, lambda *_: error.append(-error.pop()))
 
     class Shifted(real):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            return real.now(tz) + clocks.timedelta(seconds=seconds)
+            return real.now(tz) + clocks.timedelta(seconds=error[0])
 
-    from checkpoints import orm, recorder
-
-    orm.datetime = recorder.datetime = Shifted  # type: ignore[misc,assignment]
+    for name in ("checkpoints.orm", "checkpoints.scripted", "checkpoints.recorder", "wfdash.workflow.recorders"):
+        module = sys.modules.get(name)
+        if hasattr(module, "datetime"):
+            module.datetime = Shifted  # type: ignore[union-attr]
 
 
 def note_commits(path: str) -> None:

@@ -132,6 +132,12 @@ class FaultServer(Server):
         """The world's."""
         return {name: value for name, value in self._world.env.items() if name != "WFDASH_WORKFLOWS"}
 
+    @property
+    def pid(self) -> int:
+        """The id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
     def launch(self) -> None:
         """Start it, and do not wait."""
         self._read_from = self.output.stat().st_size if self.output.exists() else 0

@@ -1,0 +1,55 @@
+"""Workers whose clocks are wrong or jump, and workers that nobody tells anything."""
+
+from __future__ import annotations
+
+import signal
+from datetime import timedelta
+
+import pytest
+
+from tests.e2e.server import wait_until
+from tests.faults.checks import Promised, look
+from tests.faults.graphs import NAP
+from tests.faults.ledger import read_facts
+from tests.faults.tables import Tables
+from tests.faults.worlds import World
+
+pytestmark = pytest.mark.process
+HOUR = 3600.0
+LATE = 3.0
+"""Seconds a sleeper may oversleep on a busy machine; the sweep looks every second."""
+
+
+def test_an_hour_of_error_in_workers_clocks_moves_no_timer_and_no_claim(shared_world: World) -> None:
+    world, tables = shared_world, shared_world.tables()
+    crew = [world.worker(f"{shift}", shift=shift).start() for shift in (-HOUR, HOUR)]
+    try:
+        given = {"numbers": list(range(1, 5)), "ledger": str(world.ledger)}
+        naps = world.play("start_many", workflow="nap", **given)
+        world.play("start_many", workflow="march", **given | {"numbers": [30] * 4})
+        wait_until(lambda: read_facts(world.commits), seconds=30, what="a first commit")
+        for worker in crew:
+            worker.send(signal.SIGUSR1)
+        wait_until(lambda: tables.count() == 8, seconds=40, what="the end of every run")
+    finally:
+        for worker in crew:
+            worker.kill()
+    findings = look(tables, world.ledger, Promised(starts={}, answers={}), world.commits)
+    assert findings.problems() == {}
+    assert findings.seen["recoveries"] == 0
+    for run in naps:
+        assert timedelta(0) <= overslept(tables, run) < timedelta(seconds=LATE)
+
+
+def overslept(tables: Tables, run: str) -> timedelta:
+    """Return how much longer than wanted a ``nap`` took, by the database's clock."""
+    begun, *_, woken = [e["at"] for e in tables.events(run) if e["kind"] in {"step.started", "step.finished"}][:2]
+    return woken - begun - timedelta(seconds=NAP)
+
+
+def test_runs_finish_when_every_hint_is_lost(world: World) -> None:
+    runs = []
+    for workflow in ("chain", "pay", "nested", "fan"):
+        runs += world.play("start_many", workflow=workflow, numbers=[1], ledger=str(world.ledger))
+    assert world.play("drive_without_hints", runs=runs, ledger=str(world.ledger)) == ["completed"]
+    assert look(world.tables(), world.ledger, Promised(starts={}, answers={})).problems() == {}
