@@ -10,18 +10,23 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import sqlite
+from checkpoints.durability import Durability, parse_durability
 from checkpoints.errors import Unsupported
 from checkpoints.scripted import Database, ScriptedStorage
 from checkpoints.scripts import Script, Scripts
-from checkpoints.sql import POSTGRES, SQLITE, Dialect, Statements
+from checkpoints.sql import POSTGRES, SQLITE, Dialect, Statements, waiting
 from checkpoints.sqlite import SqliteDatabase
 
 T = TypeVar("T")
+
+SYNCHRONOUS_FULL = 2
+"""SQLite's number for it; 3 is stronger still."""
 
 
 @contextlib.contextmanager
@@ -29,11 +34,31 @@ def write(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
     """One transaction of a verb: waits its turn on SQLite, so that it cannot starve or find the database locked.
 
     May be nested in one thread. Take locks in the order run, claim, requests. Never wait for a storage inside:
-    its writer waits for this transaction.
+    its writer waits for this transaction. What it commits survives a power failure, in either durability class.
     """
-    turn = sqlite.gate if connections[using].vendor == "sqlite" else contextlib.nullcontext()
-    with turn, transaction.atomic(using):
-        yield
+    connection = connections[using]
+    turn = sqlite.gate if connection.vendor == "sqlite" else contextlib.nullcontext()
+    with turn:
+        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+            sync_file(connection)
+        with transaction.atomic(using):
+            if connection.vendor == "postgresql":
+                run_statement(connection, waiting(local=True))
+            yield
+
+
+def sync_file(connection: BaseDatabaseWrapper) -> None:
+    """Make commits wait for the disk, whatever the settings say. SQLite allows it between transactions alone."""
+    ((level,),) = run_statement(connection, "PRAGMA synchronous")
+    if level < SYNCHRONOUS_FULL:
+        run_statement(connection, f"PRAGMA synchronous={SYNCHRONOUS_FULL}")
+
+
+def run_statement(connection: BaseDatabaseWrapper, sql: str) -> list[Any]:
+    """Run one statement and return its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall() if cursor.description else []
 
 
 class DatabaseStorage(ScriptedStorage):
@@ -63,15 +88,15 @@ class DatabaseStorage(ScriptedStorage):
 class PostgresDatabase:
     """A pool per loop."""
 
-    def __init__(self, parameters: dict[str, Any]) -> None:
+    def __init__(self, parameters: dict[str, Any], *, durability: Durability = Durability.FULL) -> None:
         from checkpoints.postgres import Pools
 
         self.scripts = scripts_for(POSTGRES)
-        self._pools = Pools(parameters)
+        self._pools = Pools(parameters, durability=durability)
 
-    async def write(self, make: Callable[[], Script[T]]) -> T:
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
         """Run a script in a transaction."""
-        return await self._pools.run(make)
+        return await self._pools.run(make, sync=sync)
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""
@@ -84,18 +109,20 @@ class PostgresDatabase:
 
 def open_database(connection: BaseDatabaseWrapper) -> Database:
     """Open beside Django what its settings say. ``Unsupported`` for other engines."""
-    settings = connection.settings_dict
+    parameters = connection.settings_dict
+    durability = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL))
     if connection.vendor == "sqlite":
-        return SqliteDatabase(str(settings["NAME"]), scripts_for(SQLITE), sqlite.gate)
+        path = str(parameters["NAME"])
+        return SqliteDatabase(path, scripts_for(SQLITE), sqlite.gate, durability=durability)
     if connection.vendor == "postgresql":
-        return PostgresDatabase(postgres_parameters(settings))
+        return PostgresDatabase(postgres_parameters(parameters), durability=durability)
     raise Unsupported(f"runs are kept in SQLite or PostgreSQL, not in {connection.vendor}: change DATABASES")
 
 
-def postgres_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return psycopg's connection parameters from Django's settings."""
+def postgres_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return psycopg's connection parameters from Django's settings of a database."""
     names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    return {name: settings[key] for name, key in names.items() if settings.get(key)}
+    return {name: given[key] for name, key in names.items() if given.get(key)}
 
 
 def scripts_for(dialect: Dialect) -> Scripts:

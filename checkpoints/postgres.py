@@ -15,13 +15,17 @@ from psycopg import errors
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool
 
+from checkpoints.durability import Durability
 from checkpoints.scripts import Script
+from checkpoints.sql import waiting
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 POOL = 12
 """Connections per event loop at most; more are not faster."""
+NO_WAIT = "SET LOCAL synchronous_commit TO off"
+"""Lets this transaction's commit return before it is on the disk."""
 ATTEMPTS = 3
 """How often a script runs when PostgreSQL chose it to break a deadlock."""
 
@@ -29,17 +33,19 @@ ATTEMPTS = 3
 class Pools:
     """One pool per event loop: connections cannot move between loops."""
 
-    def __init__(self, parameters: dict[str, Any]) -> None:
+    def __init__(self, parameters: dict[str, Any], *, durability: Durability = Durability.FULL) -> None:
         self._parameters = parameters
+        self._full = durability is Durability.FULL
         self._pools: dict[asyncio.AbstractEventLoop, AsyncConnectionPool[Connection]] = {}
 
-    async def run(self, make: Callable[[], Script[T]]) -> T:
+    async def run(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
         """Run a script in one transaction; once more if a deadlock ended it."""
+        waits = sync or self._full
         pool = await self._pool()
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with pool.connection() as connection:
-                    return await run_script(connection, make())
+                    return await run_script(connection, make(), waits=waits)
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 if attempt == ATTEMPTS:
                     raise
@@ -70,14 +76,20 @@ class Pools:
 
 
 async def configure(connection: Connection) -> None:
-    """Read JSON as text: this package has its own reader."""
+    """Read JSON as text: this package has its own reader. Wait for the disk, whatever the server's setting is."""
     connection.adapters.register_loader("json", TextLoader)
+    await connection.execute(waiting(local=False))
 
 
-async def run_script(connection: Connection, script: Script[T]) -> T:
-    """Run a script's statements in a transaction and return what it returns."""
+async def run_script(connection: Connection, script: Script[T], *, waits: bool = True) -> T:
+    """Run a script's statements in a transaction and return what it returns.
+
+    ``waits`` says whether its commit waits for the disk.
+    """
     batch = next(script)
     async with connection.pipeline() as pipeline, connection.transaction():
+        if not waits:
+            await connection.execute(NO_WAIT)
         while True:
             cursors = [await connection.execute(sql, params) for sql, params in batch]
             await pipeline.sync()

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import Protocol, TypeVar
 
+from checkpoints.durability import must_sync
 from checkpoints.encoding import Encoded, encode
 from checkpoints.errors import Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
@@ -38,8 +39,11 @@ class Database(Protocol):
 
     scripts: Scripts
 
-    async def write(self, make: Callable[[], Script[T]]) -> T:
-        """Run a script in a transaction; what others share it with cannot spoil it."""
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
+        """Run a script in a transaction; what others share it with cannot spoil it.
+
+        ``sync`` says that it must survive a power failure, also where ordinary steps need not.
+        """
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""
@@ -141,7 +145,7 @@ class ScriptedStorage(ABC):
         encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint)
         events = tuple((e.kind, e.step, text_of(e.data)) for e in commit.events)
         given = Prepared(commit=commit, claim=claim, encoded=encoded, events=events)
-        return await self._write(lambda s: s.commit(given))
+        return await self._write(lambda s: s.commit(given), sync=must_sync(commit))
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
         """See ``Journal.read_events``."""
@@ -155,15 +159,15 @@ class ScriptedStorage(ABC):
 
     async def claim(self, run: RunId, *, worker: str, ttl: float) -> Claim | None:
         """See ``Claims.claim``."""
-        return await self._write(lambda s: s.claim(run, worker, ttl))
+        return await self._write(lambda s: s.claim(run, worker, ttl), sync=False)
 
     async def renew(self, claim: Claim, *, ttl: float) -> Claim:
         """See ``Claims.renew``."""
-        return await self._write(lambda s: s.renew(claim, ttl))
+        return await self._write(lambda s: s.renew(claim, ttl), sync=False)
 
     async def release(self, claim: Claim) -> None:
         """See ``Claims.release``."""
-        await self._write(lambda s: s.release(claim))
+        await self._write(lambda s: s.release(claim), sync=False)
 
     async def due(self, *, limit: int = 500) -> Sequence[RunId]:
         """See ``Claims.due``."""
@@ -183,9 +187,9 @@ class ScriptedStorage(ABC):
 
     # What the methods are made of
 
-    async def _write(self, verb: Callable[[Scripts], Script[T]]) -> T:
+    async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True) -> T:
         database = self._database or self._opened()
-        return await database.write(lambda: verb(database.scripts))
+        return await database.write(lambda: verb(database.scripts), sync=sync)
 
     async def _read(self, verb: Callable[[Scripts], Script[T]]) -> T:
         database = self._database or self._opened()

@@ -268,6 +268,15 @@ def select_roots(dialect: Dialect, ids: Sequence[str]) -> Statement:
     return dialect.sql(sql), tuple(ids)
 
 
+def waiting(*, local: bool) -> str:
+    """Return PostgreSQL's statement that makes commits wait for the disk where they are set not to.
+
+    ``local`` means this transaction's, else this connection's. Stronger settings (of replication) stay as they are.
+    """
+    asked = "current_setting('synchronous_commit')"
+    return f"SELECT set_config('synchronous_commit', 'on', {str(local).lower()}) WHERE {asked} = 'off'"
+
+
 def marks(count: int) -> str:
     """Return so many parameters."""
     return ",".join("?" * count)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from checkpoints.durability import Durability
 from checkpoints.scripts import Script, Scripts
 
 T = TypeVar("T")
@@ -79,10 +80,12 @@ gate = Gate()
 class Job:
     """A script that somebody awaits."""
 
-    __slots__ = ("error", "future", "loop", "make", "result")
+    __slots__ = ("error", "future", "loop", "make", "result", "sync")
 
-    def __init__(self, make: Callable[[], Script[Any]]) -> None:
+    def __init__(self, make: Callable[[], Script[Any]], *, sync: bool) -> None:
+        """``sync`` says that its commit has to survive a power failure."""
         self.make = make
+        self.sync = sync
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
@@ -111,9 +114,9 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
         self._thread.start()
 
-    def submit(self, make: Callable[[], Script[T]]) -> asyncio.Future[T]:
+    def submit(self, make: Callable[[], Script[T]], *, sync: bool = True) -> asyncio.Future[T]:
         """Queue a script; the future tells what came of it."""
-        job = Job(make)
+        job = Job(make, sync=sync)
         with self._lock:
             if not self._open:
                 raise RuntimeError("the storage is being closed: nothing was written")
@@ -176,11 +179,13 @@ class Writer(Worker):
     def __init__(self, path: str, turn: Gate = gate) -> None:
         """``turn`` is what this process's writers to the file queue at."""
         self._turn = turn
+        self._synced = True
         super().__init__(path)
 
     def _do(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
         with self._turn:
             try:
+                self._set_level(connection, any(job.sync for job in jobs))
                 if self._together(connection, jobs):
                     return
             except Exception as error:
@@ -189,6 +194,12 @@ class Writer(Worker):
                 return
             for job in jobs:
                 self._alone(connection, job)
+
+    def _set_level(self, connection: sqlite3.Connection, synced: bool) -> None:
+        """Choose what the next transactions survive. A synced one makes all before it as durable: one log."""
+        if synced != self._synced:
+            connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}").close()
+            self._synced = synced
 
     def _together(self, connection: sqlite3.Connection, jobs: list[Job]) -> bool:
         """Run all in one transaction; False (and nothing done) if one failed after it had written."""
@@ -219,15 +230,16 @@ class Writer(Worker):
 class SqliteDatabase:
     """A writer thread and a reader thread."""
 
-    def __init__(self, path: str, scripts: Scripts, turn: Gate) -> None:
+    def __init__(self, path: str, scripts: Scripts, turn: Gate, *, durability: Durability = Durability.FULL) -> None:
         """``turn`` is what this process's writers to the file queue at."""
         self.scripts = scripts
+        self._full = durability is Durability.FULL
         self._writer = Writer(path, turn)
         self._reader = Reader(path)
 
-    async def write(self, make: Callable[[], Script[T]]) -> T:
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
         """Run a script in a transaction, perhaps with others."""
-        return await self._writer.submit(make)
+        return await self._writer.submit(make, sync=sync or self._full)
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""

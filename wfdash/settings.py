@@ -8,6 +8,7 @@
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files with workflows
 ``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders under which the example ``patch_review`` may touch repositories
+``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 
@@ -82,6 +83,7 @@ ASGI_APPLICATION = "wfdash.asgi.application"
 WFDASH_APPS = env_list("WFDASH_APPS", "wfdash.examples")
 WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
 WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
+WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 
 INSTALLED_APPS = [

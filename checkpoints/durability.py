@@ -1,0 +1,35 @@
+"""What survives what: which commits are on the disk before anybody hears of them, whatever the power does.
+
+Every commit survives a killed process. ``full`` (the default) lets all of them survive a power failure too;
+``relaxed`` only those of ``must_sync``, for machines whose disk is slow to sync and whose steps may be repeated.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from checkpoints.errors import InvalidConfig
+from checkpoints.records import Commit
+
+
+class Durability(StrEnum):
+    """How much a power failure may undo."""
+
+    FULL = "full"
+    RELAXED = "relaxed"
+
+
+def parse_durability(text: str) -> Durability:
+    """Return the class of that name. ``InvalidConfig``."""
+    try:
+        return Durability(text)
+    except ValueError:
+        raise InvalidConfig(f"WFDASH_DURABILITY must be full or relaxed, not {text!r}") from None
+
+
+def must_sync(commit: Commit) -> bool:
+    """Say whether a commit must survive a power failure in either class.
+
+    So must the end of a drive (parked, asleep, finished, failed) and the record of a call that may happen only once.
+    """
+    return commit.standing is not None or any(effect.once for effect in commit.effects)
