@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pydantic import Field
 
 from checkpoints.ids import RequestKey, RunId, WorkflowId
-from checkpoints.records import Answer, Checkpoint, ErrorInfo, Json, Record, Request
+from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, Record, Request
 from checkpoints.storage import Recorder
 
 
@@ -70,6 +70,8 @@ class StepInfo(Record):
     parent: str | None = None
     takes: str = ""
     gives: str = ""
+    was: tuple[str, ...] = ()
+    """Names it had in earlier versions, as its author declares."""
 
 
 class EdgeInfo(Record):
@@ -112,6 +114,36 @@ class Engine(Protocol):
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, parked or failed; every durable moment goes through ``recorder.commit``."""
+
+
+class Carried(Record):
+    """What a checkpoint of an older graph becomes under the present one. ``how``: hook | alias | override."""
+
+    how: str
+    body: dict[str, Json]
+    requests: tuple[Request, ...] = ()
+    closed: tuple[RequestKey, ...] = ()
+    """Questions that are not asked any more: what asked them was dropped or moved."""
+    events: tuple[EventDraft, ...] = ()
+    words: tuple[str, ...] = ()
+    """What was done, one sentence each."""
+
+
+@runtime_checkable
+class Migrates(Protocol):
+    """An engine that can carry checkpoints over to a changed graph. Others keep such runs as they are."""
+
+    def has_way(self, definition: object, version: str) -> bool:
+        """Say whether the definition declares anything that may lead from that version to the present one."""
+
+    def carry(
+        self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
+    ) -> Carried:
+        """Return the checkpoint's content under the present graph, checked; ``Incompatible`` says why not.
+
+        By a declared hook or alias; with ``override`` as it is, if it is valid there. Changes nothing.
+        ``old``: the graph it was made under, where that is known.
+        """
 
 
 class InvalidInput(ValueError):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.records import Json
+from checkpoints.records import Checkpoint, Json
 from checkpoints.storage import Recorder
-from wfdash.contract import Description, Outcome, RunInput, Start
+from wfdash.contract import Carried, Description, Outcome, RunInput, Start
+from wfdash.skew import compare
+from wfdash.workflow.carry import carry, has_way
 from wfdash.workflow.describe import describe
 from wfdash.workflow.workflow import Workflow
 
@@ -36,6 +38,19 @@ class NativeEngine:
         pending = {request.key for request in given.checkpoint.requests}
         answers: dict[Any, Any] = {key: answer for key, answer in given.answers.items() if key in pending}
         return await workflow.run(answers=answers, checkpoint=given.checkpoint, storage=recorder, run_id=given.run)
+
+    def has_way(self, definition: object, version: str) -> bool:
+        """Say whether hooks lead from that version to this graph, or any step had another name before."""
+        workflow = _own(definition)
+        return has_way(workflow.graph, workflow.hooks, version)
+
+    def carry(
+        self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
+    ) -> Carried:
+        """Return the checkpoint's content under this graph; ``Incompatible`` says why not."""
+        workflow = _own(definition)
+        skew = compare(old, describe(workflow)) if old is not None else None
+        return carry(workflow.graph, workflow.hooks, checkpoint, skew, override=override)
 
 
 def _own(definition: object) -> Workflow:

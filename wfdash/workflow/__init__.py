@@ -29,6 +29,7 @@ from wfdash.workflow.errors import (
     WorkflowError,
     WrongType,
 )
+from wfdash.workflow.migration import Migration
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.stream import RunStream
 from wfdash.workflow.wiring import all_of, any_of, each, gather, n_of
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidCall",
     "InvalidInput",
     "InvalidWorkflow",
+    "Migration",
     "NotStorable",
     "Outcome",
     "Question",

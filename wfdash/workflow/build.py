@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from wfdash.workflow.aliases import read_aliases
 from wfdash.workflow.codec import Codec, codec_for, either, is_any, members
 from wfdash.workflow.errors import InvalidWorkflow
 from wfdash.workflow.graph import Edge, Graph, JoinRule, Node
@@ -17,6 +18,8 @@ from wfdash.workflow.typenames import item_type, type_name
 from wfdash.workflow.validate import find_paths, find_problems
 from wfdash.workflow.wiring import Gather, Join
 
+UNCHANGED: Mapping[str, str] = types.MappingProxyType({})
+
 
 def build(definition: Definition) -> Graph:
     """Compile the definition; ``InvalidWorkflow`` lists everything that is wrong with it."""
@@ -24,6 +27,7 @@ def build(definition: Definition) -> Graph:
     state = read_state(plan)
     paths = find_paths(plan)
     find_problems(plan)
+    aliases = read_aliases(definition, plan)
     if plan.problems:
         listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(plan.problems))
         raise InvalidWorkflow(f"workflow {definition.name!r} is not valid:\n{listed}", problems=plan.problems)
@@ -38,6 +42,7 @@ def build(definition: Definition) -> Graph:
         max_steps=definition.max_steps,
         starts=tuple(name for name, node in nodes.items() if node.start),
         closers=_closers(nodes.values()),
+        aliases=aliases,
     )
 
 
@@ -162,14 +167,26 @@ def _closers(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def signature(nodes: Iterable[Node], edges: Iterable[Edge]) -> str:
-    """Return the graph's signature: names, edges and types; neither titles nor code."""
+def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, str] = UNCHANGED) -> str:
+    """Return the graph's signature: names, edges and types; neither titles nor code. ``names``: others to use."""
+    nodes = list(nodes)
+    call = {node.name: names.get(node.name, node.name) for node in nodes}
     shape = {
         "nodes": sorted(
-            [n.name, list(n.order), type_name(n.takes), type_name(n.gives), n.start, _join_shape(n.join)] for n in nodes
+            [call[n.name], list(n.order), type_name(n.takes), type_name(n.gives), n.start, _join_shape(n.join)]
+            for n in nodes
         ),
         "edges": sorted(
-            [e.source, e.target, e.kind, e.place, e.when is not None, e.otherwise, e.switch or "", repr(e.case)]
+            [
+                call[e.source],
+                call[e.target],
+                e.kind,
+                e.place,
+                e.when is not None,
+                e.otherwise,
+                e.switch or "",
+                repr(e.case),
+            ]
             for e in edges
         ),
     }

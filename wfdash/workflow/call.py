@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey, RunId, WorkflowId, new_run_id
-from checkpoints.records import Answer, Checkpoint, EventDraft, Request
+from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import InvalidInput, Outcome
 from wfdash.workflow.book import Book
+from wfdash.workflow.carry import carry, facts_of, migrated_checkpoint
 from wfdash.workflow.draft import new_moment
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.graph import Graph
 from wfdash.workflow.inputs import pack_input
 from wfdash.workflow.loop import Drive
+from wfdash.workflow.migration import Way
 from wfdash.workflow.recorders import Tap, recorder_for
 from wfdash.workflow.ticks import Answered, Began, Moment, Resumed, Tick, TimeCame
 
@@ -55,7 +58,7 @@ class Call:
     run_id: RunId | None
     park_after: float
 
-    async def prepare(self, name: str, graph: Graph, show: Show | None = None) -> Ready:
+    async def prepare(self, name: str, graph: Graph, show: Show | None = None, *, hooks: tuple[Way, ...] = ()) -> Ready:
         """Refuse what does not go together, then make the drive. Nothing has run yet."""
         self._refuse_nonsense()
         recorder = recorder_for(self.storage)
@@ -63,7 +66,14 @@ class Call:
             recorder = Tap(recorder, show)
         if self.message is not UNSET:
             return self._begin(name, graph, recorder)
-        return self._resume(name, graph, recorder, await self._find())
+        found = await self._find()
+        refuse_foreign(name, found)
+        migrated = None if found.version == graph.version else migrate(graph, hooks, found, recorder.now())
+        current = migrated.checkpoint if migrated is not None and migrated.checkpoint is not None else found
+        answers = read_answers(current, self.answers or {})
+        if migrated is not None:
+            await recorder.commit(migrated)
+        return self._resume(name, graph, recorder, current, answers)
 
     def _refuse_nonsense(self) -> None:
         starts = self.message is not UNSET
@@ -102,9 +112,9 @@ class Call:
         began = Began(at=recorder.now(), routes=routes, state=state)
         return Ready(Drive(graph, recorder, book, new_moment(), self.park_after), (began,))
 
-    def _resume(self, name: str, graph: Graph, recorder: Recorder, checkpoint: Checkpoint) -> Ready:
-        refuse_foreign(name, graph, checkpoint)
-        answers = read_answers(checkpoint, self.answers or {})
+    def _resume(
+        self, name: str, graph: Graph, recorder: Recorder, checkpoint: Checkpoint, answers: dict[RequestKey, Answer]
+    ) -> Ready:
         moment = Moment(
             state=checkpoint.body["state"],
             position=checkpoint.body["position"],
@@ -116,23 +126,20 @@ class Call:
         return Ready(Drive(graph, recorder, book, moment, self.park_after), ticks)
 
 
-def refuse_foreign(name: str, graph: Graph, checkpoint: Checkpoint) -> None:
-    """Raise ``Incompatible`` for a checkpoint of another workflow, engine or graph; say which steps differ."""
+def refuse_foreign(name: str, checkpoint: Checkpoint) -> None:
+    """Raise ``Incompatible`` for a checkpoint of another workflow or engine."""
     if checkpoint.engine != "native" or checkpoint.workflow != name:
         raise Incompatible(
             f"the checkpoint belongs to workflow {checkpoint.workflow!r} ({checkpoint.engine}), not to {name!r}"
         )
-    if checkpoint.version == graph.version:
-        return
-    live = checkpoint.body.get("position", {}).get("live", {}).values()
-    gone = sorted({record["step"] for record in live} - graph.nodes.keys())
-    hint = f"; steps that are gone: {', '.join(gone)}" if gone else ""
-    raise Incompatible(
-        f"workflow {name!r} has changed since this checkpoint (graph {checkpoint.version}, now {graph.version}){hint}",
-        removed=gone,
-        was=checkpoint.version,
-        now=graph.version,
-    )
+
+
+def migrate(graph: Graph, hooks: tuple[Way, ...], old: Checkpoint, now: datetime) -> Commit:
+    """Return what takes a checkpoint of an older graph to this one; ``Incompatible`` if nothing leads here."""
+    carried = carry(graph, hooks, old, None)
+    fresh = migrated_checkpoint(old, carried, version=graph.version, created=now)
+    event = EventDraft(kind="run.migrated", data=facts_of(carried, old, graph.version))
+    return Commit(run=old.run, checkpoint=fresh, events=(event, *carried.events), closed=carried.closed)
 
 
 def read_answers(checkpoint: Checkpoint, given: Mapping[Any, Any]) -> dict[RequestKey, Answer]:

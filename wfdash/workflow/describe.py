@@ -13,6 +13,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError
 from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.workflow.aliases import earlier_names
 from wfdash.workflow.codec import codec_for, either, is_any
 from wfdash.workflow.graph import Edge, Graph, Node
 from wfdash.workflow.inputs import input_schema
@@ -24,6 +25,7 @@ from wfdash.workflow.workflow import Workflow
 def describe(workflow: Workflow) -> Description:
     """Draw the workflow; ``InvalidWorkflow`` if it is not valid."""
     graph = workflow.graph
+    aliases = earlier_names(graph)
     shown = [node for node in graph.nodes.values() if not node.hidden]
     return Description(
         workflow=WorkflowId(workflow.name),
@@ -34,12 +36,12 @@ def describe(workflow: Workflow) -> Description:
         input_schema=input_schema(graph),
         output_schema=output_schema(graph),
         examples=tuple(workflow.check_input(example) for example in workflow.examples),
-        steps=tuple(_step(node) for node in shown),
+        steps=tuple(_step(node, aliases.get(node.name, ())) for node in shown),
         edges=tuple(_arrows(graph)),
     )
 
 
-def _step(node: Node) -> StepInfo:
+def _step(node: Node, was: tuple[str, ...]) -> StepInfo:
     own = node.name.rsplit("/", 1)[-1]
     return StepInfo(
         name=node.name,
@@ -49,6 +51,7 @@ def _step(node: Node) -> StepInfo:
         parent=node.parent,
         takes=type_name(node.takes) if node.takes_message else "",
         gives=type_name(node.gives),
+        was=was,
     )
 
 

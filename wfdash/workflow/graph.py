@@ -109,3 +109,5 @@ class Graph:
     starts: tuple[str, ...]
     closers: Mapping[str, tuple[str, ...]]
     """Map or sub-workflow -> the nodes that close it."""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Step or sub-workflow -> its last name part in earlier versions."""

@@ -41,6 +41,7 @@ class Sub:
     after: After | None = None
     when: Callable[[Any], Any] | None = None
     otherwise: bool = False
+    was: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

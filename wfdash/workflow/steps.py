@@ -32,6 +32,8 @@ class Step:
     timeout: float | None = None
     concurrency: int | None = None
     title: str = ""
+    was: tuple[str, ...] = ()
+    """Names it had before: checkpoints made then know it by these."""
     names: dict[str, Any] = field(default_factory=dict, repr=False)
     """Names visible where the step was declared: annotations may be text that means them."""
 

@@ -14,6 +14,7 @@ from wfdash.workflow.call import UNSET, Call
 from wfdash.workflow.errors import InvalidWorkflow
 from wfdash.workflow.graph import Graph
 from wfdash.workflow.inputs import accept_input, input_schema
+from wfdash.workflow.migration import Hook, Way
 from wfdash.workflow.plan import Sub
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.steps import Function, Step
@@ -51,6 +52,7 @@ class Workflow:
         self.examples = tuple(examples)
         self._steps: dict[str, Step] = {}
         self._subs: dict[str, Sub] = {}
+        self._hooks: list[Way] = []
         self._switches = 0
         self._graph: Graph | None = None
 
@@ -77,7 +79,7 @@ class Workflow:
 
     @property
     def version(self) -> str:
-        """The graph's signature; a checkpoint resumes only under the same one."""
+        """The graph's signature; a checkpoint of another one resumes only by a declared migration or old name."""
         return self.graph.version
 
     def step(
@@ -92,12 +94,14 @@ class Workflow:
         concurrency: int | None = None,
         name: str | None = None,
         title: str = "",
+        was: str | tuple[str, ...] = (),
     ) -> Callable[[Function], Step]:
         """Declare a step: an async function, or a plain one (run in a thread).
 
         It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``after``: what triggers it. ``when``: a
         predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: seconds of work,
-        waiting for people not counted. ``concurrency``: how many may run at once in one run.
+        waiting for people not counted. ``concurrency``: how many may run at once in one run. ``was``: names it had
+        before, so that runs begun then find it.
         """
         names = _local_names()
 
@@ -113,6 +117,7 @@ class Workflow:
                 timeout=timeout,
                 concurrency=concurrency,
                 title=title,
+                was=(was,) if isinstance(was, str) else tuple(was),
                 names=names,
             )
             self._claim_name(step.name)
@@ -130,9 +135,11 @@ class Workflow:
         after: After | None = None,
         when: Callable[[Any], Any] | None = None,
         otherwise: bool = False,
+        was: str | tuple[str, ...] = (),
     ) -> Sub:
         """Use another workflow as a step. Its requests are the run's; its state keeps its own names."""
-        sub = Sub(name=name, child=child, start=start, after=after, when=when, otherwise=otherwise)
+        before = (was,) if isinstance(was, str) else tuple(was)
+        sub = Sub(name=name, child=child, start=start, after=after, when=when, otherwise=otherwise, was=before)
         self._claim_name(name)
         self._subs[name] = sub
         return sub
@@ -141,6 +148,26 @@ class Workflow:
         """Route what ``source`` returns by ``key(value)``: ``after=switch.case("high")``, ``after=switch.default``."""
         self._switches += 1
         return Switch(source, f"switch{self._switches}", key)
+
+    def migrate(self, *, from_version: str, to_version: str = "") -> Callable[[Hook], Hook]:
+        """Declare how a run of an older graph goes on: ``hook(migration)`` changes the ``Migration`` it is given.
+
+        It leads to ``to_version``; without one to the next hook's ``from_version``, from the last hook to the
+        present graph. What it leaves must be valid there, or the run stays as it is.
+        """
+
+        def declare(hook: Hook) -> Hook:
+            if any(known.from_version == from_version for known in self._hooks):
+                raise InvalidWorkflow(f"workflow {self.name!r} has two migrations from version {from_version!r}")
+            self._hooks.append(Way(from_version=from_version, to_version=to_version, hook=hook))
+            return hook
+
+        return declare
+
+    @property
+    def hooks(self) -> tuple[Way, ...]:
+        """The declared migrations, in order."""
+        return tuple(self._hooks)
 
     def _claim_name(self, name: str) -> None:
         if name in self._steps or name in self._subs:
@@ -173,10 +200,11 @@ class Workflow:
         record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``. ``storage``:
         a storage, manager, journal or recorder; without one the checkpoint is yours to keep. ``park_after``: sleeps
         longer than these seconds park the run. ``InvalidCall`` names arguments that do not go together;
-        ``InvalidInput`` what does not fit; ``Incompatible`` a checkpoint of another graph.
+        ``InvalidInput`` what does not fit; ``Incompatible`` a checkpoint of another graph to which no ``migrate``
+        hook and no old name (``was``) leads.
         """
         call = Call(message, answers, checkpoint, storage, RunId(run_id) if run_id else None, park_after)
-        return await (await call.prepare(self.name, self.graph)).go()
+        return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
 
     def run_stream(
         self,
@@ -190,7 +218,7 @@ class Workflow:
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``."""
         call = Call(message, answers, checkpoint, storage, RunId(run_id) if run_id else None, park_after)
-        return RunStream(lambda show: call.prepare(self.name, self.graph, show))
+        return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
 
 
 def _local_names() -> dict[str, Any]:

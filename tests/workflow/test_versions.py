@@ -1,0 +1,388 @@
+"""A run that meets a changed graph: earlier names, migration hooks, overrides, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from checkpoints.memory import MemoryStorage
+from checkpoints.records import Checkpoint, Reason
+from tests.workflow.world import ListRecorder, answered, finished, handed_over
+from wfdash.engines.native import NativeEngine
+from wfdash.workflow import (
+    Context,
+    Incompatible,
+    InvalidWorkflow,
+    Migration,
+    Waiting,
+    Workflow,
+    all_of,
+    each,
+    gather,
+)
+
+engine = NativeEngine()
+
+
+class Claim(BaseModel):
+    amount: int
+
+
+class Totals(BaseModel):
+    total: int = 0
+
+
+async def ask(claim: Claim, ctx: Context) -> int:
+    given = int(await ctx.ask("how much?", answer=int))
+    ctx.state["seen"] = given
+    return given
+
+
+def chain(*, step: str = "review", last: str = "pay", extra: bool = False, state: Any = None, **facts: Any) -> Workflow:
+    """read -> a step that asks -> a last step; ``extra`` puts one more at the end."""
+    wf = Workflow("chain", state=state)
+
+    @wf.step(start=True)
+    async def read(claim: Claim) -> Claim:
+        return claim
+
+    asked = wf.step(after=read, name=step, **facts)(ask)
+
+    @wf.step(after=asked, name=last)
+    async def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    if extra:
+        wf.step(after=pay, name="archive")(archive)
+    return wf
+
+
+async def archive(text: str) -> str:
+    return f"{text}, filed"
+
+
+async def parked(wf: Workflow, message: Any = None) -> Checkpoint:
+    """The checkpoint of a run that waits for its first answer, after a journey through JSON."""
+    outcome = await wf.run({"amount": 5} if message is None else message)
+    assert isinstance(outcome, Waiting)
+    return handed_over(outcome.checkpoint)
+
+
+async def goes_on(wf: Workflow, checkpoint: Checkpoint, value: Any = 7, **options: Any) -> Any:
+    answers = {request.key: value for request in checkpoint.requests}
+    return finished(await wf.run(checkpoint=checkpoint, answers=answers, **options))
+
+
+def carried(wf: Workflow, old: Workflow, checkpoint: Checkpoint, **options: Any):
+    return engine.carry(wf, checkpoint, engine.describe(old), **options)
+
+
+async def test_a_renamed_step_is_found_under_its_old_name_and_keeps_its_question():
+    checkpoint = await parked(chain())
+    new = chain(step="check", was="review")
+    assert new.version != checkpoint.version
+    recorder = ListRecorder()
+    assert await goes_on(new, checkpoint, storage=recorder) == "paid 7"
+    first = recorder.commits[0]
+    assert [event.kind for event in first.events] == ["run.migrated"]
+    assert first.events[0].data["how"] == "alias"
+    assert first.events[0].data["words"] == ["review is called check now"]
+    migrated = first.checkpoint
+    assert (migrated.reason, migrated.parent, migrated.version) == (Reason.MIGRATE, checkpoint.id, new.version)
+    assert [request.step for request in migrated.requests] == ["check"]
+
+
+async def test_one_of_several_old_names_is_enough():
+    checkpoint = await parked(chain(step="b"))
+    assert await goes_on(chain(step="c", was=("a", "b")), checkpoint) == "paid 7"
+
+
+async def test_without_a_declared_name_the_library_says_what_is_gone_and_what_to_declare():
+    checkpoint = await parked(chain())
+    with pytest.raises(Incompatible, match="steps that are gone: review") as caught:
+        await chain(step="check").run(checkpoint=checkpoint)
+    assert f"from_version='{checkpoint.version}'" in str(caught.value)
+    assert caught.value.facts["was"] == checkpoint.version
+
+
+async def test_a_step_whose_type_changed_is_not_the_same_by_its_old_name():
+    old = chain()
+    checkpoint = await parked(old)
+    new = Workflow("chain")
+    new.step(start=True, name="read")(lambda claim: claim)
+
+    @new.step(after="read", was="review")
+    async def check(text: str, ctx: Context) -> int:
+        return int(await ctx.ask("how much?", answer=int))
+
+    with pytest.raises(Incompatible, match="check takes str, Claim before"):
+        carried(new, old, checkpoint)
+    with pytest.raises(Incompatible, match="its message does not fit"):
+        carried(new, old, checkpoint, override=True)
+
+
+async def test_an_old_name_holds_also_where_the_rest_of_the_graph_changed():
+    old = chain()
+    checkpoint = await parked(old)
+    new = chain(step="check", was="review", extra=True)
+    found = carried(new, old, checkpoint)
+    assert found.how == "alias"
+    with pytest.raises(Incompatible):
+        await new.run(checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("was", ["read", "pay"])
+def test_an_old_name_that_another_step_has_is_refused(was):
+    with pytest.raises(InvalidWorkflow, match="is a name that another step has or had"):
+        assert chain(step="check", was=was).graph
+
+
+async def test_a_renamed_sub_workflow_takes_its_steps_and_its_state_along():
+    def parent(name: str, **facts: Any) -> Workflow:
+        wf = Workflow("parent")
+        wf.sub(name, chain(), start=True, **facts)
+        return wf
+
+    checkpoint = await parked(parent("old"))
+    new = parent("new", was="old")
+    recorder = ListRecorder()
+    assert await goes_on(new, checkpoint, storage=recorder) == "paid 7"
+    assert recorder.latest.body["state"] == {"new/seen": 7}
+
+
+async def test_a_hook_changes_the_state_and_says_what_became_of_its_steps():
+    old = chain()
+    checkpoint = await parked(old)
+    new = chain(step="decide", extra=True, state=Totals)
+
+    @new.migrate(from_version=old.version)
+    def widen(run: Migration) -> None:
+        assert dict(run.steps) == {"review": 1}
+        run.rename("review", "decide")
+        run.state["total"] = 3
+        assert dict(run.steps) == {"decide": 1}
+
+    recorder = ListRecorder()
+    with pytest.raises(InvalidWorkflow, match="two migrations"):
+        new.migrate(from_version=old.version)(widen)
+    outcome = await new.run(checkpoint=checkpoint, storage=recorder)
+    assert isinstance(outcome, Waiting)
+    assert recorder.commits[0].checkpoint.body["state"] == {"total": 3}
+    assert recorder.commits[0].events[0].data["words"] == ["review is called decide now", "state gets total"]
+
+
+async def test_hooks_chain_in_the_order_in_which_they_are_declared():
+    first, second, last = chain(), chain(step="b"), chain(step="c")
+    checkpoint = await parked(first)
+    seen = []
+
+    @last.migrate(from_version=first.version)
+    def one(run: Migration) -> None:
+        seen.append("one")
+        run.rename("review", "b")
+
+    @last.migrate(from_version=second.version)
+    def two(run: Migration) -> dict[str, Any]:
+        seen.append("two")
+        run.rename("b", "c")
+        return {**run.state, "moved": True}
+
+    assert await goes_on(last, checkpoint) == "paid 7"
+    assert seen == ["one", "two"]
+    assert await goes_on(last, await parked(second)) == "paid 7"
+    assert seen == ["one", "two", "two"]
+
+
+async def test_a_hook_that_leads_nowhere_is_no_way():
+    old = chain()
+    new = chain(step="b")
+    new.migrate(from_version=old.version, to_version="lost")(lambda run: None)
+    assert not engine.has_way(new, old.version)
+    with pytest.raises(Incompatible, match="has changed since"):
+        await new.run(checkpoint=await parked(old))
+
+
+def raises(run: Migration) -> None:
+    raise KeyError("colour")
+
+
+def forgets(run: Migration) -> None:
+    run.state["x"] = 1
+
+
+def mistypes(run: Migration) -> None:
+    run.rename("review", "pay")
+
+
+def stores_a_set(run: Migration) -> None:
+    run.state["x"] = {1}
+
+
+async def waits(run: Migration) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        (raises, "raised KeyError: 'colour'"),
+        (forgets, "step 'review' is under way and is not in this graph"),
+        (mistypes, "step 'pay': its message does not fit"),
+        (stores_a_set, "cannot be stored: state.x"),
+        (waits, "plain function"),
+    ],
+)
+async def test_a_migration_that_does_not_hold_changes_nothing(hook: Callable[[Migration], Any], words: str):
+    old, new = chain(), chain(step="other")
+    new.migrate(from_version=old.version)(hook)
+    checkpoint = await parked(old)
+    before, recorder = checkpoint.model_dump_json(), ListRecorder()
+    with pytest.raises(Incompatible, match=words):
+        await new.run(checkpoint=checkpoint, storage=recorder)
+    assert recorder.commits == []
+    assert checkpoint.model_dump_json() == before
+    assert await goes_on(old, checkpoint) == "paid 7"
+
+
+async def test_answers_that_do_not_fit_are_refused_before_anything_is_migrated():
+    checkpoint = await parked(chain())
+    recorder = ListRecorder()
+    with pytest.raises(Exception, match="no such pending request"):
+        await chain(step="b", was="review").run(checkpoint=checkpoint, answers={"x": 1}, storage=recorder)
+    assert recorder.commits == []
+
+
+async def test_a_moved_step_starts_afresh_and_its_question_is_withdrawn():
+    old, new = chain(), chain(step="other")
+    new.migrate(from_version=old.version)(lambda run: run.move("review", "other"))
+    checkpoint, recorder = await parked(old), ListRecorder()
+    outcome = await new.run(checkpoint=checkpoint, storage=recorder)
+    first = recorder.commits[0]
+    assert [event.kind for event in first.events] == ["run.migrated", "request.withdrawn", "step.started"]
+    assert first.closed == (checkpoint.requests[0].key,)
+    assert finished(await answered(new, outcome, 9)) == "paid 9"
+
+
+def mapped(name: str = "large", *, collects: bool = True) -> Workflow:
+    wf = Workflow("mapped")
+
+    @wf.step(start=True)
+    async def split(amounts: list[int]) -> list[int]:
+        return amounts
+
+    @wf.step(after=each(split), when=lambda n: n > 10, name=name)
+    async def large(n: int, ctx: Context) -> int:
+        return int(await ctx.ask(f"how much of {n}?", answer=int))
+
+    @wf.step(after=each(split), otherwise=True)
+    async def small(n: int) -> int:
+        return n
+
+    if collects:
+
+        @wf.step(after=gather(large, small))
+        async def add(amounts: list[int]) -> int:
+            return sum(amounts)
+
+    return wf
+
+
+async def test_dropping_the_last_item_lets_its_gather_go_on():
+    old, new = mapped(), mapped("huge")
+    new.migrate(from_version=old.version)(lambda run: run.drop("large"))
+    checkpoint = await parked(old, [1, 2, 30])
+    assert finished(await new.run(checkpoint=checkpoint)) == 3
+
+
+async def test_items_under_way_keep_their_places_under_another_name():
+    checkpoint = await parked(mapped(), [1, 20, 30])
+    renamed = mapped("huge")
+    renamed.migrate(from_version=checkpoint.version)(lambda run: run.rename("large", "huge"))
+    assert await goes_on(renamed, checkpoint, 5) == 11
+
+
+async def test_a_gather_that_was_added_behind_an_open_map_is_refused():
+    old, new = mapped(collects=False), mapped()
+    checkpoint = await parked(old, [1, 20])
+    with pytest.raises(Incompatible, match="collects from 'large' now, but not when this run came there"):
+        carried(new, old, checkpoint, override=True)
+
+
+def joined(*, third: bool = False) -> Workflow:
+    wf = Workflow("joined")
+    one = wf.step(start=True, name="one")(ask)
+    sources = [wf.step(start=True, name=name)(plain_amount) for name in (("zero", "two") if third else ("two",))]
+
+    @wf.step(after=all_of(*sources, one))
+    async def add(amounts: list[int]) -> int:
+        return sum(amounts)
+
+    return wf
+
+
+async def plain_amount(claim: Claim) -> int:
+    return claim.amount
+
+
+async def test_a_join_that_has_collected_and_has_other_sources_now_is_refused():
+    old, new = joined(), joined(third=True)
+    checkpoint = await parked(old)
+    with pytest.raises(Incompatible, match="'add' has collected values and comes after other steps now"):
+        carried(new, old, checkpoint, override=True)
+
+
+async def test_an_override_goes_on_under_a_graph_in_which_the_place_is_valid():
+    old, new = chain(), chain(extra=True)
+    checkpoint = await parked(old)
+    with pytest.raises(Incompatible, match="added: archive"):
+        carried(new, old, checkpoint)
+    found = carried(new, old, checkpoint, override=True)
+    assert (found.how, found.words, found.closed) == ("override", (), ())
+    here = checkpoint.model_copy(update={"body": found.body, "version": new.version})
+    assert await goes_on(new, here) == "paid 7, filed"
+
+
+async def test_an_override_is_refused_where_a_step_under_way_is_gone():
+    old = chain()
+    with pytest.raises(Incompatible, match="'review' is under way and is not in this graph"):
+        carried(chain(step="other"), old, await parked(old), override=True)
+
+
+async def test_new_state_fields_get_their_defaults_and_unknown_ones_are_refused():
+    old = chain()
+    checkpoint = await parked(old)
+    found = carried(chain(extra=True, state=Totals), old, checkpoint, override=True)
+    assert found.body["state"] == {"total": 0}
+    assert found.words == ("state gets total at its default",)
+    strange = checkpoint.model_copy(update={"body": {**checkpoint.body, "state": {"colour": "red"}}})
+    with pytest.raises(Incompatible, match="state has 'colour'"):
+        carried(chain(extra=True, state=Totals), old, strange, override=True)
+
+
+async def test_a_call_of_which_nobody_knows_keeps_its_step():
+    wf, new = Workflow("w"), Workflow("w")
+
+    async def pay(claim: Claim, ctx: Context) -> int:
+        return await ctx.call(lambda: 1, once=True, name="charge")
+
+    wf.step(start=True, name="pay")(pay)
+    new.step(start=True, name="bill")(pay)
+    new.migrate(from_version=wf.version)(lambda run: run.move("pay", "bill"))
+    recorder = ListRecorder(dies_after=2)
+    with pytest.raises(BaseException):  # noqa: B017 - the power is cut
+        await wf.run({"amount": 1}, storage=recorder)
+    with pytest.raises(Incompatible, match="unknown whether 'charge' happened"):
+        await new.run(checkpoint=recorder.latest)
+
+
+async def test_a_migrated_run_is_found_migrated_in_its_storage():
+    storage = MemoryStorage()
+    outcome = await chain().run({"amount": 5}, storage=storage, run_id="r")
+    key = outcome.requests[0].key
+    new = chain(step="check", was="review")
+    assert finished(await new.run(run_id="r", storage=storage, answers={key: 4})) == "paid 4"
+    reasons = [info.reason for info in await storage.list_checkpoints("r")]
+    assert Reason.MIGRATE in reasons
