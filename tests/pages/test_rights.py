@@ -95,7 +95,7 @@ def test_a_reviewer_sees_what_happened_and_no_value(run, history, as_):
     run.error = {"type": "ValueError", "message": "top-secret-message", "step": "pay", "traceback": "top-secret-trace"}
     run.save()
     page = as_("ana").get(f"/runs/{run.pk}/?view=raw").content.decode()
-    assert "review finished" in page
+    assert "Review finished" in page
     assert "ValueError" in page
     assert "top-secret" not in page
     assert "hush" not in page

@@ -83,9 +83,9 @@ def test_an_event_row_is_the_same_for_a_row_and_in_the_page(run, history, as_):
 
 
 def test_events_are_told_in_words():
-    assert describe("step.finished", "pay", {"ms": 1500}) == "pay finished in 1.5 s"
+    assert describe("step.finished", "pay", {"ms": 1500}) == "Pay finished in 1.5 s"
     assert describe("progress", "pay", {"fraction": 0.4, "text": "rows"}) == "rows: 40%"
-    assert describe("step.started", "pay", {"item": 3}) == "pay started (item 3)"
+    assert describe("step.started", "pay", {"item": 3}) == "Pay started (item 3)"
     assert describe("something.new", "", {}) == "something.new"
     assert describe("run.cancelled", "", {}) == "Cancelled by …"
 

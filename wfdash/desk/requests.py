@@ -34,7 +34,13 @@ def answer_request(viewer: Viewer, request_id: str, value: Json, *, verdict: str
         append_event(
             run,
             "request.answered",
-            {"request": request.id, "key": request.key, "by": viewer.name, "verdict": answer.verdict},
+            {
+                "request": request.id,
+                "key": request.key,
+                "by": viewer.name,
+                "verdict": answer.verdict,
+                "subject": str(request.card.get("subject") or ""),
+            },
             step=request.step,
         )
         Run.objects.filter(pk=run.pk, phase__in=PARKED).update(phase=Phase.READY)

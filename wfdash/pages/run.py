@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 
 from checkpoints.models import Run
 from checkpoints.records import Event
@@ -17,14 +18,17 @@ from wfdash.access import Viewer
 from wfdash.errors import WrongState
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import EventLine, event_line, respond
-from wfdash.pages.graph import layout
+from wfdash.pages.graph import layout, travelled
+from wfdash.pages.timeline import timeline
 from wfdash.pages.words import standing
 
 SHOWN = 200
+OPEN_SHOWN, PAST_SHOWN = 5, 3
 FRAGMENTS = {
     "live": "run/live.html",
     "head": "run/head.html",
     "graph": "run/graph.html",
+    "timeline": "run/timeline.html",
     "requests": "run/requests.html",
     "rail": "run/rail.html",
     "values": "run/values.html",
@@ -109,6 +113,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     header = queries.run(viewer, run_id)
     context = {"run": header, "words": standing(header), "verbs": _verbs(header)}
     wanted = request.GET.get("fragment", "live") or "live"
+    wanted = "graph" if wanted == "timeline" else wanted
     for name, build in PARTS.items():
         if wanted in {"live", name}:
             context |= build(request, viewer, header)
@@ -133,11 +138,24 @@ def _verbs(run: queries.RunView) -> list[Verb]:
 
 def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
     described = queries.description_of(run.workflow, run.version)
-    return {"drawing": layout(described, queries.board(run.id)) if described else None}
+    moved = queries.moves(run.id)
+    titles = {step.name: step.title for step in described.steps} if described else {}
+    return {
+        "drawing": layout(described, queries.count(moved), travelled(described.edges, moved)) if described else None,
+        "timeline": timeline(moved, run.finished or timezone.now(), titles),
+    }
 
 
 def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    return {"requests": queries.requests_of(viewer, run.id)}
+    """Split them: open ones in the order of the inbox, the rest newest first, each with a fold for the many."""
+    found = queries.requests_of(viewer, run.id)
+    waiting = [item for item in reversed(found) if not item.answered and not item.closed_as]
+    past = [item for item in found if item.answered or item.closed_as]
+    return {
+        "requests": found,
+        "waiting": len(waiting),
+        "request_lists": [(waiting[:OPEN_SHOWN], waiting[OPEN_SHOWN:]), (past[:PAST_SHOWN], past[PAST_SHOWN:])],
+    }
 
 
 def _rail(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from wfdash.pages.timefmt import duration
+from wfdash.pages.forms.spec import humanize
+from wfdash.pages.timefmt import duration, exact
 from wfdash.queries import RunRow
 
 EVENTS: dict[str, str] = {
     "run.queued": "Started by {by}",
-    "run.started": "Run began",
+    "run.started": "A worker took the run",
     "run.recovered": "Taken over by {worker} after an interruption",
-    "run.waiting": "Run is waiting",
-    "run.sleeping": "Run sleeps until {until}",
+    "run.waiting": "Run waits, and holds no process while it does",
+    "run.sleeping": "Run sleeps",
     "run.completed": "Run completed",
     "run.failed": "Run failed",
     "run.cancelled": "Cancelled by {by}",
@@ -26,16 +28,16 @@ EVENTS: dict[str, str] = {
     "step.finished": "{step} finished",
     "step.failed": "{step} failed",
     "step.retrying": "{step} will be tried again: attempt {attempt} of {attempts}",
-    "step.waiting": "{step} waits for an answer",
-    "step.sleeping": "{step} sleeps until {until}",
-    "request.opened": "Asked: {subject}",
-    "request.answered": "{by} answered: {verdict}",
+    "step.waiting": "{step} waits for people",
+    "step.sleeping": "{step} sleeps",
+    "request.opened": "{step} asked: {subject}",
+    "request.answered": "{by} {past}: {subject}",
     "request.withdrawn": "Request withdrawn",
     "call.intended": "About to call {name}",
     "call.done": "Called {name}",
     "call.unknown": "Unknown whether {name} happened",
     "progress": "{text}",
-    "custom": "{step}: {name}",
+    "custom": "{step} says {name}",
 }
 
 MARKS: dict[str, tuple[str, str]] = {
@@ -91,6 +93,21 @@ STANDING: dict[str, str] = {
 }
 
 
+PAST: dict[str, str] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "edited and approved",
+    "submit": "answered",
+    "send": "answered",
+    "accept": "accepted",
+    "decline": "declined",
+    "retry": "chose to try again",
+    "skip": "skipped",
+    "cancel": "cancelled",
+}
+MOST_ERROR = 160
+
+
 class _Known(dict[str, Any]):
     def __missing__(self, key: str) -> str:
         return "…"
@@ -98,13 +115,47 @@ class _Known(dict[str, Any]):
 
 def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
     """Return an event in words; an unknown kind is its own name."""
-    words = EVENTS.get(kind, kind).format_map(_Known({"step": step or "Run", **data}))
-    if kind == "step.finished" and isinstance(data.get("ms"), int | float):
-        words += f" in {duration(data['ms'] / 1000)}"
+    known = {**data, "step": called(step) if step else "The run", "past": past(str(data.get("verdict") or ""))}
+    words = EVENTS.get(kind, kind).format_map(_Known(known))
+    if kind in {"request.opened", "request.answered"} and not data.get("subject"):
+        words = words.partition(":")[0]
     if kind == "progress":
         words = _progress(data)
+    words += _added(kind, data)
     item = data.get("item")
     return words if item is None else f"{words} (item {item})"
+
+
+def called(step: str) -> str:
+    """Return a step as people read it: ``charge.try_out`` -> ``Try out``."""
+    return humanize(step.rpartition(".")[2] or step)
+
+
+def past(verdict: str) -> str:
+    """Return what somebody did: ``approve`` -> ``approved``, a verdict without a verb -> ``answered``."""
+    if verdict in {"", "answered"}:
+        return "answered"
+    return PAST.get(verdict, f"chose {humanize(verdict).lower()}")
+
+
+def _added(kind: str, data: Mapping[str, Any]) -> str:
+    """Return what an event adds to its sentence: how long it took, why it failed, until when it sleeps."""
+    if kind == "step.finished" and isinstance(data.get("ms"), int | float) and data["ms"] >= 1:
+        return f" in {duration(data['ms'] / 1000)}"
+    if kind in {"step.failed", "run.failed"} and isinstance(data.get("error"), Mapping):
+        error = data["error"]
+        told = " ".join(str(error.get(name) or "") for name in ("type", "message")).strip()
+        return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
+    if kind in {"step.sleeping", "run.sleeping"} and data.get("until"):
+        return f" until {_moment(str(data['until']))}"
+    return ""
+
+
+def _moment(text: str) -> str:
+    try:
+        return exact(datetime.fromisoformat(text))
+    except ValueError:
+        return text
 
 
 def _progress(data: Mapping[str, Any]) -> str:

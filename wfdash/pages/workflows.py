@@ -16,6 +16,7 @@ from wfdash.pages.door import page, viewer_of
 from wfdash.pages.forms import Form
 from wfdash.pages.graph import layout
 from wfdash.pages.words import standing
+from wfdash.queries.workflows import COUNTED
 
 
 @page("GET")
@@ -55,11 +56,17 @@ def _page(
         "form": form,
         "key": request.POST.get("_key") or secrets.token_urlsafe(12),
         "drawing": layout(row.description),
+        "total": _total(queries.count_runs(viewer, row.name)),
         "versions": queries.versions(viewer, row.name),
         "recent": [(run, standing(run)) for run in queries.runs(viewer, f'workflow:"{row.name}"', limit=5).items],
         "examples": range(1, len(row.description.examples) + 1),
     }
     return render(request, "workflows/workflow.html", context, status=status)
+
+
+def _total(count: int) -> str:
+    """Return a number of runs in words, or that there are more than anybody counted."""
+    return f"{COUNTED:,}+" if count > COUNTED else f"{count:,}"
 
 
 def _example(row: queries.WorkflowRow, number: str) -> Any:

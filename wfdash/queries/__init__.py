@@ -5,7 +5,7 @@ Lists read metadata only and cost a constant number of queries; each function sa
 
 from __future__ import annotations
 
-from wfdash.queries.board import StepCounts, board
+from wfdash.queries.board import Move, StepCounts, board, count, moves
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import TABS, RequestRow, count_open, count_tabs, inbox, requests_of
 from wfdash.queries.paging import Page
@@ -16,6 +16,7 @@ from wfdash.queries.states import CheckpointView, checkpoint
 from wfdash.queries.workflows import (
     VersionRow,
     WorkflowRow,
+    count_runs,
     description_of,
     failures,
     titles,
@@ -29,6 +30,7 @@ __all__ = [
     "AnswerView",
     "CheckpointRow",
     "CheckpointView",
+    "Move",
     "Page",
     "Preview",
     "Rail",
@@ -42,13 +44,16 @@ __all__ = [
     "board",
     "checkpoint",
     "checkpoints",
+    "count",
     "count_open",
+    "count_runs",
     "count_tabs",
     "description_of",
     "events",
     "failures",
     "inbox",
     "last_events",
+    "moves",
     "preview",
     "request",
     "requests_of",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models.fields.json import KT
@@ -20,6 +21,16 @@ BECOMES = {
     "step.waiting": "waiting",
     "step.sleeping": "sleeping",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """An activation of a step came into a state: running, done, failed, retrying, waiting or sleeping."""
+
+    step: str
+    activation: str
+    state: str
+    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +63,35 @@ def board(run_id: str) -> dict[str, StepCounts]:
 
 def fold(spans: list[Span]) -> dict[str, StepCounts]:
     """Count the last state of every activation within these stretches (one query)."""
-    last: dict[tuple[str, str], str] = {}
-    for kind, step, activation in _step_events(spans):
-        last[step, activation] = BECOMES[kind]
+    return count(_moves(spans))
+
+
+def moves(run_id: str) -> list[Move]:
+    """Return what the run's steps did, oldest first, along the lineage that counts (two queries).
+
+    What happened in a run before it was forked from there is part of it. The run must have been found through its
+    viewer before.
+    """
+    return _moves(spans_to(run_id))
+
+
+def count(moved: Iterable[Move]) -> dict[str, StepCounts]:
+    """Return step name -> counts of the last state of every activation. Pure."""
+    last = {(move.step, move.activation): move.state for move in moved}
     counters: dict[str, Counter[str]] = {}
     for (step, _), state in last.items():
         counters.setdefault(step, Counter())[state] += 1
     return {step: StepCounts(**counter) for step, counter in counters.items()}
 
 
-def _step_events(spans: list[Span]) -> list[tuple[str, str, str]]:
-    """Return (kind, step, activation), oldest first: runs in the order of their forks, each by its own seq."""
+def _moves(spans: list[Span]) -> list[Move]:
+    """Return the moves within these stretches: runs in the order of their forks, each by its own seq."""
     rank = {span.run: -place for place, span in enumerate(spans)}
     rows = Event.objects.filter(span_filter(spans), kind__in=BECOMES, step__isnull=False)
     rows = rows.annotate(activation=KT("data__activation"))
-    found: Iterable[tuple[Any, ...]] = rows.values_list("run_id", "seq", "kind", "step", "activation")
+    found: Iterable[tuple[Any, ...]] = rows.values_list("run_id", "seq", "kind", "step", "activation", "at")
     ordered = sorted(found, key=lambda row: (rank[row[0]], row[1]))
-    return [(kind, step, activation or "") for _, _, kind, step, activation in ordered]
+    return [
+        Move(step=step, activation=activation or "", state=BECOMES[kind], at=at)
+        for _, _, kind, step, activation, at in ordered
+    ]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
@@ -42,6 +42,10 @@ class RunRow:
     n: int
     waiting_for: tuple[str, ...] = ()
     """Subjects of its open requests."""
+    waits_on: tuple[str, ...] = ()
+    """The people and groups they are for; none where anybody may answer."""
+    step: str = ""
+    """The step something was last heard of; empty when none was, or not lately."""
     progress: dict[str, Json] = field(default_factory=dict)
     """``{"fraction": 0..1, "text": str}`` as the run last said; empty when it said nothing."""
 
@@ -84,9 +88,9 @@ def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30) -
         rows = rows.filter(Q(created__lt=after[0]) | Q(created=after[0], id__lt=after[1]))
     found = list(rows.order_by("-created", "-id").defer("input", "output", "error")[: limit + 1])
     shown = found[:limit]
-    subjects = _open_subjects(run.id for run in shown)
+    asked = _asked(run.id for run in shown)
     more = encode_cursor(shown[-1].created, shown[-1].id) if len(found) > limit else ""
-    return Page(items=tuple(RunRow(**_common(run, subjects[run.id])) for run in shown), next=more)
+    return Page(items=tuple(RunRow(**_common(run, asked[run.id])) for run in shown), next=more)
 
 
 def run(viewer: Viewer, run_id: str) -> RunView:
@@ -97,7 +101,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         raise NotFound("There is no such run, or it is not yours to see")
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
     return RunView(
-        **_common(found, _open_subjects([found.id])[found.id]),
+        **_common(found, _asked([found.id])[found.id]),
         version=found.version,
         engine=found.engine,
         input=found.input if inspect else None,
@@ -115,17 +119,18 @@ def run(viewer: Viewer, run_id: str) -> RunView:
 
 def _annotated(viewer: Viewer) -> QuerySet[Run]:
     claim = Claim.objects.filter(run=OuterRef("pk"))
-    said = Event.objects.filter(run=OuterRef("pk"), kind="progress", seq__gt=OuterRef("seq") - LOOKBACK)
+    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LOOKBACK).order_by("-seq")
     return Run.objects.filter(viewer.scope("see")).annotate(
         claimed=Exists(claim),
         claim_live=Exists(claim.filter(expires__gt=Now())),
         worker=F("claim__worker"),
         starter=F("created_by__username"),
-        said=Subquery(said.order_by("-seq").values("data")[:1]),
+        said=Subquery(lately.filter(kind="progress").values("data")[:1]),
+        step=Subquery(lately.filter(step__isnull=False).values("step")[:1]),
     )
 
 
-def _common(run: Any, subjects: Iterable[str]) -> dict[str, Any]:
+def _common(run: Any, asked: list[_Asked]) -> dict[str, Any]:
     return {
         "id": run.id,
         "workflow": run.workflow,
@@ -139,19 +144,28 @@ def _common(run: Any, subjects: Iterable[str]) -> dict[str, Any]:
         "wake_at": run.wake_at,
         "seq": run.seq,
         "n": run.n,
-        "waiting_for": tuple(subjects),
+        "waiting_for": tuple(one.subject for one in asked),
+        "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
+        "step": run.step or "",
         "progress": run.said or {},
     }
 
 
-def _open_subjects(run_ids: Iterable[str]) -> defaultdict[str, list[str]]:
-    """Return run id -> subjects of its open requests (one query)."""
-    subjects: defaultdict[str, list[str]] = defaultdict(list)
+class _Asked(NamedTuple):
+    """An open request, as a run's row tells of it."""
+
+    subject: str
+    by: tuple[str, ...]
+
+
+def _asked(run_ids: Iterable[str]) -> defaultdict[str, list[_Asked]]:
+    """Return run id -> its open requests, oldest first (one query)."""
+    asked: defaultdict[str, list[_Asked]] = defaultdict(list)
     rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
     rows = rows.annotate(subject=KT("card__subject")).order_by("created")
-    for run_id, subject, step in rows.values_list("run_id", "subject", "step"):
-        subjects[run_id].append(str(subject or step))
-    return subjects
+    for run_id, subject, step, by in rows.values_list("run_id", "subject", "step", "by"):
+        asked[run_id].append(_Asked(str(subject or step), tuple(by)))
+    return asked
 
 
 def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json] | None:

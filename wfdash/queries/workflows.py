@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Count, Max
+from django.db.models import Count, OuterRef, Subquery
 
 from checkpoints.models import HumanRequest, Run, WorkflowVersion
 from checkpoints.records import ENDED, Phase
@@ -15,6 +15,11 @@ from wfdash.access import Viewer
 from wfdash.catalog import Failure
 from wfdash.contract import Description
 from wfdash.errors import NotFound
+
+COUNTED = 5_000
+"""Runs are counted up to here, so that a page is as fast with a million of them."""
+
+LOOKED_AT = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +32,9 @@ class WorkflowRow:
     loaded: bool = True
     may_start: bool = False
     phases: dict[str, int] = field(default_factory=dict)
+    """How many runs are in the phases that somebody may have to look at: those not ended, and failed."""
     waiting_requests: int = 0
     last_run: datetime | None = None
-
-    @property
-    def total(self) -> int:
-        """All its runs."""
-        return sum(self.phases.values())
 
     @property
     def active(self) -> int:
@@ -48,18 +49,17 @@ class WorkflowRow:
 
 @dataclass(frozen=True, kw_only=True)
 class VersionRow:
-    """A graph that runs were started under."""
+    """A graph that runs were started under. ``runs`` is None where there are too many runs to count."""
 
     version: str
     created: datetime
-    runs: int
+    runs: int | None
     current: bool
 
 
 def workflows(viewer: Viewer) -> list[WorkflowRow]:
-    """Return every loaded workflow this person may see, by title (two queries)."""
-    phases, last = _phases(viewer)
-    waiting = _waiting(viewer)
+    """Return every loaded workflow this person may see, by title (three queries, whatever number of runs ended)."""
+    phases, last, waiting = _phases(viewer), _newest(viewer), _waiting(viewer)
     return [
         WorkflowRow(
             name=entry.name,
@@ -83,7 +83,7 @@ def workflow(viewer: Viewer, name: str) -> WorkflowRow:
     version = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created").first()
     if version is None:
         raise NotFound("There is no such workflow, or it is not yours to see")
-    phases, last = _phases(viewer)
+    phases, last = _phases(viewer), _newest(viewer)
     described = Description.model_validate(version.description)
     return WorkflowRow(name=name, description=described, loaded=False, phases=phases[name], last_run=last.get(name))
 
@@ -94,15 +94,18 @@ def failures(viewer: Viewer) -> list[Failure]:
 
 
 def versions(viewer: Viewer, name: str) -> list[VersionRow]:
-    """Return the versions runs were started under, newest first (two queries)."""
-    counts = dict(
-        Run.objects.filter(viewer.scope("see"), workflow=name).values_list("version").annotate(Count("pk")).order_by()
-    )
+    """Return the versions runs were started under, newest first (three queries)."""
+    mine = Run.objects.filter(viewer.scope("see"), workflow=name)
+    few = count_runs(viewer, name) <= COUNTED
+    counts = dict(mine.values_list("version").annotate(Count("pk")).order_by()) if few else {}
     current = next((entry.description.version for entry in catalog.entries() if entry.name == name), "")
     rows = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created", "-id")
     return [
         VersionRow(
-            version=row.version, created=row.created, runs=counts.get(row.version, 0), current=row.version == current
+            version=row.version,
+            created=row.created,
+            runs=counts.get(row.version, 0) if few else None,
+            current=row.version == current,
         )
         for row in rows
     ]
@@ -121,14 +124,25 @@ def titles() -> dict[str, str]:
     return {entry.name: entry.description.title or entry.name for entry in catalog.entries()}
 
 
-def _phases(viewer: Viewer) -> tuple[defaultdict[str, dict[str, int]], dict[str, datetime]]:
+def count_runs(viewer: Viewer, name: str) -> int:
+    """Return how many runs a workflow has; more than ``COUNTED`` are not counted further (one query)."""
+    return Run.objects.filter(viewer.scope("see"), workflow=name).order_by()[: COUNTED + 1].count()
+
+
+def _phases(viewer: Viewer) -> defaultdict[str, dict[str, int]]:
     phases: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    last: dict[str, datetime] = {}
-    rows = Run.objects.filter(viewer.scope("see")).values_list("workflow", "phase").order_by()
-    for name, phase, count, newest in rows.annotate(Count("pk"), Max("created")):
+    rows = Run.objects.filter(viewer.scope("see"), phase__in=LOOKED_AT).values_list("workflow", "phase").order_by()
+    for name, phase, count in rows.annotate(Count("pk")):
         phases[name][phase] = count
-        last[name] = max(newest, last.get(name, newest))
-    return phases, last
+    return phases
+
+
+def _newest(viewer: Viewer) -> dict[str, datetime]:
+    """Return workflow -> when its newest run was created: one look into an index for each."""
+    newest = Run.objects.filter(workflow=OuterRef("workflow")).order_by("-created", "-id").values("created")[:1]
+    rows = WorkflowVersion.objects.filter(viewer.scope("see")).values("workflow").distinct().order_by()
+    found = rows.annotate(newest=Subquery(newest)).values_list("workflow", "newest")
+    return {name: at for name, at in found if at is not None}
 
 
 def _waiting(viewer: Viewer) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,9 +13,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from heroicons.templatetags import heroicons
 
-from wfdash.pages import timefmt
+from wfdash.pages import timefmt, words
 from wfdash.pages.card import Card
-from wfdash.pages.diff import diff_text, diff_values, parse_unified
+from wfdash.pages.diff import FileDiff, diff_text, diff_values, parse_unified
 from wfdash.pages.forms import Form
 from wfdash.pages.graph import Graph
 from wfdash.pages.markup import highlight, render_markdown
@@ -72,6 +74,18 @@ def size_in_bytes(count: float | None) -> str:
 
 
 @register.filter
+def past(verdict: str) -> str:
+    """Return what somebody did to a request: ``approve`` -> ``approved``; ``answered`` where it has no name."""
+    return words.past(verdict)
+
+
+@register.filter
+def called(step: str) -> str:
+    """Return a step as people read it."""
+    return words.called(step)
+
+
+@register.filter
 def json_pretty(value: Any) -> str:
     """Return indented JSON text; whatever JSON cannot say becomes its repr."""
     return pretty(value)
@@ -120,6 +134,12 @@ def markdown(text: Any) -> SafeString:
 
 
 @register.filter
+def first_paragraph(text: Any) -> str:
+    """Return a text up to its first empty line."""
+    return re.split(r"\n\s*\n", str(text or "").strip(), maxsplit=1)[0]
+
+
+@register.filter
 def code(text: Any, language: str = "") -> SafeString:
     """Return a code block, coloured when a language is given."""
     return highlight(str(text or ""), language)
@@ -141,6 +161,18 @@ def text_diff(before: Any, after: Any, label: str = "") -> dict[str, Any]:
 def unified_diff(text: Any) -> dict[str, Any]:
     """Return a unified diff by file and hunk; text that is no diff is shown as it is."""
     return {"files": parse_unified(str(text or "")), "text": str(text or "")}
+
+
+@register.filter
+def added(files: Iterable[FileDiff]) -> int:
+    """Return how many lines a diff adds."""
+    return sum(file.added for file in files)
+
+
+@register.filter
+def removed(files: Iterable[FileDiff]) -> int:
+    """Return how many lines a diff removes."""
+    return sum(file.removed for file in files)
 
 
 @register.inclusion_tag("components/diff_values.html")

@@ -5,8 +5,10 @@ A card comes from a workflow's code and is not trusted to have any shape: what d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from wfdash.pages.diff import Change, FileDiff, TextDiff, diff_text, diff_values, parse_unified
@@ -15,15 +17,42 @@ from wfdash.pages.markup import host_of, is_safe_link
 MAX_ROWS = 200
 MAX_COLUMNS = 20
 MAX_CELL = 500
+FIRST_ROWS = 8
+SHORT = 18
+_NUMBER = re.compile(r"[-+−]?[\d.,\u2009 ]*\d%?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of equal length; ``left_out`` rows are not shown."""
+    """Rows of equal length; ``left_out`` rows are not shown, those after the first few are behind a fold."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int = 0
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        """Return a class per column: ``number`` (aligned at its end), ``nowrap`` (short words), or nothing."""
+        return tuple(_look(cells) for cells in zip(*self.rows, strict=True))
+
+    @property
+    def heads(self) -> tuple[tuple[str, str], ...]:
+        """The columns, each with its class."""
+        return tuple(zip_longest(self.columns, self.looks[: len(self.columns)], fillvalue=""))
+
+    @property
+    def first(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """The rows that are shown at once: cells with their classes."""
+        return self._cells(self.rows if len(self.rows) <= FIRST_ROWS else self.rows[: FIRST_ROWS - 2])
+
+    @property
+    def others(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """The rows behind a fold; a long table leaves none of two."""
+        return self._cells(() if len(self.rows) <= FIRST_ROWS else self.rows[FIRST_ROWS - 2 :])
+
+    def _cells(self, rows: Sequence[Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], ...]:
+        looks = self.looks
+        return tuple(tuple(zip(row, looks, strict=True)) for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +75,13 @@ class Part:
     def template(self) -> str:
         """The template that draws it."""
         return f"components/parts/{self.kind}.html"
+
+
+def _look(cells: Iterable[str]) -> str:
+    told = [text for text in cells if text not in {"", "—"}]
+    if told and all(_NUMBER.fullmatch(text) for text in told):
+        return "number"
+    return "nowrap" if all(len(text) <= SHORT for text in told) else ""
 
 
 def proposal_part(card: Mapping[str, Any]) -> Part | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wfdash.pages.diff.lines import MAX_LINES, Line, Pair, changed_lines, pair_up, whole
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$")
 _MODES = (("new file mode", "added"), ("deleted file mode", "deleted"), ("rename from", "renamed"))
-MAX_FOLDED = 400
+MAX_BESIDE = 400
+MAX_OPEN_FILE = 120
+MAX_OPEN = 360
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,13 @@ class FileDiff:
     hunks: tuple[Hunk, ...]
     left_out: int = 0
     """Lines beyond what is shown."""
+    folded: bool = False
+    """Whether it is better shown closed: it is long, or much is open before it."""
+
+    @property
+    def size(self) -> int:
+        """How many lines it shows."""
+        return sum(len(hunk.lines) for hunk in self.hunks)
 
     @property
     def path(self) -> str:
@@ -55,8 +64,8 @@ class FileDiff:
 
     @property
     def long(self) -> bool:
-        """Whether it is better shown folded."""
-        return sum(len(hunk.lines) for hunk in self.hunks) > MAX_FOLDED
+        """Whether it is too long to be drawn side by side as well."""
+        return self.size > MAX_BESIDE
 
     def _count(self, kind: str) -> int:
         return sum(line.kind == kind for hunk in self.hunks for line in hunk.lines)
@@ -65,7 +74,20 @@ class FileDiff:
 def parse_unified(text: str) -> tuple[FileDiff, ...]:
     """Return the files of a unified diff (git's or plain). Text that is none gives an empty tuple."""
     reader = _Reader(text.replace("\r\n", "\n").split("\n"))
-    return tuple(reader.files())
+    return _fold(tuple(reader.files()))
+
+
+def _fold(files: tuple[FileDiff, ...]) -> tuple[FileDiff, ...]:
+    """Fold long files, and those after many open lines; a file that is alone is what one came to read."""
+    if len(files) < 2:
+        return files
+    shown = 0
+    told = []
+    for file in files:
+        folded = file.size > MAX_OPEN_FILE or shown + file.size > MAX_OPEN
+        shown += 0 if folded else file.size
+        told.append(replace(file, folded=folded))
+    return tuple(told)
 
 
 @dataclass

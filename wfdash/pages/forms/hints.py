@@ -48,7 +48,7 @@ def help_of(spec: Spec) -> str:
     """Return the author's description and the limits, in words."""
     described = str(spec.schema.get("description") or "").strip()
     added = " ".join(part for part in (_limits(spec), _kind_hint(spec)) if part)
-    ended = f"{described}." if described and added and described[-1].isalnum() else described
+    ended = f"{described}." if described and added and described[-1] not in ".!?:;…" else described
     return f"{ended} {added}".strip()
 
 
@@ -57,10 +57,14 @@ def _limits(spec: Spec) -> str:
     if spec.kind not in _NUMBERS or (low is None and high is None):
         return _length(spec)
     if low is not None and high is not None and "exclusiveMinimum" not in spec.schema:
-        return f"Between {low} and {high}."
-    words = [f"More than {low}" if "exclusiveMinimum" in spec.schema else f"{low} or more"] if low is not None else []
+        return f"Between {_told(low)} and {_told(high)}."
+    words = (
+        [f"More than {_told(low)}" if "exclusiveMinimum" in spec.schema else f"{_told(low)} or more"]
+        if low is not None
+        else []
+    )
     if high is not None:
-        words.append(f"less than {high}" if "exclusiveMaximum" in spec.schema else f"at most {high}")
+        words.append(f"less than {_told(high)}" if "exclusiveMaximum" in spec.schema else f"at most {_told(high)}")
     return f"{', '.join(words).capitalize()}."
 
 
@@ -69,13 +73,18 @@ def _bound(spec: Spec, inclusive: str, exclusive: str) -> Any:
     return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
+def _told(number: Any) -> str:
+    """Return a number as people read it: ``400,000``."""
+    return f"{number:,}" if isinstance(number, int | float) and not isinstance(number, bool) else str(number)
+
+
 def _length(spec: Spec) -> str:
     least, most = spec.schema.get("minLength") or 0, spec.schema.get("maxLength")
     if spec.kind not in {"text", "area"} or (least <= 1 and most is None):
         return ""
     if most is None:
-        return f"At least {least} characters."
-    return f"{least} to {most} characters." if least > 1 else f"At most {most} characters."
+        return f"At least {least:,} characters."
+    return f"{least:,} to {most:,} characters." if least > 1 else f"At most {most:,} characters."
 
 
 def _kind_hint(spec: Spec) -> str:

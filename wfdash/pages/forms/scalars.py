@@ -140,10 +140,10 @@ def _show_moment(text: str) -> str:
     """Return a moment in UTC without its offset, as a browser's control wants it; others unchanged."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return text
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
     spoken = moment.isoformat(timespec="auto" if moment.microsecond % 1000 else "milliseconds")
     whole = spoken.removesuffix(".000")
     return whole.removesuffix(":00") if len(whole) == len("2026-11-21T05:09:10") else whole

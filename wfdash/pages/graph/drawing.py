@@ -9,10 +9,12 @@ from urllib.parse import quote
 
 from wfdash.pages.graph.layering import Box
 
-CHAR = 7.4
+CHAR = 8.0
+COUNT_CHAR = 7.0
 ARROW = 5.0
 SIDE = 18.0
 MAX_LABEL = 28
+LEAST = 0.62
 
 WORDS = {
     "failed": "failed",
@@ -76,7 +78,7 @@ class Node:
     @property
     def short(self) -> str:
         """The title, cut to the box."""
-        room = int((self.width - room_for(bool(self.counts))) / CHAR + 0.5)
+        room = int((self.width - room_for(self.counts)) / CHAR + 0.5)
         return self.title if len(self.title) <= room else f"{self.title[: max(room - 1, 1)]}…"
 
     @property
@@ -143,6 +145,11 @@ class Graph:
     height: float
 
     @property
+    def least(self) -> float:
+        """The width below which its words could not be read: there it scrolls instead of shrinking."""
+        return self.width * LEAST
+
+    @property
     def items(self) -> tuple[tuple[Node, str], ...]:
         """Each step with the steps that follow it, in words."""
         titles = {node.name: node.title for node in self.nodes} | {group.name: group.title for group in self.groups}
@@ -203,9 +210,9 @@ def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return (x1 + x2 * 2) / 3, (y1 + y2) / 2
 
 
-def room_for(counts: bool) -> float:
+def room_for(counts: str) -> float:
     """Return the width a box needs beside its title: icons, and counts where it has them."""
-    return 98.0 if counts else 64.0
+    return 64.0 + (len(counts) * COUNT_CHAR + 6.0 if counts else 0.0)
 
 
 def cut(label: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,17 +33,25 @@ class _Block:
     height: float
 
 
-def layout(description: Description, board: Board | None = None) -> Graph:
-    """Return the drawing. ``board``: step name -> counts by state, a mapping or an object with attributes."""
+def layout(
+    description: Description, board: Board | None = None, taken: Container[tuple[str, str]] | None = None
+) -> Graph:
+    """Return the drawing. ``board``: step name -> counts by state, a mapping or an object with attributes.
+
+    ``taken``: the arrows the run went along; without it, those between a step that is done and one that began.
+    """
     tree = _Tree(description)
     counts = board or {}
     width = _width(description.steps, counts)
     block = _place(tree, None, width)
     nodes = tuple(_node(tree.steps[name], box, counts.get(name)) for name, box in block.boxes.items())
-    reached = {node.name for node in nodes if node.state == "done"}
+    if taken is None:
+        begun = {node.name: node.state for node in nodes if node.state != "idle"}
+        taken = {(edge.source, edge.target) for edge in description.edges if begun.get(edge.source) == "done"}
+        taken = {pair for pair in taken if pair[1] in begun}
     return Graph(
         nodes=_in_order(nodes),
-        edges=tuple(_edge(info, path, head, spot, reached) for info, path, head, spot in block.edges),
+        edges=tuple(_edge(info, path, head, spot, taken) for info, path, head, spot in block.edges),
         groups=tuple(_group(tree.steps[name], box) for name, box in block.groups.items()),
         width=round(block.width + MARGIN * 2 + 20),
         height=round(block.height + MARGIN * 2),
@@ -98,7 +106,7 @@ def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
 
 def _width(steps: tuple[StepInfo, ...], board: Board) -> float:
     """Return one width for all steps: what the longest title needs, within limits."""
-    rooms = [len(_title(step)) * CHAR + room_for(_total(board.get(step.name)) > 1) for step in steps]
+    rooms = [len(_title(step)) * CHAR + room_for(_counted(board.get(step.name))) for step in steps]
     return min(max([NARROW, *rooms]), WIDE)
 
 
@@ -167,8 +175,13 @@ def _total(counts: Any) -> int:
     return sum(_count(counts, state) for state in ORDER)
 
 
-def _node(step: StepInfo, box: Box, counts: Any) -> Node:
+def _counted(counts: Any) -> str:
+    """Return how far a step is that runs more than once: ``3/5``."""
     total = _total(counts)
+    return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
+
+
+def _node(step: StepInfo, box: Box, counts: Any) -> Node:
     return Node(
         name=step.name,
         title=_title(step),
@@ -178,7 +191,7 @@ def _node(step: StepInfo, box: Box, counts: Any) -> Node:
         height=box.height,
         state=next((state for state in ORDER if _count(counts, state)), "idle"),
         person=step.person,
-        counts=f"{_count(counts, 'done')}/{total}" if total > 1 else "",
+        counts=_counted(counts),
     )
 
 
@@ -187,7 +200,7 @@ def _group(step: StepInfo, box: Box) -> Group:
     return Group(name=step.name, title=_title(step), x=x, y=y, width=box.width, height=box.height)
 
 
-def _edge(info: EdgeInfo, path: str, head: str, spot: tuple[float, float], reached: set[str]) -> Edge:
+def _edge(info: EdgeInfo, path: str, head: str, spot: tuple[float, float], taken: Container[tuple[str, str]]) -> Edge:
     return Edge(
         source=info.source,
         target=info.target,
@@ -197,7 +210,7 @@ def _edge(info: EdgeInfo, path: str, head: str, spot: tuple[float, float], reach
         label=cut(info.label or EDGE_WORDS.get(info.kind, "")),
         label_x=spot[0] + MARGIN,
         label_y=spot[1] + MARGIN,
-        travelled=info.source in reached,
+        travelled=(info.source, info.target) in taken,
     )
 
 
