@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from checkpoints.durability import must_sync
 from checkpoints.encoding import Encoded, encode
 from checkpoints.errors import Damaged, NotFound
+from checkpoints.heads import Head, Heads
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
 from checkpoints.pruning import Pruning, Survey
 from checkpoints.records import (
@@ -27,7 +28,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
-from checkpoints.scripts import Prepared, Script, Scripts, text_of
+from checkpoints.scripts import HeadGone, Prepared, Script, Scripts, text_of
 
 T = TypeVar("T")
 
@@ -59,6 +60,7 @@ class ScriptedStorage(ABC):
         self._lock = Lock()
         self._database: Database | None = None
         self._clock: tuple[float, datetime] | None = None
+        self._heads = Heads()
 
     @abstractmethod
     def _open(self) -> Database:
@@ -142,10 +144,14 @@ class ScriptedStorage(ABC):
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``."""
-        encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint)
-        events = tuple((e.kind, e.step, text_of(e.data)) for e in commit.events)
-        given = Prepared(commit=commit, claim=claim, encoded=encoded, events=events)
-        return await self._write(lambda s: s.commit(given), sync=must_sync(commit))
+        try:
+            try:
+                return await self._commit(commit, claim, self._heads.get(commit.run))
+            except HeadGone:
+                return await self._commit(commit, claim, None)
+        except BaseException:
+            self._heads.forget(commit.run)
+            raise
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
         """See ``Journal.read_events``."""
@@ -187,6 +193,15 @@ class ScriptedStorage(ABC):
 
     # What the methods are made of
 
+    async def _commit(self, commit: Commit, claim: Claim | None, head: Head | None) -> int:
+        encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
+        events = tuple((e.kind, e.step, text_of(e.data)) for e in commit.events)
+        leans_on = head.id if head is not None and encoded is not None and encoded.leans else None
+        given = Prepared(commit=commit, claim=claim, encoded=encoded, events=events, leans_on=leans_on)
+        seq = await self._write(lambda s: s.commit(given), sync=must_sync(commit))
+        self._heads.learn(commit, encoded)
+        return seq
+
     async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True) -> T:
         database = self._database or self._opened()
         return await database.write(lambda: verb(database.scripts), sync=sync)
@@ -226,7 +241,8 @@ def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script
     return pruning(scripts).mark(survey, run, before)
 
 
-def encoded_content(checkpoint: Checkpoint) -> Encoded:
+def encoded_content(checkpoint: Checkpoint, head: Head | None, *, frozen: bool) -> Encoded:
     """Return a checkpoint's body and requests as text. ``ValueError`` if they are no JSON."""
     requests = [r.model_dump(mode="json") for r in checkpoint.requests]
-    return encode({"body": checkpoint.body, "requests": requests})
+    known = None if head is None else head.known
+    return encode({"body": checkpoint.body, "requests": requests}, known=known, frozen=frozen)

@@ -55,6 +55,10 @@ Moved: TypeAlias = tuple[int, int, str, str]
 """A run's seq, n, family and workflow after the count."""
 
 
+class HeadGone(Exception):
+    """The checkpoint a commit leans on is not there, or not good: write in full."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A commit with everything encoded that can be, so that the writer has little left to do."""
@@ -64,6 +68,8 @@ class Prepared:
     encoded: Encoded | None
     events: tuple[tuple[str, str | None, str], ...]
     """Kind, step, data of each event."""
+    leans_on: CheckpointId | None = None
+    """The stored checkpoint that has the chunks which are left out here."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,11 @@ class Scripts:
         if commit.standing is not None and commit.standing.phase in rules.TIMED:
             batch.append((self.sql.woken_by_answer, (commit.run, commit.run)))
         if commit.checkpoint is not None and given.encoded is not None:
-            yield from self._checkpoint(commit.checkpoint, given.encoded, seq, family, batch)
+            if given.leans_on is not None:
+                batch.append((self.sql.good, (commit.run, given.leans_on)))
+            rows = yield from self._checkpoint(commit.checkpoint, given.encoded, seq, family, batch)
+            if given.leans_on is not None and not rows[-1]:
+                raise HeadGone(given.leans_on)
         elif batch:
             yield batch
         return seq
@@ -153,11 +163,12 @@ class Scripts:
 
     def _checkpoint(
         self, checkpoint: Checkpoint, encoded: Encoded, seq: int, family: str, rest: list[Statement]
-    ) -> Script[None]:
+    ) -> Script[list[Rows]]:
         chunks: list[Statement] = [(self.sql.chunk, (family, key, data)) for key, data in encoded.chunks.items()]
         rows = yield [(self.sql.checkpoint, self._row(checkpoint, encoded, seq)), *chunks, *rest]
         if not rows[0]:
             raise Conflict("the run already has a checkpoint with this n", run=checkpoint.run, n=checkpoint.n)
+        return rows
 
     def _row(self, c: Checkpoint, encoded: Encoded, seq: int) -> tuple[Any, ...]:
         named = (c.id, c.run, c.workflow, c.n, c.parent, c.version, c.engine, c.step, c.reason.value, c.label)

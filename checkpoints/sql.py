@@ -125,7 +125,11 @@ class Statements:
             f"INSERT INTO checkpoints_checkpoint ({INFO}, body) VALUES ({','.join('?' * (len(COLUMNS) + 1))})"
             " ON CONFLICT DO NOTHING RETURNING n"
         )
-        self.chunk = say("INSERT INTO checkpoints_chunk (family, hash, data) VALUES (?,?,?) ON CONFLICT DO NOTHING")
+        # A chunk that rotted is healed by whoever writes the same content again.
+        self.chunk = say(
+            "INSERT INTO checkpoints_chunk (family, hash, data) VALUES (?,?,?) ON CONFLICT (family, hash)"
+            " DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
+        )
         self.close = say(
             "UPDATE checkpoints_humanrequest SET closed={now},"
             " closed_as=CASE WHEN answered IS NULL THEN 'withdrawn' ELSE 'taken' END"
@@ -177,6 +181,7 @@ class Statements:
         self.load = say(f"SELECT {INFO}, body FROM checkpoints_checkpoint WHERE run_id=? AND id=?")
         self.latest = say(f"SELECT {INFO}, body FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
         self.ids = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC")
+        self.good = say("SELECT 1 FROM checkpoints_checkpoint WHERE run_id=? AND id=? AND clean")
         self.delete = say("DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id=? RETURNING n")
         self.quarantine = say("UPDATE checkpoints_checkpoint SET clean=?, flaw=? WHERE run_id=? AND id=? RETURNING n")
         self.label = say("UPDATE checkpoints_checkpoint SET label=? WHERE run_id=? AND id=? RETURNING n")
