@@ -20,6 +20,8 @@ PURE = [
     "checkpoints.rules",
     "checkpoints.manager",
     "checkpoints.memory",
+    "checkpoints.file",
+    "checkpoints.conformance",
     "checkpoints.recorder",
     "wfdash.contract",
     "wfdash.workflow",

@@ -1,3 +1,7 @@
-"""One suite of promises per port, kept by every implementation."""
+"""The shipped suite, over every storage of ours."""
 
 from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite("checkpoints.conformance")

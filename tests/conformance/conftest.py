@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from tests.conformance.worlds import DatabaseWorld, MemoryWorld, World
+from tests.conformance.worlds import AnyWorld, DatabaseWorld, FileWorld, MemoryWorld
 
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
-@pytest.fixture(params=["memory", *DATABASES])
-def place(request: pytest.FixtureRequest) -> str:
-    """Name each place in turn, once it is ready."""
-    place: str = request.param
-    return place if place == "memory" else str(request.getfixturevalue(f"{place}_alias"))
-
-
-@pytest.fixture(params=DATABASES)
-def database_place(request: pytest.FixtureRequest) -> str:
-    """Name each database in turn, once it is ready."""
-    return str(request.getfixturevalue(f"{request.param}_alias"))
-
-
-@pytest_asyncio.fixture
-async def world(place: str) -> AsyncIterator[World]:
+@pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
     """Give each storage in turn, with people around it."""
-    world = MemoryWorld() if place == "memory" else DatabaseWorld(place)
+    world = make_world(request, tmp_path)
     yield world
     await world.storage.aclose()
 
 
-@pytest_asyncio.fixture
-async def database(database_place: str) -> AsyncIterator[DatabaseWorld]:
-    """Give each storage that keeps bytes one can damage."""
-    world = DatabaseWorld(database_place)
+@pytest_asyncio.fixture(params=["file", *DATABASES])
+async def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
+    """Give each storage that keeps content in chunks."""
+    world = make_world(request, tmp_path)
     yield world
     await world.storage.aclose()
+
+
+@pytest_asyncio.fixture(params=DATABASES)
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[DatabaseWorld]:
+    """Give each of Django's databases in turn."""
+    world = DatabaseWorld(request.getfixturevalue(f"{request.param}_alias"))
+    yield world
+    await world.storage.aclose()
+
+
+def make_world(request: pytest.FixtureRequest, folder: Path) -> AnyWorld:
+    """Return the world that the fixture's parameter names."""
+    if request.param == "memory":
+        return MemoryWorld()
+    if request.param == "file":
+        return FileWorld(folder / "runs.sqlite3")
+    return DatabaseWorld(request.getfixturevalue(f"{request.param}_alias"))

@@ -1,49 +1,41 @@
-"""What the suites need besides the ports: people who answer, operators who cancel, and bytes that rot."""
+"""Our storages as worlds: people who answer, operators who cancel, and bytes that rot."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
 from django.db import connections
 
 from checkpoints import models
-from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
+from checkpoints.conformance.samples import asking, checkpoint, claimed, started, until
+from checkpoints.file import FileStorage
+from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.memory import MemoryStorage
 from checkpoints.orm import DatabaseStorage, write
-from checkpoints.records import Checkpoint, Claim, Commit, EventDraft, Phase, Request, Standing
+from checkpoints.records import Phase
+
+__all__ = [
+    "AnyWorld",
+    "DatabaseWorld",
+    "FileWorld",
+    "MemoryWorld",
+    "asking",
+    "checkpoint",
+    "claimed",
+    "started",
+    "until",
+]
 
 T = TypeVar("T")
 
-
-def checkpoint(run: RunId, n: int = 1, **changes: Any) -> Checkpoint:
-    """Return a small checkpoint."""
-    plain: dict[str, Any] = {
-        "id": new_checkpoint_id(),
-        "run": run,
-        "workflow": "expense",
-        "n": n,
-        "version": "v1",
-        "created": datetime.now(UTC),
-        "body": {"state": {"n": n}, "position": {"at": [1, 2.5, None, True]}},
-    }
-    return Checkpoint(**{**plain, **changes})
-
-
-def started(run: RunId) -> Commit:
-    """Return the commit that makes a run known and ready."""
-    return Commit(run=run, events=(EventDraft(kind="run.queued"),))
-
-
-def asking(run: RunId, *keys: str, n: int = 1, phase: Phase = Phase.WAITING) -> Commit:
-    """Return a commit that opens requests and parks the run."""
-    requests = tuple(Request(key=RequestKey(key), step="review", card={"subject": key}) for key in keys)
-    events = tuple(EventDraft(kind="request.opened", step="review", data={"key": key}) for key in keys)
-    parked = checkpoint(run, n, requests=requests)
-    return Commit(run=run, checkpoint=parked, events=events, opened=requests, standing=Standing(phase=phase))
+FIRST_CHUNK = "SELECT min(rowid) FROM checkpoints_chunk WHERE family=?"
 
 
 class MemoryWorld:
@@ -76,6 +68,71 @@ class MemoryWorld:
     async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
         """Return key, state and result of each recorded call."""
         return [(e.key, e.state, e.result) for e in self.storage.runs[run].effects]
+
+    async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
+        """Change one character of the stored content."""
+        contents = self.storage.runs[run].contents
+        contents[checkpoint] = contents[checkpoint].replace("body", "bogy")
+
+
+class FileWorld:
+    """Storage in a file of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.storage = FileStorage(path)
+
+    async def answer(self, run: RunId, key: str, value: Any) -> None:
+        """Answer as a person."""
+        await self.storage.answer(run, RequestKey(key), value, by="rosa")
+
+    async def cancel(self, run: RunId) -> None:
+        """End the run as an operator does."""
+        self._do("UPDATE checkpoints_run SET phase='cancelled', epoch=epoch+1 WHERE id=?", run)
+        self._do("DELETE FROM checkpoints_claim WHERE run_id=?", run)
+
+    async def phase(self, run: RunId) -> Phase:
+        """Return the run's phase."""
+        return Phase(self._do("SELECT phase FROM checkpoints_run WHERE id=?", run)[0][0])
+
+    async def closed_as(self, run: RunId, key: str) -> list[str]:
+        """Return what became of the requests of that key, oldest first."""
+        sql = "SELECT closed_as FROM checkpoints_humanrequest WHERE run_id=? AND key=? ORDER BY id"
+        return [text for (text,) in self._do(sql, run, key)]
+
+    async def request_ids(self, run: RunId) -> list[str]:
+        """Return the row ids of the run's requests."""
+        return [id_ for (id_,) in self._do("SELECT id FROM checkpoints_humanrequest WHERE run_id=? ORDER BY id", run)]
+
+    async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
+        """Return key, state and result of each recorded call."""
+        rows = self._do("SELECT key, state, result FROM checkpoints_effect WHERE run_id=? ORDER BY id", run)
+        return [(key, state, json.loads(result)) for key, state, result in rows]
+
+    async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
+        """Change one character of the stored content."""
+        sql = "UPDATE checkpoints_checkpoint SET body=replace(body, 'body', 'bogy') WHERE run_id=? AND id=?"
+        self._do(sql, run, checkpoint)
+
+    async def damage_chunk(self, run: RunId) -> None:
+        """Change the bytes of one of the run's chunks."""
+        self._do("UPDATE checkpoints_chunk SET data=data||' ' WHERE rowid=(" + FIRST_CHUNK + ")", run)
+
+    async def lose_chunk(self, run: RunId) -> None:
+        """Remove one of the run's chunks."""
+        self._do("DELETE FROM checkpoints_chunk WHERE rowid=(" + FIRST_CHUNK + ")", run)
+
+    async def chunks(self, run: RunId) -> int:
+        """Count the chunks of the run's family."""
+        return int(self._do("SELECT count(*) FROM checkpoints_chunk WHERE family=?", run)[0][0])
+
+    def _do(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self.path, timeout=20)
+        try:
+            with connection:
+                return connection.execute(sql, parameters).fetchall()
+        finally:
+            connection.close()
 
 
 class DatabaseWorld:
@@ -129,7 +186,7 @@ class DatabaseWorld:
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
         """Change one character of the stored content."""
         rows = models.Checkpoint.objects.using(self.alias).filter(run_id=run, id=checkpoint)
-        await self._do(lambda: rows.update(body=rows.get().body.replace("state", "stale")))
+        await self._do(lambda: rows.update(body=rows.get().body.replace("body", "bogy")))
 
     async def damage_chunk(self, run: RunId) -> None:
         """Change the bytes of one of the run's chunks."""
@@ -140,6 +197,10 @@ class DatabaseWorld:
         """Remove one of the run's chunks."""
         rows = models.Chunk.objects.using(self.alias).filter(family=run)
         await self._do(lambda: rows.filter(id=rows.first().id).delete())
+
+    async def chunks(self, run: RunId) -> int:
+        """Count the chunks of the run's family."""
+        return await self._do(models.Chunk.objects.using(self.alias).filter(family=run).count)
 
     async def _do(self, act: Callable[[], T]) -> T:
         return await asyncio.to_thread(self._in_transaction, act)
@@ -152,19 +213,4 @@ class DatabaseWorld:
             connections[self.alias].close()
 
 
-World = MemoryWorld | DatabaseWorld
-
-
-async def claimed(world: World, run: RunId, *, ttl: float = 30.0) -> Claim:
-    """Return a claim on a run that is due."""
-    claim = await world.storage.claim(run, worker="test", ttl=ttl)
-    assert claim is not None
-    return claim
-
-
-async def until(condition: Callable[[], Awaitable[T]], *, seconds: float = 5.0) -> T:
-    """Return the first true outcome of a condition that is asked again and again."""
-    async with asyncio.timeout(seconds):
-        while not (outcome := await condition()):
-            await asyncio.sleep(0.005)
-    return outcome
+AnyWorld = MemoryWorld | FileWorld | DatabaseWorld

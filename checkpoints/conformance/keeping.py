@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
+from checkpoints.conformance.samples import (
+    asking,
+    begun,
+    checkpoint,
+    checks_in,
+    claimed,
+    is_due,
+    refused,
+    until,
+)
+from checkpoints.conformance.worlds import Peopled
 from checkpoints.errors import ClaimLost, Conflict
-from checkpoints.ids import RequestKey, RunId, new_run_id
+from checkpoints.ids import RequestKey, new_run_id
 from checkpoints.records import Commit, Effect, EventDraft, Phase, Request, Standing
-from tests.conformance.worlds import World, asking, checkpoint, claimed, started, until
+from checkpoints.storage import Journal
 
 THREE = tuple(EventDraft(kind="custom", step="s", data={"b": i, "a": "\x00é"}) for i in range(3))
 
 
-async def begun(world: World) -> RunId:
-    """Return a run that is known and ready."""
-    run = new_run_id()
-    await world.storage.commit(started(run))
-    return run
+async def it_has_every_method(world: Peopled) -> None:
+    assert isinstance(world.storage, Journal)
 
 
-async def test_events_are_numbered_without_gaps(world: World) -> None:
+async def events_are_numbered_without_gaps(world: Peopled) -> None:
     run = new_run_id()
     assert await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=THREE)) == 3
     assert await world.storage.commit(Commit(run=run)) == 3
@@ -35,7 +41,7 @@ async def test_events_are_numbered_without_gaps(world: World) -> None:
     assert abs(events[0].at - datetime.now(UTC)) < timedelta(seconds=30)
 
 
-async def test_reading_events_starts_after_a_cursor(world: World) -> None:
+async def reading_events_starts_after_a_cursor(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(Commit(run=run, events=THREE))
     assert [e.seq for e in await world.storage.read_events(run, after=1)] == [2, 3]
@@ -44,10 +50,10 @@ async def test_reading_events_starts_after_a_cursor(world: World) -> None:
     assert await world.storage.read_events(new_run_id()) == []
 
 
-async def test_a_conflicting_commit_leaves_nothing(world: World) -> None:
+async def a_conflicting_commit_leaves_nothing(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=THREE))
-    with pytest.raises(Conflict):
+    with refused(Conflict):
         again = asking(run, "k")
         await world.storage.commit(again)
     assert len(await world.storage.read_events(run)) == 3
@@ -55,23 +61,23 @@ async def test_a_conflicting_commit_leaves_nothing(world: World) -> None:
     assert await world.phase(run) is Phase.READY
 
 
-async def test_a_commit_that_is_no_json_leaves_nothing(world: World) -> None:
+async def a_commit_that_is_no_json_leaves_nothing(world: Peopled) -> None:
     run = await begun(world)
     bad = EventDraft(kind="custom", data={"a": float("nan")})
-    with pytest.raises(ValueError, match="JSON"):
+    with refused(ValueError, saying="JSON"):
         await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=(bad,)))
     assert await world.storage.get_latest(run) is None
     assert len(await world.storage.read_events(run)) == 1
 
 
-async def test_a_parked_run_is_not_due_until_it_is_answered(world: World) -> None:
+async def a_parked_run_is_not_due_until_it_is_answered(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(asking(run, "a", "b"))
     assert await world.phase(run) is Phase.WAITING
-    assert run not in await world.storage.due()
+    assert not await is_due(world, run)
     assert await world.storage.read_answers(run) == {}
     await world.answer(run, "a", {"action": "approve"})
-    assert run in await world.storage.due()
+    assert await is_due(world, run)
     answers = await world.storage.read_answers(run)
     assert list(answers) == ["a"]
     answer = answers[RequestKey("a")]
@@ -80,7 +86,7 @@ async def test_a_parked_run_is_not_due_until_it_is_answered(world: World) -> Non
     assert abs(answer.at - datetime.now(UTC)) < timedelta(seconds=30)
 
 
-async def test_an_opened_event_names_its_row(world: World) -> None:
+async def an_opened_event_names_its_row(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(asking(run, "a", "b"))
     events = await world.storage.read_events(run)
@@ -88,7 +94,7 @@ async def test_an_opened_event_names_its_row(world: World) -> None:
     assert [event.data["key"] for event in events] == ["a", "b"]
 
 
-async def test_a_taken_answer_is_not_read_again(world: World) -> None:
+async def a_taken_answer_is_not_read_again(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(asking(run, "a", "b"))
     await world.answer(run, "a", 1)
@@ -100,7 +106,7 @@ async def test_a_taken_answer_is_not_read_again(world: World) -> None:
     assert await world.closed_as(run, "b") == ["withdrawn"]
 
 
-async def test_a_closed_key_may_be_asked_again(world: World) -> None:
+async def a_closed_key_may_be_asked_again(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(asking(run, "a"))
     again = asking(run, "a", n=2)
@@ -108,7 +114,7 @@ async def test_a_closed_key_may_be_asked_again(world: World) -> None:
     assert await world.closed_as(run, "a") == ["withdrawn", ""]
 
 
-async def test_a_pending_key_is_not_asked_twice(world: World) -> None:
+async def a_pending_key_is_not_asked_twice(world: Peopled) -> None:
     run = new_run_id()
     await world.storage.commit(asking(run, "a"))
     await world.storage.commit(asking(run, "a", n=2))
@@ -116,43 +122,43 @@ async def test_a_pending_key_is_not_asked_twice(world: World) -> None:
     assert {e.data["request"] for e in await world.storage.read_events(run)} == {row}
 
 
-@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.SLEEPING, Phase.RETRYING])
-async def test_parking_under_an_answer_that_came_meanwhile_makes_the_run_ready(world: World, phase: Phase) -> None:
-    run = await begun(world)
-    claim = await claimed(world, run)
-    asked = asking(run, "a").model_copy(update={"standing": None})
-    await world.storage.commit(asked, claim=claim)
-    await world.answer(run, "a", 1)
-    await world.storage.commit(Commit(run=run, standing=Standing(phase=phase)), claim=claim)
-    assert await world.phase(run) is Phase.READY
-    assert run in await world.storage.due()
+async def parking_under_an_answer_that_came_meanwhile_makes_the_run_ready(world: Peopled) -> None:
+    for phase in (Phase.WAITING, Phase.SLEEPING, Phase.RETRYING):
+        run = await begun(world)
+        claim = await claimed(world, run)
+        asked = asking(run, "a").model_copy(update={"standing": None})
+        await world.storage.commit(asked, claim=claim)
+        await world.answer(run, "a", 1)
+        await world.storage.commit(Commit(run=run, standing=Standing(phase=phase)), claim=claim)
+        assert await world.phase(run) is Phase.READY
+        assert await is_due(world, run)
 
 
-async def test_answers_and_parking_at_once_never_strand_a_run(world: World) -> None:
+async def answers_and_parking_at_once_never_strand_a_run(world: Peopled) -> None:
     async def race() -> None:
         run = await begun(world)
         claim = await claimed(world, run)
         await world.storage.commit(asking(run, "a").model_copy(update={"standing": None}), claim=claim)
         park = world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.WAITING)), claim=claim)
         await asyncio.gather(park, world.answer(run, "a", 1))
-        assert run in await world.storage.due(limit=10_000)
+        assert await is_due(world, run)
 
     for _ in range(5):
         await asyncio.gather(*(race() for _ in range(4)))
 
 
-async def test_a_standing_releases_the_claim_and_ends_the_run(world: World) -> None:
+async def a_standing_releases_the_claim_and_ends_the_run(world: Peopled) -> None:
     run = await begun(world)
     claim = await claimed(world, run)
     end = Standing(phase=Phase.COMPLETED, output={"paid": 1})
     await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), standing=end), claim=claim)
     assert await world.phase(run) is Phase.COMPLETED
-    assert run not in await world.storage.due()
-    with pytest.raises(ClaimLost):
+    assert not await is_due(world, run)
+    with refused(ClaimLost):
         await world.storage.commit(Commit(run=run, events=THREE), claim=claim)
 
 
-async def test_a_sleeping_run_is_due_when_its_time_has_come(world: World) -> None:
+async def a_sleeping_run_is_due_when_its_time_has_come(world: Peopled) -> None:
     run, other = new_run_id(), new_run_id()
     soon = datetime.now(UTC) + timedelta(seconds=0.1)
     await world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.SLEEPING, wake_at=soon)))
@@ -160,17 +166,12 @@ async def test_a_sleeping_run_is_due_when_its_time_has_come(world: World) -> Non
     await world.storage.commit(Commit(run=other, standing=late))
     assert await world.storage.claim(run, worker="w", ttl=5) is None
     await until(lambda: is_due(world, run))
-    assert other not in await world.storage.due()
+    assert not await is_due(world, other)
     await claimed(world, run)
-    assert run not in await world.storage.due()
+    assert not await is_due(world, run)
 
 
-async def is_due(world: World, run: RunId) -> bool:
-    """Say whether the run should be driven now."""
-    return run in await world.storage.due(limit=10_000)
-
-
-async def test_an_intent_becomes_its_result_in_place(world: World) -> None:
+async def an_intent_becomes_its_result_in_place(world: Peopled) -> None:
     run = await begun(world)
     intent = Effect(key="s/1", step="s", name="charge", once=True, state="intended")
     plain = Effect(key="s/2", step="s", name="look_up", result=[1])
@@ -180,7 +181,7 @@ async def test_an_intent_becomes_its_result_in_place(world: World) -> None:
     assert await world.effects(run) == [("s/1", "done", {"id": 7}), ("s/2", "done", [1])]
 
 
-async def test_a_call_made_again_after_a_restore_is_a_second_row(world: World) -> None:
+async def a_call_made_again_after_a_restore_is_a_second_row(world: Peopled) -> None:
     run = await begun(world)
     call = Effect(key="s/1", step="s", name="charge", result=1)
     await world.storage.commit(Commit(run=run, effects=(call,)))
@@ -188,7 +189,7 @@ async def test_a_call_made_again_after_a_restore_is_a_second_row(world: World) -
     assert [result for _, _, result in await world.effects(run)] == [1, 2]
 
 
-async def test_fifty_runs_commit_at_once_and_never_mix(world: World) -> None:
+async def fifty_runs_commit_at_once_and_never_mix(world: Peopled) -> None:
     runs = [await begun(world) for _ in range(50)]
     claims = await asyncio.gather(*(claimed(world, run) for run in runs))
 
@@ -208,7 +209,7 @@ async def test_fifty_runs_commit_at_once_and_never_mix(world: World) -> None:
         assert latest.body == {"state": {"run": run, "n": 5}}
 
 
-async def test_one_failing_commit_spoils_no_other_of_its_group(world: World) -> None:
+async def one_failing_commit_spoils_no_other_of_its_group(world: Peopled) -> None:
     good, bad = [await begun(world) for _ in range(10)], [await begun(world) for _ in range(10)]
     for run in bad:
         await world.storage.save(checkpoint(run, 1))
@@ -221,7 +222,7 @@ async def test_one_failing_commit_spoils_no_other_of_its_group(world: World) -> 
     assert [len(await world.storage.read_events(run)) for run in bad] == [1] * 10
 
 
-async def test_a_request_carries_all_it_was_asked_with(world: World) -> None:
+async def a_request_carries_all_it_was_asked_with(world: Peopled) -> None:
     run = new_run_id()
     due = datetime.now(UTC) + timedelta(days=1)
     request = Request(key=RequestKey("k"), step="s", kind="approval", card={"subject": "x"}, by=("a",), due=due)
@@ -229,3 +230,6 @@ async def test_a_request_carries_all_it_was_asked_with(world: World) -> None:
     latest = await world.storage.get_latest(run)
     assert latest is not None
     assert latest.requests == (request,)
+
+
+JOURNAL = checks_in(globals())

@@ -1,0 +1,47 @@
+"""What a storage promises, as checks that any storage can be put through.
+
+Each check is an async function of one ``world``: an object with the storage under test as ``storage``. They need no
+test framework; with pytest (and pytest-asyncio) a storage of one's own is tested like this::
+
+    import pytest
+    from checkpoints.conformance import STORAGE, World
+
+    @pytest.fixture
+    async def world(tmp_path):
+        yield World(MyStorage(tmp_path))
+
+    @pytest.mark.parametrize("check", STORAGE, ids=lambda check: check.__name__)
+    async def test_my_storage_keeps_its_promises(check, world):
+        await check(world)
+
+``STORAGE`` is what every ``CheckpointStorage`` must pass; one world may serve all checks, they use fresh runs. The rest
+is for storages that offer more, and needs worlds that can do more (see ``worlds``):
+
+* ``DAMAGE``: content that rots is noticed.
+* ``CHUNKS``: content that runs share is kept once, and as long as anybody needs it.
+* ``JOURNAL``, ``CLAIMS``: the ports of those names.
+* ``DRIVING``: what the dashboard's runner asks besides.
+"""
+
+from __future__ import annotations
+
+from checkpoints.conformance.claiming import CLAIMS
+from checkpoints.conformance.driving import DRIVING
+from checkpoints.conformance.keeping import JOURNAL
+from checkpoints.conformance.rotting import CHUNKS, DAMAGE
+from checkpoints.conformance.storing import STORAGE
+from checkpoints.conformance.worlds import Chunked, Peopled, Rotting, Storing, World
+
+__all__ = [
+    "CHUNKS",
+    "CLAIMS",
+    "DAMAGE",
+    "DRIVING",
+    "JOURNAL",
+    "STORAGE",
+    "Chunked",
+    "Peopled",
+    "Rotting",
+    "Storing",
+    "World",
+]
