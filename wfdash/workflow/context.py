@@ -13,6 +13,7 @@ from wfdash.workflow.cards import Asking, Card, make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.workflow.errors import CallStopped, InvalidCall
 from wfdash.workflow.ops import Ops
+from wfdash.workflow.raised import recall_error, record_error
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.stateview import StateView
 from wfdash.workflow.steps import StepContext
@@ -56,7 +57,7 @@ class Context(StepContext):
     @property
     def effect_key(self) -> str:
         """A key for the next ``ctx.call``, the same whenever the step runs again: for outside idempotency keys."""
-        return f"{self.run_id}:{self._ops.act}:{self._ops.replay.issued}"
+        return f"{self.run_id}:{self._ops.act}:{self._ops.replay.upcoming()}"
 
     @overload
     def ask(
@@ -148,6 +149,8 @@ class Context(StepContext):
             entry = await self._ops.wait(index, people=True)
         if "stopped" in entry:
             raise CallStopped(f"call {entry['name']!r} was stopped: it is unknown whether it happened")
+        if "raised" in entry and "result" not in entry:
+            raise self._raised(index, recall_error(entry["raised"]))
         if "result" not in entry:
             entry = await self._perform(index, fresh, codec, invoke, retry)
         return codec.decode(entry["result"][1], f"result of {entry['name']!r}")
@@ -166,8 +169,7 @@ class Context(StepContext):
             try:
                 data = codec.encode(await _retrying(invoke, retry), f"result of {entry['name']!r}")
             except Exception as error:
-                if once:
-                    await self._report_failure(index, error)
+                await self._report_failure(index, once, self._raised(index, error))
                 raise
             ops.host.post(CallDone(at=ops.host.now(), act=ops.act, index=index, result=[None, data]))
             return await ops.wait(index, people=False)
@@ -176,10 +178,21 @@ class Context(StepContext):
             ops.calling_once -= once
             ops.host.ring()
 
-    async def _report_failure(self, index: int, error: Exception) -> None:
+    def _raised(self, index: int, error: Exception) -> Exception:
+        self._ops.errors[index] = error
+        return error
+
+    async def _report_failure(self, index: int, once: bool, error: Exception) -> None:
+        """Have it recorded that the call raised: a step that handles it must take the same way when it runs again."""
+        ops, raised = self._ops, record_error(error)
+        if raised is not None:
+            raised["at"] = len(ops.replay.entries)
         said = f"{type(error).__name__}: {error}"
-        self._ops.host.post(CallDone(at=self._ops.host.now(), act=self._ops.act, index=index, failed=said))
-        await self._ops.wait(index, people=False)
+        ops.host.post(CallDone(at=ops.host.now(), act=ops.act, index=index, failed=said, raised=raised))
+        if once:
+            await ops.wait(index, people=False)
+        elif raised is not None:
+            ops.replay.entries[index] = {**ops.entry(index), "raised": raised}
 
     def sleep(
         self, duration: float | timedelta | None = None, *, until: datetime | None = None

@@ -57,5 +57,9 @@ class Runaway(WorkflowError):
     """Too many steps ran in a loop without a person answering: raise ``max_steps`` if that is meant."""
 
 
+class CallFailed(WorkflowError):
+    """A call raised an exception whose class is not there any more."""
+
+
 class CallStopped(WorkflowError):
     """A person stopped the step because it is unknown whether a call has happened."""

@@ -23,6 +23,7 @@ from wfdash.workflow.book import Book
 from wfdash.workflow.draft import item_of
 from wfdash.workflow.graph import Graph
 from wfdash.workflow.joins import gather_outputs
+from wfdash.workflow.ops import let_go
 from wfdash.workflow.packing import plain
 from wfdash.workflow.perform import StepRun, describe_error
 from wfdash.workflow.reduce import reduce
@@ -304,6 +305,7 @@ class Drive:
         self._closing = True
         calling = {act for act, run in self._runs.items() if run.ops.calling_once}
         for act in self._runs.keys() - calling:
+            self._runs[act].ops.cut()
             self._runs[act].task.cancel()
         end = self._loop.time() + CALL_GRACE
         while any(run.ops.calling_once for act, run in self._runs.items() if act in calling):
@@ -325,10 +327,8 @@ class Drive:
 
     async def _stop(self) -> None:
         self._closing = True
-        tasks: list[asyncio.Task[Any]] = [run.task for run in self._runs.values()]
+        tasks: set[asyncio.Task[Any]] = {run.task for run in self._runs.values()}
+        tasks = tasks.union(*(run.ops.cut() for run in self._runs.values()))
         if self._listener is not None:
-            tasks.append(self._listener)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+            tasks.add(self._listener)
+        await let_go(tasks)

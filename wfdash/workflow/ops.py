@@ -13,6 +13,8 @@ from wfdash.workflow.graph import Node
 from wfdash.workflow.replay import CLOSED, Replay
 from wfdash.workflow.ticks import Idled, OpIssued, Tick
 
+LEAVE = 2.0
+"""Seconds that cancelled code may take to let go; what has not by then is left to itself."""
 SETTLE = 0.05
 """Seconds without news after which a step that asks in child tasks counts as waiting: its main task's own
 doings cannot be seen."""
@@ -51,10 +53,12 @@ class Ops:
         self.node = node
         self.act = act
         self.replay = Replay(node.name, journal)
-        self.main: asyncio.Task[Any] | None = None
+        self._main: asyncio.Task[Any] | None = None
         self.timeout: asyncio.Timeout | None = None
         self.calling = 0
         self.calling_once = 0
+        self.errors: dict[int, Exception] = {}
+        """What its calls raised."""
         self._closed = False
         self._left = 0.0
         self._futures: dict[int, asyncio.Future[None]] = {}
@@ -68,16 +72,26 @@ class Ops:
             raise InvalidCall(f"step {self.node.name!r} is a plain function: make it 'async def' to {entry['k']}")
         if self._closed:
             raise InvalidCall(f"step {self.node.name!r} has ended: a task it left behind cannot {entry['k']}")
-        known = self.replay.match(entry["k"], entry["name"])
+        known, lane = self.replay.match(entry["k"], entry["name"])
         if known is not None:
             return known
         made = request(len(self.replay.entries)) if request is not None else None
         if made is not None:
             entry["request"] = made.key
-        index = self.replay.add(entry)
+        index = self.replay.add(entry, lane)
         now = self.host.now()
         self.host.post(OpIssued(at=now, act=self.act, entry=entry, request=made, save=save))
         return index
+
+    @property
+    def main(self) -> asyncio.Task[Any] | None:
+        """The task that runs the step's function."""
+        return self._main
+
+    def follow(self, main: asyncio.Task[Any]) -> None:
+        """Say which task that is."""
+        self._main = main
+        self.replay.follow(main)
 
     def entry(self, index: int) -> dict[str, Any]:
         """Return the journal entry as it is now."""
@@ -87,6 +101,8 @@ class Ops:
         """Wait for the entry's result. ``people``: it may take days, the step may be parked meanwhile."""
         if CLOSED & self.entry(index).keys():
             return self.entry(index)
+        if self._closed:
+            raise InvalidCall(f"step {self.node.name!r} has ended: nothing can be waited for any more")
         future = self._futures.setdefault(index, asyncio.get_running_loop().create_future())
         if people:
             self._block(index)
@@ -148,9 +164,19 @@ class Ops:
 
     async def close(self) -> None:
         """Let go of child tasks that the step's function left behind."""
+        await let_go(self.cut())
+
+    def cut(self) -> set[asyncio.Task[Any]]:
+        """Let nothing more be recorded; return the child tasks that are left."""
         self._closed = True
-        left = [task for task in self._tasks if task is not self.main and not task.done()]
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+        return {task for task in self._tasks if task is not self.main and not task.done()}
+
+
+async def let_go(tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancel the tasks and wait until they have ended, for a while: no step may hold its run by not letting go."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        done, _ = await asyncio.wait(tasks, timeout=LEAVE)
+        # Whatever they raise on the way out concerns nobody, and asyncio would complain if nobody looked.
+        _ = [task.cancelled() or task.exception() for task in done]

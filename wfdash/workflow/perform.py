@@ -16,6 +16,7 @@ from wfdash.workflow.graph import Graph, Node
 from wfdash.workflow.ops import Host, Ops
 from wfdash.workflow.packing import plain, route, unpack
 from wfdash.workflow.preview import preview
+from wfdash.workflow.raised import parts_of
 from wfdash.workflow.stateview import StateView
 from wfdash.workflow.threads import in_thread
 from wfdash.workflow.ticks import StepEnded, StepFailed, Tick
@@ -32,7 +33,7 @@ class StepRun:
         prefix = f"{self.node.parent}/" if self.node.parent else ""
         self._state = StateView(graph.state, prefix, seen)
         self.task = asyncio.create_task(self._go(), name=f"step {self.node.name} {act}")
-        self.ops.main = self.task
+        self.ops.follow(self.task)
 
     async def _go(self) -> None:
         began = time.perf_counter()
@@ -101,7 +102,10 @@ class StepRun:
         delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
         attempts = retry.attempts if retry is not None else 1
         info = describe_error(error, self.node)
-        return StepFailed(at=self._host.now(), act=self.act, error=info, delay=delay, attempts=attempts)
+        raised = parts_of(error)
+        calls = tuple(index for index, its in self.ops.errors.items() if its in raised)
+        at = self._host.now()
+        return StepFailed(at=at, act=self.act, error=info, delay=delay, attempts=attempts, calls=calls)
 
 
 def describe_error(error: BaseException, node: Node) -> ErrorInfo:

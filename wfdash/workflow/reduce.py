@@ -5,7 +5,8 @@ collect, ``asked`` request key -> [activation, journal index], ``outputs`` of en
 nobody took, ``since`` steps per scope since a person answered, ``past``/``wrote``/``v`` see ``writes``, ``next`` id.
 
 Journal entries: ``k`` ask | call | sleep | label, ``name``, ``o`` when others were open at the time, and how they
-ended: ``answer``, ``result``, ``done``; for ``once`` calls also ``failed``, ``unknown``, ``stopped``.
+ended: ``answer``, ``result``, ``done``, ``raised`` (an exception that the step has handled); for ``once`` calls also
+``failed``, ``unknown``, ``stopped``. ``t`` is the lane of the task that did it (see ``lanes``).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def took_resumed(draft: Draft, tick: Resumed) -> None:
 def _question_calls(draft: Draft, act: str) -> None:
     """Ask people about every ``once`` call of which only the intent is known."""
     for index, entry in enumerate(draft.position["live"][act]["journal"]):
-        if not entry.get("once") or "result" in entry or "unknown" in entry:
+        if not entry.get("once") or {"result", "unknown", "raised"} & entry.keys():
             continue
         fresh = draft.entry(act, index)
         fresh.pop("stopped", None)
@@ -161,6 +162,7 @@ def took_failed(draft: Draft, tick: StepFailed) -> None:
     node, record = draft.node(tick.act), draft.act(tick.act)
     attempt = record.get("attempt", 1)
     record.pop("parked", None)
+    _forget_raised(draft, tick)
     if tick.error.type == "StateConflict":
         record["born"] = draft.position["v"]
     error = {"type": tick.error.type, "message": tick.error.message}
@@ -176,6 +178,14 @@ def took_failed(draft: Draft, tick: StepFailed) -> None:
     record = draft.act(tick.act)
     record |= {"attempt": attempt + 1, "attempts": tick.attempts, "retry_at": again.isoformat()}
     draft.note("step.retrying", tick.act, at=again.isoformat(), attempt=attempt + 1, attempts=tick.attempts)
+
+
+def _forget_raised(draft: Draft, tick: StepFailed) -> None:
+    """Let calls whose exceptions the step did not handle be made again by its next attempt."""
+    journal = draft.position["live"][tick.act]["journal"]
+    for index, entry in enumerate(journal):
+        if "raised" in entry and (index in tick.calls or entry["raised"]["at"] == len(journal)):
+            draft.entry(tick.act, index).pop("raised")
 
 
 def took_issued(draft: Draft, tick: OpIssued) -> None:
@@ -230,7 +240,9 @@ def took_call(draft: Draft, tick: CallDone) -> None:
     key = effect_key(draft.run, tick.act, tick.index)
     once, name = bool(entry.get("once")), entry["name"]
     if tick.failed is not None:
-        entry["failed"] = tick.failed
+        entry |= {"failed": tick.failed} if tick.raised is None else {"failed": tick.failed, "raised": tick.raised}
+        if not once:
+            return
         draft.commands.append(Log(Effect(key=key, step=node.name, name=name, once=once, state="failed")))
     else:
         _record_result(draft, tick.act, tick.index, tick.result or [None, None])

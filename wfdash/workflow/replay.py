@@ -2,62 +2,78 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from wfdash.workflow.errors import ReplayMismatch
+from wfdash.workflow.lanes import Lanes, lane_of
 
-CLOSED = {"answer", "result", "done"}
+CLOSED = {"answer", "result", "done", "raised"}
 
 
 class Replay:
     """The journal of one activation, and how far the running function has come in it.
 
-    A step that did one thing at a time must do the same things in the same order. One that had several open
-    at once is matched by kind, name and occurrence, because the order among them is nobody's promise.
+    Each of a step's tasks has a lane of its own, since the order among tasks is nobody's promise. A task that did
+    one thing at a time must do the same things in the same order; one that had several open at once is matched by
+    kind, name and occurrence.
     """
 
     def __init__(self, step: str, journal: list[dict[str, Any]]) -> None:
         self.step = step
         self.entries = list(journal)
-        self.issued = 0
-        self._recorded = len(journal)
-        self._overlapped = any("o" in entry for entry in journal)
-        self._used: set[int] = set()
+        self._lanes = Lanes(journal)
+        self._left: dict[str, list[int]] = {}
+        for index in range(len(journal) - 1, -1, -1):
+            self._left.setdefault(lane_of(journal[index]), []).append(index)
+        self._overlapped = {lane_of(entry) for entry in journal if "o" in entry}
 
-    def match(self, kind: str, name: str) -> int | None:
-        """Return the index of the recorded entry this is, None if it is new; ``ReplayMismatch`` if it differs."""
-        ordinal, self.issued = self.issued, self.issued + 1
-        if len(self._used) >= self._recorded:
-            return None
-        if not self._overlapped:
-            return self._strict(ordinal, kind, name)
-        found = next((i for i in range(self._recorded) if i not in self._used and self._is(i, kind, name)), None)
+    def follow(self, main: asyncio.Task[Any]) -> None:
+        """Say which is the step's main task."""
+        self._lanes.main = main
+
+    def match(self, kind: str, name: str) -> tuple[int | None, str]:
+        """Return the index of the recorded entry this is (None if it is new) and its lane; or ``ReplayMismatch``."""
+        lane = self._lanes.current((kind, name))
+        left = self._left.get(lane)
+        if not left:
+            return None, lane
+        if lane not in self._overlapped:
+            return self._strict(left, kind, name), lane
+        found = next((index for index in reversed(left) if self._is(index, kind, name)), None)
         if found is not None:
-            self._used.add(found)
-        return found
+            left.remove(found)
+        return found, lane
 
-    def _strict(self, ordinal: int, kind: str, name: str) -> int:
-        if not self._is(ordinal, kind, name):
-            was = self.entries[ordinal]
+    def upcoming(self) -> int:
+        """Return the index that the running task's next operation has, or will get."""
+        left = self._left.get(self._lanes.current(None))
+        return left[-1] if left else len(self.entries)
+
+    def _strict(self, left: list[int], kind: str, name: str) -> int:
+        if not self._is(left[-1], kind, name):
+            was = self.entries[left[-1]]
             raise ReplayMismatch(
-                f"step {self.step!r}, number {ordinal + 1}: recorded {was['k']} {was['name']!r},"
+                f"step {self.step!r}, number {left[-1] + 1}: recorded {was['k']} {was['name']!r},"
                 f" the code now does {kind} {name!r}"
             )
-        self._used.add(ordinal)
-        return ordinal
+        return left.pop()
 
     def _is(self, index: int, kind: str, name: str) -> bool:
         return bool(self.entries[index]["k"] == kind and self.entries[index]["name"] == name)
 
-    def add(self, entry: dict[str, Any]) -> int:
-        """Append a new entry, marked if others are open; return its index."""
-        if any(not CLOSED & other.keys() for other in self.entries):
+    def add(self, entry: dict[str, Any], lane: str) -> int:
+        """Append a new entry, marked if others of its lane are open; return its index."""
+        if lane:
+            entry["t"] = lane
+        if any(not CLOSED & other.keys() for other in self.entries if lane_of(other) == lane):
             entry["o"] = 1
         self.entries.append(entry)
         return len(self.entries) - 1
 
     def check_end(self) -> None:
         """Raise ``ReplayMismatch`` if the function returned without doing all that was recorded."""
-        left = [e for i, e in enumerate(self.entries[: self._recorded]) if i not in self._used]
+        left = [index for indexes in self._left.values() for index in indexes]
         if left:
-            raise ReplayMismatch(f"step {self.step!r} returned without its recorded {left[0]['k']} {left[0]['name']!r}")
+            entry = self.entries[min(left)]
+            raise ReplayMismatch(f"step {self.step!r} returned without its recorded {entry['k']} {entry['name']!r}")

@@ -72,13 +72,17 @@ class StepEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailed:
-    """A step raised. Processed: another attempt after ``delay`` seconds, or (None) the run fails."""
+    """A step raised. Processed: another attempt after ``delay`` seconds, or (None) the run fails.
+
+    ``calls``: the recorded calls whose exceptions it did not handle.
+    """
 
     at: datetime
     act: str
     error: ErrorInfo
     delay: float | None = None
     attempts: int = 1
+    calls: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +101,14 @@ class OpIssued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDone:
-    """A recorded call returned, or (``failed``) a ``once`` call raised."""
+    """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be made again."""
 
     at: datetime
     act: str
     index: int
     result: Packed | None = None
     failed: str | None = None
+    raised: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
