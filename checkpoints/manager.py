@@ -78,6 +78,7 @@ class CheckpointManager:
         self.storage = storage
         self.config = config or CheckpointConfig()
         self._prune_every = prune_every
+        self._journal = storage if isinstance(storage, Journal) else None
         self._last: dict[RunId, tuple[int, CheckpointId]] = {}
         self._saves: dict[RunId, int] = {}
 
@@ -96,13 +97,11 @@ class CheckpointManager:
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
         """See ``Journal.read_events``; none over a storage that is no journal."""
-        return (
-            await self.storage.read_events(run, after=after, limit=limit) if isinstance(self.storage, Journal) else []
-        )
+        return [] if self._journal is None else await self._journal.read_events(run, after=after, limit=limit)
 
     async def read_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
         """See ``Journal.read_answers``; none over a storage that is no journal."""
-        return await self.storage.read_answers(run) if isinstance(self.storage, Journal) else {}
+        return {} if self._journal is None else await self._journal.read_answers(run)
 
     # CheckpointStorage
 
@@ -223,8 +222,8 @@ class CheckpointManager:
     # Policy
 
     async def _commit(self, commit: Commit, claim: Claim | None) -> int:
-        if isinstance(self.storage, Journal):
-            return await self.storage.commit(commit, claim=claim)
+        if self._journal is not None:
+            return await self._journal.commit(commit, claim=claim)
         if commit.checkpoint is not None:
             await self.storage.save(commit.checkpoint)
         return 0

@@ -6,6 +6,7 @@
 ``WFDASH_ORIGINS``   comma-separated full origins (https://...) for sockets and CSRF behind a proxy
 ``WFDASH_APPS``      comma-separated Django apps whose ``workflows`` modules are loaded
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files with workflows
+``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders under which the example ``patch_review`` may touch repositories
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
@@ -19,6 +20,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from checkpoints.config import CheckpointConfig
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -85,6 +88,9 @@ WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
 WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
+WFDASH_RETENTION = CheckpointConfig.dashboard()
+if "WFDASH_RETENTION" in os.environ:
+    WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
 
 INSTALLED_APPS = [
     "wfdash",

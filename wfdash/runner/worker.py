@@ -13,27 +13,42 @@ import os
 import socket
 from collections.abc import Callable
 
+from django.conf import settings
+
+from checkpoints.config import CheckpointConfig
 from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
 from wfdash.runner.drive import Lease, advance, run_id_of
+from wfdash.runner.held import release_until
+from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.recorder import ClaimedRecorder
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
+SWEEP_TIMEOUT = 5.0
+"""Seconds a sweep may take: asking anew makes a connection pool try again to reach a database that was away."""
 
 
 class Worker:
     """Drives up to ``limit`` runs at once. Create and use it on one event loop."""
 
     def __init__(
-        self, storage: DatabaseStorage, *, name: str = "", lease: Lease | None = None, limit: int = 500
+        self,
+        storage: DatabaseStorage,
+        *,
+        name: str = "",
+        lease: Lease | None = None,
+        limit: int = 500,
+        retention: CheckpointConfig | None = None,
     ) -> None:
+        """``retention``: what is saved and kept; by default what the settings say."""
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._limit = limit
+        self._housekeeper = Housekeeper(storage, retention or settings.WFDASH_RETENTION)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._recorders: dict[RunId, ClaimedRecorder] = {}
         self._again: set[RunId] = set()
@@ -48,10 +63,12 @@ class Worker:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
+        releasing = asyncio.create_task(release_until(self._stopping), name="release held runs")
         try:
             await self._sweep_until_stopped()
         finally:
             leave()
+            releasing.cancel()
             await self._release_all()
 
     def stop(self) -> None:
@@ -71,14 +88,18 @@ class Worker:
     async def _sweep_until_stopped(self) -> None:
         while not self._stopping.is_set():
             try:
-                await self._storage.sync_clock()
-                for run in await self._storage.due(limit=self._limit):
-                    if run not in self._driving:
-                        self.look_at(run)
+                async with asyncio.timeout(SWEEP_TIMEOUT):
+                    await self._sweep()
             except Exception:
                 log.exception("Could not look for due runs; trying again")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), SWEEP_SECONDS)
+
+    async def _sweep(self) -> None:
+        await self._storage.sync_clock()
+        for run in await self._storage.due(limit=self._limit):
+            if run not in self._driving:
+                self.look_at(run)
 
     async def _drive(self, run: RunId) -> None:
         try:
@@ -100,12 +121,14 @@ class Worker:
         if claim is None:
             return
         facts = await self._storage.read_run(run)
-        recorder = ClaimedRecorder(self._storage, claim, facts.workflow, clock=self._storage.now)
+        recorder = ClaimedRecorder(self._housekeeper, claim, facts.workflow, clock=self._storage.now)
         self._recorders[run] = recorder
         if self._stopping.is_set():
             await self._storage.release(claim)
             return
-        await advance(self._storage, recorder, facts, self._lease)
+        if await advance(self._storage, recorder, facts, self._lease) is None:
+            # Perhaps it was cancelled; a run that ends here tells the housekeeper itself.
+            await self._housekeeper.tidy(run)
 
     async def _release_all(self) -> None:
         tasks = list(self._driving.values())
@@ -113,6 +136,7 @@ class Worker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._housekeeper.aclose()
 
 
 def _across(loop: asyncio.AbstractEventLoop, listener: Callable[[str], None]) -> Callable[[str], None]:
