@@ -1,10 +1,11 @@
-"""Rows as records, for callers that stand in the ORM anyway: verbs of the desk and pages."""
+"""Rows as records and back, for callers that stand in the ORM anyway: verbs of the desk and pages."""
 
 from __future__ import annotations
 
 from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
+from checkpoints.encoding import encode
 from checkpoints.models import Checkpoint as Row
-from checkpoints.models import Chunk
+from checkpoints.models import Chunk, Run
 from checkpoints.records import Checkpoint, CheckpointInfo, Reason, Request
 from checkpoints.rules import refuse_unreadable
 
@@ -24,6 +25,17 @@ def read_row(row: Row) -> Checkpoint:
     content = decode(row.body, _read_chunks(row))
     requests = tuple(Request.model_validate(request) for request in content["requests"])
     return Checkpoint(**dict(info), body=content["body"], requests=requests)
+
+
+def insert_row(record: Checkpoint, run: Run, *, seq: int) -> Row:
+    """Store a checkpoint as a new row of a run that the caller has locked, with the chunks it needs."""
+    requests = [request.model_dump(mode="json") for request in record.requests]
+    encoded = encode({"body": record.body, "requests": requests})
+    chunks = [Chunk(family=run.family, hash=key, data=data) for key, data in encoded.chunks.items()]
+    Chunk.objects.bulk_create(chunks, ignore_conflicts=True)
+    facts = {name: getattr(record, name) for name in SAME}
+    facts |= {"size": encoded.size, "seq": seq, "waiting": len(requests)}
+    return Row.objects.create(**facts, run=run, reason=record.reason.value, intact=True, body=encoded.root)
 
 
 def info_of(row: Row) -> CheckpointInfo:

@@ -1,11 +1,13 @@
-"""What changed between two graphs of one workflow: pure, in structure and in words."""
+"""What changed between two graphs of one workflow, in structure and in words; and what a migration writes. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from checkpoints.records import Record
-from wfdash.contract import Description, StepInfo
+from checkpoints.ids import new_checkpoint_id
+from checkpoints.records import Checkpoint, Json, Reason, Record
+from wfdash.contract import Carried, Description, StepInfo
 
 UNSEEN = "something changed that the drawing does not show"
 
@@ -131,3 +133,25 @@ def _sentences(skew: Skew) -> Iterator[str]:
 
 def _after(sources: tuple[str, ...]) -> str:
     return f"after {', '.join(sources)}" if sources else "first"
+
+
+def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, created: datetime) -> Checkpoint:
+    """Return the checkpoint that follows ``old`` and belongs to the present graph."""
+    changes = {
+        "id": new_checkpoint_id(),
+        "n": old.n + 1,
+        "parent": old.id,
+        "version": version,
+        "reason": Reason.MIGRATE,
+        "created": created,
+        "label": None,
+        "body": carried.body,
+        "requests": carried.requests,
+        "waiting": len(carried.requests),
+    }
+    return old.model_copy(update=changes)
+
+
+def facts_of(carried: Carried, old: str, new: str) -> dict[str, Json]:
+    """Return what the event of a migration says. ``old``, ``new``: the versions."""
+    return {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}

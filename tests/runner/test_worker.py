@@ -177,7 +177,7 @@ def test_a_run_that_kills_every_worker_fails_with_the_reason_and_can_be_retried(
     until(reaches(run, "completed"))
 
 
-def test_a_run_of_another_graph_is_refused_and_keeps_its_place(otto, define, start_worker) -> None:
+def test_a_run_of_another_graph_is_held_and_keeps_its_place(otto, define, start_worker) -> None:
     define(ask_then_finish)
     worker = start_worker()
     run = desk.start_run(otto, "script", 1)
@@ -186,9 +186,10 @@ def test_a_run_of_another_graph_is_refused_and_keeps_its_place(otto, define, sta
     define(ask_then_finish, version="v2")
     start_worker()
     desk.answer_request(otto, HumanRequest.objects.get().id, True)
-    until(reaches(run, "failed"))
+    until(reaches(run, "paused"))
     run.refresh_from_db()
     assert run.error["type"] == "Incompatible"
+    assert "cannot migrate" in run.error["message"]
     assert run.n == 1
 
 

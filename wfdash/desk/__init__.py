@@ -9,11 +9,14 @@ from __future__ import annotations
 from wfdash.desk.history import fork_run, restore_run
 from wfdash.desk.requests import answer_request
 from wfdash.desk.runs import cancel_run, pause_run, resume_run, retry_run, start_run
+from wfdash.desk.skew import migrate_run, override_run
 
 __all__ = [
     "answer_request",
     "cancel_run",
     "fork_run",
+    "migrate_run",
+    "override_run",
     "pause_run",
     "restore_run",
     "resume_run",

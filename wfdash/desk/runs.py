@@ -36,7 +36,7 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
         known = Run.objects.filter(start_key=start_key).first() if start_key else None
         if known is not None:
             return _same_start(known, workflow, message)
-        _remember_version(entry.description)
+        remember_version(entry.description)
         run = _create_run(viewer, entry.description, message, start_key)
         append_event(run, "run.queued", {"by": viewer.name})
         hint(run.id)
@@ -67,10 +67,10 @@ def pause_run(viewer: Viewer, run_id: str) -> Run:
 
 
 def resume_run(viewer: Viewer, run_id: str) -> Run:
-    """Let a paused run go on from its latest checkpoint."""
+    """Let a paused run go on from its latest checkpoint; one that is held is looked at again."""
     with write():
         run = find_run(viewer, run_id, right="operate")
-        move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY)
+        move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY, error=None)
         append_event(run, "run.resumed", {"by": viewer.name})
         hint(run.id)
     return run
@@ -116,7 +116,8 @@ def _same_start(run: Run, workflow: str, message: Json) -> Run:
     return run
 
 
-def _remember_version(description: Description) -> None:
+def remember_version(description: Description) -> None:
+    """Keep the graph, so that runs begun under it can be drawn and compared later."""
     WorkflowVersion.objects.get_or_create(
         workflow=description.workflow,
         version=description.version,

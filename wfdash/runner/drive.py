@@ -1,7 +1,8 @@
 """Drive one claimed run: build the input from tables alone, call the engine, see to it that the end is recorded.
 
 A crash and an answer take the same road: whatever the reason a run is due, it resumes from its latest checkpoint
-with the answers that have been accepted. Only a run that has no checkpoint yet starts.
+with the answers that have been accepted. Only a run that has no checkpoint yet starts. A run of another graph is
+carried over to the loaded one by what its author declared, or held.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from checkpoints.errors import CheckpointsError, ClaimLost, Damaged, Incompatible
+from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.ids import RunId
 from checkpoints.orm import DatabaseStorage
 from checkpoints.records import Claim, Commit, ErrorInfo, EventDraft, Phase, RunFacts, Standing
 from wfdash import catalog
 from wfdash.contract import Outcome, Resume, RunInput, Start
+from wfdash.desk.skew import settle_skew
 from wfdash.errors import WfdashError
+from wfdash.runner.held import in_thread
 from wfdash.runner.recorder import ClaimedRecorder
+from wfdash.versions import find_entry
 
 log = logging.getLogger(__name__)
 
@@ -65,18 +69,17 @@ async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> N
         log.info("The claim of run %s could not be released either; it will expire", claim.run)
 
 
-async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome:
+async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome | None:
     if facts.attempts > MAX_ATTEMPTS:
         raise WfdashError(
             f"Taken over {facts.attempts} times in a row without finishing a step: "
             "look at what the step does to its worker, then retry the run"
         )
-    entry = catalog.get(facts.workflow)
-    if facts.version and facts.version != entry.description.version:
-        raise Incompatible(
-            f"The graph of {facts.workflow!r} has changed since this run began "
-            f"({facts.version[:8]} then, {entry.description.version[:8]} now): run the old code, or migrate the run"
-        )
+    entry = find_entry(facts.workflow)
+    if entry is None or (facts.version and facts.version != entry.description.version):
+        if not await in_thread(settle_skew, recorder.lease):
+            return None
+        facts, entry = await storage.read_run(recorder.lease.run), catalog.get(facts.workflow)
     given = await _read_input(storage, recorder, facts)
     if recorder.lease.recovered:
         await recorder.commit(_recovered(recorder.lease))

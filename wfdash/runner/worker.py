@@ -20,6 +20,7 @@ from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
 from wfdash.runner.drive import Lease, advance, run_id_of
+from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.recorder import ClaimedRecorder
 
@@ -62,10 +63,13 @@ class Worker:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
+        releasing = asyncio.create_task(release_until(self._stopping), name="release held runs")
         try:
             await self._sweep_until_stopped()
         finally:
             leave()
+            releasing.cancel()
+            await asyncio.gather(releasing, return_exceptions=True)
             await self._release_all()
 
     def stop(self) -> None:

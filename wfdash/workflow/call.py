@@ -14,8 +14,9 @@ from checkpoints.ids import RequestKey, RunId, WorkflowId, new_run_id
 from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import InvalidInput, Outcome
+from wfdash.skew import facts_of, migrated_checkpoint
 from wfdash.workflow.book import Book
-from wfdash.workflow.carry import carry, facts_of, migrated_checkpoint
+from wfdash.workflow.carry import carry
 from wfdash.workflow.draft import new_moment
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.graph import Graph
@@ -138,7 +139,7 @@ def migrate(graph: Graph, hooks: tuple[Way, ...], old: Checkpoint, now: datetime
     """Return what takes a checkpoint of an older graph to this one; ``Incompatible`` if nothing leads here."""
     carried = carry(graph, hooks, old, None)
     fresh = migrated_checkpoint(old, carried, version=graph.version, created=now)
-    event = EventDraft(kind="run.migrated", data=facts_of(carried, old, graph.version))
+    event = EventDraft(kind="run.migrated", data=facts_of(carried, old.version, graph.version))
     return Commit(run=old.run, checkpoint=fresh, events=(event, *carried.events), closed=carried.closed)
 
 

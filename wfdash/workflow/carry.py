@@ -6,11 +6,9 @@ import inspect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from checkpoints.errors import Incompatible
-from checkpoints.ids import new_checkpoint_id
-from checkpoints.records import Checkpoint, EventDraft, Json, Reason
+from checkpoints.records import Checkpoint, EventDraft, Json
 from wfdash.contract import Carried
 from wfdash.skew import Skew
 from wfdash.workflow.aliases import combinations, earlier_names
@@ -176,25 +174,3 @@ def _no_way(graph: Graph, checkpoint: Checkpoint, skew: Skew | None, at: Standpo
         was=checkpoint.version,
         now=graph.version,
     )
-
-
-def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, created: datetime) -> Checkpoint:
-    """Return the checkpoint that follows ``old`` and belongs to the present graph."""
-    changes = {
-        "id": new_checkpoint_id(),
-        "n": old.n + 1,
-        "parent": old.id,
-        "version": version,
-        "reason": Reason.MIGRATE,
-        "created": created,
-        "label": None,
-        "body": carried.body,
-        "requests": carried.requests,
-        "waiting": len(carried.requests),
-    }
-    return old.model_copy(update=changes)
-
-
-def facts_of(carried: Carried, old: Checkpoint, version: str) -> dict[str, Json]:
-    """Return what the event of a migration says."""
-    return {"how": carried.how, "from": old.version, "to": version, "words": list(carried.words)}

@@ -1,0 +1,94 @@
+"""A run and the graph it belongs to: what has changed since, and what it would become under the present one.
+
+Reads only; desk and queries stand on it. A run is *held* when the graph it belongs to is not the one that is
+loaded and nothing declared leads there: it is paused, with an error of type ``Incompatible``.
+"""
+
+from __future__ import annotations
+
+from checkpoints.errors import Incompatible
+from checkpoints.models import Checkpoint as Row
+from checkpoints.models import Run, WorkflowVersion
+from checkpoints.records import Checkpoint, Phase
+from checkpoints.rows import read_row
+from wfdash import catalog
+from wfdash.catalog import Entry
+from wfdash.contract import Carried, Description, InvalidInput, Migrates
+from wfdash.errors import NotFound
+from wfdash.skew import Skew, compare
+
+HELD = "Incompatible"
+"""The type of the error of a run that is held."""
+BEGINS = "nothing had run yet: it begins under the new graph"
+
+
+def is_held(run: Run) -> bool:
+    """Say whether the run waits for its old code or for an operator's choice."""
+    return run.phase == Phase.PAUSED and bool(run.error) and run.error["type"] == HELD
+
+
+def find_entry(workflow: str) -> Entry | None:
+    """Return what is loaded under this name."""
+    try:
+        return catalog.get(workflow)
+    except NotFound:
+        return None
+
+
+def is_behind(run: Run) -> bool:
+    """Say whether the run belongs to another graph than the loaded one, or to none that is loaded."""
+    entry = find_entry(run.workflow)
+    return entry is None or bool(run.version and run.version != entry.description.version)
+
+
+def find_description(workflow: str, version: str) -> Description | None:
+    """Return the graph of a version as it was remembered, None if it was not."""
+    row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
+    return Description.model_validate(row.description) if row is not None else None
+
+
+def find_skew(workflow: str, version: str) -> Skew | None:
+    """Return what changed since a version; None where one of the two graphs is not known."""
+    entry, old = find_entry(workflow), find_description(workflow, version)
+    return compare(old, entry.description) if entry is not None and old is not None else None
+
+
+def has_way(run: Run) -> bool:
+    """Say whether the run's own graph is loaded, or something declared may lead from there to the loaded one."""
+    entry = find_entry(run.workflow)
+    if entry is None:
+        return False
+    if entry.description.version == run.version:
+        return True
+    return isinstance(entry.engine, Migrates) and entry.engine.has_way(entry.definition, run.version)
+
+
+def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]:
+    """Return the run's head (None before the first) and what it becomes. ``Incompatible`` says why it cannot."""
+    entry = find_entry(run.workflow)
+    if entry is None:
+        raise Incompatible(f"No code for workflow {run.workflow!r} is loaded here: serve it again and the run goes on")
+    head = Row.objects.filter(run=run).order_by("-n").first()
+    if head is None:
+        return None, _begin(run, entry)
+    if not isinstance(entry.engine, Migrates):
+        raise Incompatible(_changed(run, entry) + f". The engine {entry.engine.name!r} cannot migrate runs")
+    record = read_row(head)
+    old = find_description(run.workflow, record.version)
+    return record, entry.engine.carry(entry.definition, record, old, override=override)
+
+
+def _begin(run: Run, entry: Entry) -> Carried:
+    try:
+        entry.engine.check_input(entry.definition, run.input)
+    except InvalidInput as error:
+        raise Incompatible(_changed(run, entry) + f". Its input does not fit any more: {error}") from error
+    return Carried(how="start", body={}, words=(BEGINS,))
+
+
+def _changed(run: Run, entry: Entry) -> str:
+    skew = find_skew(run.workflow, run.version)
+    now = entry.description.version
+    return f"Workflow {run.workflow!r} has changed since this run began ({run.version[:8]} then, {now[:8]} now)" + (
+        f": {skew.summary}" if skew else ""
+    )
