@@ -123,7 +123,7 @@ def save(run: Run, parent: Checkpoint | None = None, body: dict[str, Any] | None
         **facts,
     )
     Run.objects.filter(pk=run.pk).update(n=run.n)
-    encoded = encoded_content(record)
+    encoded = encoded_content(record, None, frozen=False)
     for digest, data in encoded.chunks.items():
         Chunk.objects.get_or_create(family=run.family, hash=digest, defaults={"data": data})
     plain = record.model_dump(exclude={"body", "requests", "run", "clean", "size", "reason", "waiting"})
