@@ -162,7 +162,13 @@ EVIDENCE = [
 
 def test_every_kind_of_evidence_is_drawn() -> None:
     html = shown({"subject": "x", "evidence": EVIDENCE})
-    for part in ("<strong>bold</strong>", '<th scope="col" class="nowrap">c</th>', "line", 'href="https://ok.example/x"', "hl-"):
+    for part in (
+        "<strong>bold</strong>",
+        '<th scope="col" class="nowrap">c</th>',
+        "line",
+        'href="https://ok.example/x"',
+        "hl-",
+    ):
         assert part in html
     assert 'href="javascript' not in html
 

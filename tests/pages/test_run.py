@@ -99,3 +99,30 @@ def test_the_page_takes_the_same_number_of_queries_however_long(run, as_, django
     client = as_("otto")
     with django_assert_max_num_queries(20):
         client.get(f"/runs/{run.pk}/")
+
+
+def test_events_say_who_did_what_and_what_went_wrong():
+    answered = {"by": "ana", "verdict": "approve", "subject": "Pay 900?"}
+    assert describe("request.answered", "pay", answered) == "ana approved: Pay 900?"
+    assert describe("request.answered", "pay", {"by": "ana", "verdict": "call_back"}) == "ana chose call back"
+    assert describe("step.failed", "part/pay", {"error": {"type": "Oops", "message": "no"}}) == "Pay failed: Oops: no"
+    assert describe("run.sleeping", "", {"until": "2026-11-21T06:00:00+00:00"}).endswith(
+        "until 2026-11-21 06:00:00 UTC"
+    )
+
+
+def test_of_many_requests_the_oldest_open_ones_are_shown_and_the_rest_folded(run, as_):
+    asked = [people.ask(run, f"Question {number}") for number in range(12)]
+    for question in asked[:5]:
+        people.answered(question, run.created_by)
+    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
+    assert "Waiting for people" in page
+    assert page.count('id="run-request-') == 12
+    assert page.index("Question 5") < page.index("Question 6") < page.index("2 more") < page.index("Question 4")
+    assert "2 more answered" in page
+
+
+def test_a_timeline_is_drawn_from_the_events(run, history, as_):
+    page = as_("vera").get(f"/runs/{run.pk}/?fragment=timeline").content.decode()
+    assert "timeline-bar is-running" in page
+    assert "style=" not in page

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from wfdash import desk, queries
 from wfdash.access import Viewer
 from wfdash.errors import NotFound
+from wfdash.pages.diff import diff_values
 from wfdash.pages.door import page, viewer_of
 
 
@@ -27,8 +28,7 @@ def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpRes
         "chosen": chosen,
         "rail": rail,
         "other": other,
-        "before": _content(other) if other else None,
-        "after": _content(chosen),
+        **_changes(other, chosen),
     }
     return render(request, "checkpoint/page.html", context)
 
@@ -73,6 +73,15 @@ def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against:
         return queries.checkpoint(viewer, chosen.parent_run, chosen.info.parent)
     except NotFound:
         return None
+
+
+def _changes(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> dict[str, Any]:
+    """Return what differs: in the workflow's own state, and in what the engine keeps to go on."""
+    found = diff_values(_content(other), _content(chosen)) if other else ()
+    return {
+        "changes": [change for change in found if change.path[:1] == ("state",)],
+        "inner_changes": [change for change in found if change.path[:1] != ("state",)],
+    }
 
 
 def _content(view: queries.CheckpointView) -> dict[str, Any]:

@@ -24,6 +24,7 @@ TITLES = {
     429: "Too many tries",
     500: "Something went wrong on our side",
     501: "This storage cannot do that",
+    503: "The database does not serve us now",
 }
 
 WORDS = {
@@ -31,6 +32,7 @@ WORDS = {
     403: "Your role does not include this. An operator or an admin of the workflow can help.",
     404: "The address is wrong, the thing was removed, or it is not yours to see.",
     500: "It was written to the log. Nothing you entered was half-saved: every change is one transaction.",
+    503: "Nothing you entered was half-saved: every change is one transaction. Try again in a moment.",
 }
 
 
@@ -47,6 +49,9 @@ class ErrorPages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Answer errors of the table; leave every other to Django's own handling."""
         status = status_for(error)
+        if status == 503:
+            log.error("The database does not serve %s: %s", request.path, error)
+            return broken_page(request, 503)
         return None if status == 500 else error_page(request, status, str(error), _facts(error))
 
 
@@ -83,10 +88,16 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler for 500: a page without any lookup, so that it cannot fail in turn."""
+    """Django's handler for 500."""
+    return broken_page(request, 500)
+
+
+def broken_page(request: HttpRequest, status: int) -> HttpResponse:
+    """Return a page without any lookup, so that it cannot fail in turn; JSON under /api/."""
     if request.path.startswith("/api/"):
-        return JsonResponse({"error": WORDS[500], "status": 500, "facts": {}}, status=500)
-    return render(request, "errors/broken.html", {"heading": TITLES[500], "message": WORDS[500]}, status=500)
+        return JsonResponse({"error": WORDS[status], "status": status, "facts": {}}, status=status)
+    context = {"heading": TITLES[status], "message": WORDS[status]}
+    return render(request, "errors/broken.html", context, status=status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

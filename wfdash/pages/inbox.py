@@ -26,11 +26,12 @@ def inbox(request: HttpRequest) -> HttpResponse:
     place = _place(request)
     found = queries.inbox(viewer, place["tab"], place["q"], sort=place["sort"], cursor=request.GET.get("after", ""))
     selected = request.GET.get("request", "")
+    shown = selected or (found.items[0].id if found.items else "")
     context: dict[str, Any] = {
         "rows": found.items,
         "titles": queries.titles(),
         "place": place,
-        "here": urlencode({**place, "request": selected}),
+        "here": urlencode({**place, "request": shown}),
         "back": urlencode(place),
         "selected": selected,
         "older": f"?{urlencode({**place, 'after': found.next})}" if found.next else "",
@@ -38,7 +39,6 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "sorts": SORTS,
     }
     if request.GET.get("fragment") != "list":
-        shown = selected or (found.items[0].id if found.items else "")
         context |= _card(viewer, shown, place)
     return respond(request, "inbox/page.html", context, FRAGMENTS)
 

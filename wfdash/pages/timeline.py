@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
 
-from wfdash.pages.forms.spec import humanize
 from wfdash.pages.timefmt import duration
+from wfdash.pages.words import called
 from wfdash.queries import Move
 
 WIDTH = 1000.0
@@ -20,6 +20,7 @@ MAX_ROWS = 40
 TICKS = 4
 OPEN = frozenset({"running", "waiting", "sleeping", "retrying"})
 WORDS = {"running": "ran", "waiting": "waited for people", "sleeping": "slept", "retrying": "waited to try again"}
+KEYS = {**WORDS, "failed": "failed"}
 STATES = ("waiting", "sleeping", "retrying", "running", "failed")
 """Later ones are drawn over earlier ones."""
 
@@ -55,9 +56,10 @@ class Timeline:
     left_out: int = 0
 
     @property
-    def sleeps(self) -> bool:
-        """Say whether any step slept."""
-        return any(bar.state == "sleeping" for row in self.rows for bar in row.bars)
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """What the colours that occur mean: state and words."""
+        seen = {bar.state for row in self.rows for bar in row.bars}
+        return tuple((state, words) for state, words in KEYS.items() if state in seen)
 
 
 Span = tuple[datetime, datetime]
@@ -98,7 +100,7 @@ def _spent(moves: Sequence[Move], end: datetime) -> dict[str, Spans]:
 
 def _row(step: str, title: str, spans: Spans, begin: datetime, whole: timedelta) -> Row:
     told = {state: union(spans[state]) for state in STATES if state in spans}
-    title = title or humanize(step.rpartition(".")[2] or step)
+    title = title or called(step)
     words = ", ".join(f"{WORDS[state]} {duration(_length(parts))}" for state, parts in told.items() if state in WORDS)
     bars = tuple(bar for state, parts in told.items() for bar in _bars(state, parts, begin, whole))
     busy = union([span for state, parts in told.items() if state != "failed" for span in parts])

@@ -13,10 +13,13 @@ from wfdash.pages.visible import visible
 
 MAX_DEPTH = 40
 MAX_ITEMS = 200
+MAX_OPEN = 20
+"""A longer list or mapping starts folded, unless it is the whole value."""
 MAX_NODES = 3000
 LONG_TEXT = 240
 MAX_TEXT = 20_000
 MAX_REPR = 500
+NO_KEY = SafeString("")
 
 
 def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
@@ -59,25 +62,27 @@ class _Painter:
         self.open_levels = open_levels
         self.left = MAX_NODES
 
-    def paint(self, value: Any, depth: int) -> SafeString:
+    def paint(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
+        """Return one value behind its key; what folds takes the key into its summary."""
         self.left -= 1
         if isinstance(value, (Mapping, list, tuple)):
-            return self._compound(value, depth)
+            return self._compound(value, depth, key)
         if isinstance(value, str):
-            return _text(value)
-        return _scalar(value)
+            return _text(value, key)
+        return key + _scalar(value)
 
-    def _compound(self, value: Mapping[Any, Any] | Sequence[Any], depth: int) -> SafeString:
+    def _compound(self, value: Mapping[Any, Any] | Sequence[Any], depth: int, key: SafeString) -> SafeString:
         if not value:
-            return format_html('<span class="v-empty">{}</span>', "{}" if isinstance(value, Mapping) else "[]")
+            return key + format_html('<span class="v-empty">{}</span>', "{}" if isinstance(value, Mapping) else "[]")
         if depth >= MAX_DEPTH or self.left <= 0:
-            return format_html('<span class="v-more">… {}</span>', describe(value))
+            return key + format_html('<span class="v-more">… {}</span>', describe(value))
         pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
         rows = self._rows(pairs, len(value), depth)
-        opened = SafeString(" open" if depth < self.open_levels else "")
+        opened = SafeString(" open" if depth < self.open_levels and (not depth or len(value) <= MAX_OPEN) else "")
         return format_html(
-            '<details class="v-fold"{}><summary>{}</summary><ul class="v-rows">{}</ul></details>',
+            '<details class="v-fold"{}><summary>{}{}</summary><ul class="v-rows">{}</ul></details>',
             opened,
+            key,
             describe(value),
             rows,
         )
@@ -92,14 +97,14 @@ class _Painter:
         return format_html_join("", "{}", ((row,) for row in drawn))
 
     def _row(self, key: Any, item: Any, depth: int) -> SafeString:
-        name = visible(str(key)[:LONG_TEXT])
-        return format_html('<li><span class="v-key">{}</span> {}</li>', name, self.paint(item, depth + 1))
+        name = format_html('<span class="v-key">{}</span> ', visible(str(key)[:LONG_TEXT]))
+        return format_html("<li>{}</li>", self.paint(item, depth + 1, name))
 
 
-def _text(value: str) -> SafeString:
+def _text(value: str, key: SafeString) -> SafeString:
     shown = visible(value[:MAX_TEXT])
     if len(value) <= LONG_TEXT and "\n" not in value:
-        return format_html('<span class="v-text">{}</span>', shown or "(empty text)")
+        return key + format_html('<span class="v-text">{}</span>', shown or "(empty text)")
     cut = (
         format_html('<p class="v-more">… {} more characters</p>', len(value) - MAX_TEXT)
         if len(value) > MAX_TEXT
@@ -108,8 +113,9 @@ def _text(value: str) -> SafeString:
     lines = value.count("\n") + 1
     size = f"{len(value):,} characters" + (f", {lines:,} lines" if lines > 1 else "")
     return format_html(
-        '<details class="v-fold"><summary><span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
+        '<details class="v-fold"><summary>{}<span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
         '<pre class="v-long" tabindex="0">{}</pre>{}</details>',
+        key,
         visible(value[:48].replace("\n", " ")),
         size,
         shown,

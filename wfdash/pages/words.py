@@ -14,7 +14,7 @@ EVENTS: dict[str, str] = {
     "run.queued": "Started by {by}",
     "run.started": "A worker took the run",
     "run.recovered": "Taken over by {worker} after an interruption",
-    "run.waiting": "Run waits, and holds no process while it does",
+    "run.waiting": "The run is parked until somebody answers",
     "run.sleeping": "Run sleeps",
     "run.completed": "Run completed",
     "run.failed": "Run failed",
@@ -70,7 +70,7 @@ REASONS: dict[str, str] = {
     "start": "Run began",
     "step": "Step finished",
     "pause": "Parked",
-    "call": "Before or after a call",
+    "call": "Around a call",
     "failure": "Step failed",
     "end": "Run ended",
     "label": "Labelled",
@@ -106,6 +106,7 @@ PAST: dict[str, str] = {
     "cancel": "cancelled",
 }
 MOST_ERROR = 160
+MOST_WORDS = 500
 
 
 class _Known(dict[str, Any]):
@@ -116,19 +117,19 @@ class _Known(dict[str, Any]):
 def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
     """Return an event in words; an unknown kind is its own name."""
     known = {**data, "step": called(step) if step else "The run", "past": past(str(data.get("verdict") or ""))}
-    words = EVENTS.get(kind, kind).format_map(_Known(known))
+    words = EVENTS[kind].format_map(_Known(known)) if kind in EVENTS else kind
     if kind in {"request.opened", "request.answered"} and not data.get("subject"):
         words = words.partition(":")[0]
     if kind == "progress":
         words = _progress(data)
-    words += _added(kind, data)
+    words = words[:MOST_WORDS] + _added(kind, data)
     item = data.get("item")
     return words if item is None else f"{words} (item {item})"
 
 
 def called(step: str) -> str:
-    """Return a step as people read it: ``charge.try_out`` -> ``Try out``."""
-    return humanize(step.rpartition(".")[2] or step)
+    """Return a step as people read it: ``part/try_out`` -> ``Try out``."""
+    return humanize(step.replace("/", ".").rpartition(".")[2] or step)
 
 
 def past(verdict: str) -> str:
@@ -144,7 +145,7 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         return f" in {duration(data['ms'] / 1000)}"
     if kind in {"step.failed", "run.failed"} and isinstance(data.get("error"), Mapping):
         error = data["error"]
-        told = " ".join(str(error.get(name) or "") for name in ("type", "message")).strip()
+        told = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
     if kind in {"step.sleeping", "run.sleeping"} and data.get("until"):
         return f" until {_moment(str(data['until']))}"

@@ -80,6 +80,12 @@ def past(verdict: str) -> str:
 
 
 @register.filter
+def because(reason: str) -> str:
+    """Return in words why a checkpoint was written."""
+    return words.REASONS.get(str(reason), str(reason))
+
+
+@register.filter
 def called(step: str) -> str:
     """Return a step as people read it."""
     return words.called(step)

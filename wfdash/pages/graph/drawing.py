@@ -48,6 +48,8 @@ class Node:
     state: str
     person: bool
     counts: str = ""
+    told: bool = True
+    """Whether its state is worth a word: not in the drawing of a workflow that nobody runs."""
 
     @property
     def href(self) -> str:
@@ -63,6 +65,8 @@ class Node:
     def words(self) -> str:
         """The step and its state, for people who do not see the picture."""
         who = " (a person)" if self.person else ""
+        if not self.told:
+            return f"{self.title}{who}"
         return f"{self.title}{who}: {WORDS[self.state]}{f', {self.counts}' if self.counts else ''}"
 
     @property
@@ -161,9 +165,12 @@ class Graph:
     @property
     def summary(self) -> str:
         """One sentence about the whole."""
-        counts = {state: sum(node.state == state for node in self.nodes) for state in WORDS}
+        if not self.nodes:
+            return "No steps"
+        many = f"{len(self.nodes)} step{'' if len(self.nodes) == 1 else 's'}"
+        counts = {state: sum(node.state == state for node in self.nodes if node.told) for state in WORDS}
         told = [f"{count} {WORDS[state]}" for state, count in counts.items() if count]
-        return f"{len(self.nodes)} steps: {', '.join(told)}" if told else "No steps"
+        return f"{many}: {', '.join(told)}" if told else f"{many} in words"
 
 
 def _step_words(edge: Edge, titles: dict[str, str]) -> str:

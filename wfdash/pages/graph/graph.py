@@ -12,7 +12,7 @@ from wfdash.pages.graph.drawing import CHAR, Edge, Graph, Group, Node, cut, loop
 from wfdash.pages.graph.layering import Box, plan
 
 HEIGHT = 42.0
-NARROW, WIDE = 116.0, 232.0
+NARROW, WIDE = 116.0, 264.0
 MARGIN = 14.0
 FRAME = 16.0
 FRAME_TOP = 34.0
@@ -44,7 +44,9 @@ def layout(
     counts = board or {}
     width = _width(description.steps, counts)
     block = _place(tree, None, width)
-    nodes = tuple(_node(tree.steps[name], box, counts.get(name)) for name, box in block.boxes.items())
+    nodes = tuple(
+        _node(tree.steps[name], box, counts.get(name), board is not None) for name, box in block.boxes.items()
+    )
     if taken is None:
         begun = {node.name: node.state for node in nodes if node.state != "idle"}
         taken = {(edge.source, edge.target) for edge in description.edges if begun.get(edge.source) == "done"}
@@ -162,7 +164,7 @@ def _shifted(path: str, x: float, y: float) -> str:
 
 
 def _title(step: StepInfo) -> str:
-    return step.title or humanize(step.name.rpartition(".")[2] or step.name)
+    return step.title or humanize(step.name.replace("/", ".").rpartition(".")[2] or step.name)
 
 
 def _count(counts: Any, state: str) -> int:
@@ -181,7 +183,7 @@ def _counted(counts: Any) -> str:
     return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
 
 
-def _node(step: StepInfo, box: Box, counts: Any) -> Node:
+def _node(step: StepInfo, box: Box, counts: Any, told: bool) -> Node:
     return Node(
         name=step.name,
         title=_title(step),
@@ -192,6 +194,7 @@ def _node(step: StepInfo, box: Box, counts: Any) -> Node:
         state=next((state for state in ORDER if _count(counts, state)), "idle"),
         person=step.person,
         counts=_counted(counts),
+        told=told,
     )
 
 

@@ -1,0 +1,86 @@
+"""Bars per step, from what the steps did."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from wfdash.contract import EdgeInfo
+from wfdash.pages.graph import travelled
+from wfdash.pages.timeline import MAX_ROWS, WIDTH, timeline, union
+from wfdash.queries import Move
+
+BEGIN = datetime(2026, 11, 21, 6, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)
+
+
+def move(step: str, state: str, seconds: float = 0, activation: str = "1") -> Move:
+    return Move(step=step, activation=activation, state=state, at=at(seconds))
+
+
+def test_a_run_that_did_nothing_has_no_timeline() -> None:
+    assert timeline([], at(0)) is None
+
+
+def test_each_step_has_a_row_with_what_it_did_and_for_how_long() -> None:
+    moves = [
+        move("try_out", "running", 0),
+        move("try_out", "done", 10),
+        move("part/review", "running", 10),
+        move("part/review", "waiting", 20),
+        move("part/review", "done", 100),
+    ]
+    drawn = timeline(moves, at(100), {"try_out": "Try it"})
+    assert drawn is not None
+    assert [(row.title, row.busy) for row in drawn.rows] == [("Try it", "10 s"), ("Review", "1 min 30 s")]
+    assert drawn.rows[1].words == "waited for people 1 min 20 s, ran 10 s"
+    assert [(bar.state, bar.x, bar.width) for bar in drawn.rows[1].bars] == [
+        ("waiting", 200, 800),
+        ("running", 100, 100),
+    ]
+    assert drawn.ticks == ("0", "25 s", "50 s", "1 min 15 s", "1 min 40 s")
+    assert drawn.keys == (("running", "ran"), ("waiting", "waited for people"))
+
+
+def test_what_goes_on_is_drawn_up_to_now_and_failures_are_marked() -> None:
+    drawn = timeline([move("a", "running", 0), move("a", "failed", 5), move("b", "running", 5)], at(10))
+    assert drawn is not None
+    assert drawn.rows[0].words == "ran 5.0 s, failed"
+    assert drawn.rows[1].bars[0].width == WIDTH / 2
+
+
+def test_many_activations_at_once_are_few_bars_and_no_time_counts_twice() -> None:
+    moves = [
+        move("map", state, n / 1000 + add, str(n)) for n in range(500) for state, add in (("running", 0), ("done", 2))
+    ]
+    drawn = timeline(sorted(moves, key=lambda one: one.at), at(3))
+    assert drawn is not None
+    assert len(drawn.rows[0].bars) == 1
+    assert drawn.rows[0].busy == "2.5 s"
+
+
+def test_more_steps_than_fit_are_counted() -> None:
+    drawn = timeline([move(f"s{n}", "running", n) for n in range(MAX_ROWS + 3)], at(100))
+    assert drawn is not None
+    assert drawn.left_out == 3
+    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH + 0.01 for row in drawn.rows for bar in row.bars)
+
+
+def test_stretches_that_touch_are_one() -> None:
+    assert union([(at(3), at(4)), (at(0), at(1)), (at(1), at(2))]) == [(at(0), at(2)), (at(3), at(4))]
+
+
+def test_only_the_arrows_a_run_went_along_are_taken() -> None:
+    edges = [EdgeInfo(source=a, target=b) for a, b in (("try", "report"), ("try", "review"), ("review", "report"))]
+    moves = [move("try", "running"), move("try", "done"), move("review", "running")]
+    assert travelled(edges, moves) == {("try", "review")}
+    moves += [move("review", "done"), move("report", "running")]
+    assert travelled(edges, moves) == {("try", "review"), ("review", "report")}
+
+
+def test_where_arrows_meet_all_of_them_were_taken() -> None:
+    edges = [EdgeInfo(source="a", target="c", kind="join"), EdgeInfo(source="b", target="c", kind="join")]
+    moves = [move("a", "done"), move("b", "done"), move("c", "running")]
+    assert travelled(edges, moves) == {("a", "c"), ("b", "c")}
