@@ -16,12 +16,14 @@ Problem = dict[str, Any]
 
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
+ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 def problems_of(schema: Mapping[str, Any], value: Any) -> list[Problem]:
     """Return what does not fit, at most one hundred, in the order of the fields; empty when the value is valid."""
-    if depth_of(value) > MAX_DEPTH:
-        return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
+    flaws = flaws_of(value)
+    if flaws:
+        return flaws
     # An own registry, because the default one fetches what a ``$ref`` names from the network.
     checker = Draft202012Validator.FORMAT_CHECKER
     validator = Draft202012Validator(dict(schema), format_checker=checker, registry=EMPTY_REGISTRY)
@@ -30,6 +32,26 @@ def problems_of(schema: Mapping[str, Any], value: Any) -> list[Problem]:
     except (Unresolvable, re.error, RecursionError) as error:
         return [{"loc": [], "msg": f"The schema of this value is broken, nothing can fit it: {error}"}]
     return sorted(found, key=lambda problem: [str(part) for part in problem["loc"]])[:MAX_PROBLEMS]
+
+
+def flaws_of(value: Any) -> list[Problem]:
+    """Return what no schema allows: more than ``MAX_DEPTH`` levels, and text that cannot be stored everywhere."""
+    if depth_of(value) > MAX_DEPTH:
+        return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
+    return [{"loc": loc, "msg": "Contains characters that cannot be stored"} for loc in _odd_texts(value, [])]
+
+
+def _odd_texts(value: Any, loc: list[Any]) -> Iterator[list[Any]]:
+    """Yield where text holds NUL, or half a character (a lone surrogate)."""
+    if isinstance(value, str):
+        if ODD_TEXT.search(value):
+            yield loc
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(key, str) and ODD_TEXT.search(key):
+                yield loc
+            else:
+                yield from _odd_texts(item, [*loc, key])
 
 
 def depth_of(value: Any) -> int:

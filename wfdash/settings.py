@@ -10,6 +10,7 @@
 ``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders under which the example ``patch_review`` may touch repositories
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
+``WFDASH_ENCRYPTION_KEYS``  comma-separated secrets: content is stored encrypted with the first, all can read it
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 
@@ -87,6 +88,7 @@ WFDASH_APPS = env_list("WFDASH_APPS", "wfdash.examples")
 WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
 WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
+WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
@@ -171,8 +173,9 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
+    "filters": {"links": {"()": "wfdash.masks.MaskLinks"}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["links"]}},
     "loggers": {
         "wfdash": {"handlers": ["console"], "level": "INFO"},
         "django": {"handlers": ["console"], "level": "WARNING"},

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path, re_path
+from django.urls import path, register_converter
 
 from wfdash.api.router import api
-from wfdash.pages import checkpoint, health, inbox, request, run, runs, signin, workflows
+from wfdash.pages import addresses, checkpoint, health, inbox, request, run, runs, signin, skew, workflows
 
-VERB = r"^runs/(?P<run_id>[^/]+)/(?P<verb>cancel|pause|resume|retry)/$"
-CHECKPOINT = "runs/<str:run_id>/checkpoints/<str:checkpoint_id>/"
+register_converter(addresses.IdConverter, "id")
+register_converter(addresses.VerbConverter, "verb")
+CHECKPOINT = "runs/<id:run_id>/checkpoints/<id:checkpoint_id>/"
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
-    path("requests/<str:request_id>/", request.request, name="request"),
+    path("requests/<id:request_id>/", request.request, name="request"),
     path("runs/", runs.runs, name="runs"),
-    path("runs/<str:run_id>/", run.run, name="run"),
-    re_path(VERB, run.act, name="run-act"),
+    path("runs/<id:run_id>/", run.run, name="run"),
+    path("runs/<id:run_id>/migrate/", skew.migrate, name="run-migrate"),
+    path("runs/<id:run_id>/override/", skew.override, name="run-override"),
+    path("runs/<id:run_id>/<verb:verb>/", run.act, name="run-act"),
     path(CHECKPOINT, checkpoint.checkpoint, name="checkpoint"),
     path(f"{CHECKPOINT}restore/", checkpoint.restore, name="restore"),
     path(f"{CHECKPOINT}fork/", checkpoint.fork, name="fork"),

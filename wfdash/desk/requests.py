@@ -11,7 +11,7 @@ from checkpoints.records import Json, Phase
 from wfdash.access import Viewer
 from wfdash.desk.common import append_event, find_request, hint, lock_request, tell_inbox
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed
-from wfdash.schema import problems_of
+from wfdash.schema import Problem, problems_of
 
 PARKED = [Phase.WAITING, Phase.SLEEPING, Phase.RETRYING]
 
@@ -26,10 +26,10 @@ def answer_request(viewer: Viewer, request_id: str, value: Json, *, verdict: str
         request = lock_request(find_request(viewer, request_id))
         _refuse_unless_addressed(viewer, request)
         _refuse_unless_open(request)
-        problems = problems_of(request.answer_schema, value)
+        problems = problems_of(request.answer_schema, value) or _contradiction(value, verdict)
         if problems:
             raise Invalid(problems)
-        answer = _accept(viewer, request, value, verdict or verdict_of(value))
+        answer = _accept(viewer, request, value, verdict_of(value))
         run = request.run
         append_event(
             run,
@@ -53,6 +53,12 @@ def verdict_of(value: Json) -> str:
     """Return the action an answer chose, ``answered`` where the request has no actions."""
     action = value.get("action") if isinstance(value, dict) else None
     return str(action)[:40] if action else "answered"
+
+
+def _contradiction(value: Json, verdict: str) -> list[Problem]:
+    """A verdict is what the answer itself says: the record must not tell of an approval that was none."""
+    said = verdict_of(value)
+    return [{"loc": ["verdict"], "msg": f"The answer says {said}"}] if verdict[:40] not in {"", said} else []
 
 
 def _refuse_unless_addressed(viewer: Viewer, request: HumanRequest) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -15,6 +18,7 @@ from wfdash.access import Viewer
 from wfdash.contract import Description, InvalidInput
 from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.schema import flaws_of
 
 PARKED = [Phase.WAITING, Phase.SLEEPING, Phase.RETRYING]
 
@@ -27,17 +31,23 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
     if not viewer.may("start", workflow):
         raise _refusal(viewer, workflow, "start runs of this workflow")
     entry = catalog.get(workflow)
+    if flaws := flaws_of(message):
+        raise Invalid(flaws)
     try:
         message = entry.engine.check_input(entry.definition, message)
     except InvalidInput as error:
         raise Invalid(error.errors) from error
-    start_key = f"{viewer.name}:{key}" if key else None
+    start_key = _start_key(viewer, key) if key else None
     with write():
         known = Run.objects.filter(start_key=start_key).first() if start_key else None
         if known is not None:
             return _same_start(known, workflow, message)
         remember_version(entry.description)
-        run = _create_run(viewer, entry.description, message, start_key)
+        try:
+            with transaction.atomic():
+                run = _create_run(viewer, entry.description, message, start_key)
+        except IntegrityError:
+            return _same_start(Run.objects.get(start_key=start_key), workflow, message)
         append_event(run, "run.queued", {"by": viewer.name})
         hint(run.id)
     return run
@@ -84,6 +94,12 @@ def retry_run(viewer: Viewer, run_id: str) -> Run:
         append_event(run, "run.retried", {"by": viewer.name})
         hint(run.id)
     return run
+
+
+def _start_key(viewer: Viewer, key: str) -> str:
+    """Return the key as it is stored, at most 200 characters of any database's text."""
+    short = len(key) <= 40 and key.isascii() and key.isprintable()
+    return f"{viewer.name}:{key if short else sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"
 
 
 def _refusal(viewer: Viewer, workflow: str, what: str) -> Exception:

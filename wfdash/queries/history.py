@@ -15,7 +15,8 @@ from wfdash.queries.lineage import Node, nodes_of, path_to
 PLAIN = frozenset(
     {
         *("activation", "item", "attempt", "attempts", "at", "until", "ms", "by", "verdict", "subject", "key", "name"),
-        *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction", "text"),
+        *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction"),
+        *("how", "from", "to", "words", "version"),
     }
 )
 """What an event may say to those who may not inspect values."""

@@ -7,7 +7,7 @@ import binascii
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ def decode_cursor(cursor: str) -> tuple[datetime, str] | None:
     """Return the place a cursor names; None for an empty or damaged one: the list then starts at its top."""
     try:
         at, row_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        return datetime.fromisoformat(at), str(row_id)
-    except (ValueError, TypeError, binascii.Error):
+        moment = datetime.fromisoformat(at)
+        return (moment.astimezone(UTC), str(row_id)) if moment.tzinfo is not None else None
+    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
         return None

@@ -60,12 +60,16 @@ class RequestView:
 
 
 def request(viewer: Viewer, request_id: str) -> RequestView:
-    """Return one request (two queries), or raise ``NotFound``."""
+    """Return one request (two queries), or raise ``NotFound``.
+
+    Those who may not inspect values see card and answer of what is addressed to them, of others the subject.
+    """
     rows = HumanRequest.objects.filter(viewer.scope("see"), pk=request_id)
     row = rows.select_related("run", "run__created_by", "answer", "answer__by").first()
     if row is None:
         raise NotFound("There is no such request, or it is not yours to see")
     requester = row.run.created_by.get_username() if row.run.created_by else ""
+    shown = viewer.may("inspect", row.workflow) or viewer.addressed(row.by, (), requester)
     later = HumanRequest.objects.filter(replaces=row.id).order_by("-created").values_list("id", flat=True)
     return RequestView(
         id=row.id,
@@ -77,16 +81,16 @@ def request(viewer: Viewer, request_id: str) -> RequestView:
         version=row.run.version,
         step=row.step,
         kind=row.kind,
-        card=row.card,
-        answer_schema=row.answer_schema,
+        card=row.card if shown else {"subject": row.card.get("subject", "")},
+        answer_schema=row.answer_schema if shown else {"type": "null"},
         by=tuple(row.by),
         not_by=tuple(row.not_by),
         due=row.due,
         created=row.created,
         requester=requester,
         state=_state(row),
-        answer=_answer(row),
-        suggestion=row.suggestion,
+        answer=_answer(row, shown),
+        suggestion=row.suggestion if shown else None,
         replaced_by=later.first() if row.closed_as == "superseded" else None,
         refusal=_refusal(viewer, row, requester),
         subject=str(row.card.get("subject") or row.step),
@@ -100,12 +104,12 @@ def _state(row: HumanRequest) -> str:
     return row.closed_as if row.closed_as and row.closed_as != "taken" else "answered"
 
 
-def _answer(row: HumanRequest) -> AnswerView | None:
+def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
     found: Any = getattr(row, "answer", None)
     if found is None:
         return None
     by = found.by.get_username() if found.by else "a deadline"
-    return AnswerView(by=by, at=found.at, verdict=found.verdict, value=found.value)
+    return AnswerView(by=by, at=found.at, verdict=found.verdict, value=found.value if shown else None)
 
 
 def _refusal(viewer: Viewer, row: HumanRequest, requester: str) -> str:

@@ -90,7 +90,10 @@ def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30) -
     shown = found[:limit]
     asked = _asked(run.id for run in shown)
     more = encode_cursor(shown[-1].created, shown[-1].id) if len(found) > limit else ""
-    return Page(items=tuple(RunRow(**_common(run, asked[run.id])) for run in shown), next=more)
+    return Page(
+        items=tuple(RunRow(**_common(run, asked[run.id], viewer.may("inspect", run.workflow))) for run in shown),
+        next=more,
+    )
 
 
 def run(viewer: Viewer, run_id: str) -> RunView:
@@ -101,7 +104,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         raise NotFound("There is no such run, or it is not yours to see")
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
     return RunView(
-        **_common(found, _asked([found.id])[found.id]),
+        **_common(found, _asked([found.id])[found.id], inspect),
         version=found.version,
         engine=found.engine,
         input=found.input if inspect else None,
@@ -130,7 +133,7 @@ def _annotated(viewer: Viewer) -> QuerySet[Run]:
     )
 
 
-def _common(run: Any, asked: list[_Asked]) -> dict[str, Any]:
+def _common(run: Any, asked: list[_Asked], inspect: bool) -> dict[str, Any]:
     return {
         "id": run.id,
         "workflow": run.workflow,
@@ -147,7 +150,7 @@ def _common(run: Any, asked: list[_Asked]) -> dict[str, Any]:
         "waiting_for": tuple(one.subject for one in asked),
         "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
         "step": run.step or "",
-        "progress": run.said or {},
+        "progress": _progress(run.said or {}, inspect),
     }
 
 
@@ -166,6 +169,11 @@ def _asked(run_ids: Iterable[str]) -> defaultdict[str, list[_Asked]]:
     for run_id, subject, step, by in rows.values_list("run_id", "subject", "step", "by"):
         asked[run_id].append(_Asked(str(subject or step), tuple(by)))
     return asked
+
+
+def _progress(said: dict[str, Json], inspect: bool) -> dict[str, Json]:
+    """Return how far the run is; in words for those who may inspect values."""
+    return said if inspect else {name: value for name, value in said.items() if name == "fraction"}
 
 
 def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json] | None:
