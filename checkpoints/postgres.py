@@ -26,6 +26,8 @@ POOL = 12
 """Connections per event loop at most; more are not faster."""
 NO_WAIT = "SET LOCAL synchronous_commit TO off"
 """Lets this transaction's commit return before it is on the disk."""
+RECONNECT = 3.0
+"""Seconds a pool tries on its own to reach a server that is away; then the next who asks makes it try again."""
 ATTEMPTS = 3
 """How often a script runs when PostgreSQL chose it to break a deadlock."""
 
@@ -69,6 +71,7 @@ class Pools:
                 min_size=1,
                 max_size=POOL,
                 open=False,
+                reconnect_timeout=RECONNECT,
                 configure=configure,
             )
             await self._pools[loop].open()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import InterfaceError, InternalError, OperationalError
+
 from checkpoints import errors as ground
 from wfdash.contract import InvalidInput
 
@@ -64,6 +66,10 @@ STATUS: dict[type[Exception], int] = {
     ground.Incompatible: 409,
     ground.Unsupported: 501,
     ground.InvalidConfig: 500,
+    # The database is away, full or read-only.
+    OperationalError: 503,
+    InterfaceError: 503,
+    InternalError: 503,
 }
 
 
