@@ -30,7 +30,7 @@ def main() -> int:
     print(f"seed {options.seed}\n\n{HEAD}", flush=True)
     began, wrong = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder:
-        postgres = Postgres(make(folder, "pg"))
+        postgres = Postgres()
         try:
             for place, attack in enumerate((kill_the_server, kill_the_workers, die_everywhere, answer_at_once)):
                 wrong += attack(options, worlds(folder, place), postgres)

