@@ -22,6 +22,8 @@ def addresses(run, question, history):
         "checkpoint": reverse("checkpoint", args=chosen),
         "restore": reverse("restore", args=chosen),
         "fork": reverse("fork", args=chosen),
+        "run-migrate": f"/runs/{run.pk}/migrate/",
+        "run-override": f"/runs/{run.pk}/override/",
         "workflows": "/workflows/",
         "workflow": "/workflows/expense_batch/",
     }
@@ -35,6 +37,8 @@ EXPECTED = {
     "checkpoint": {"ana": 403, "ben": 403, "vera": 200, "otto": 200, "adam": 200, "sam": 404},
     "restore": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},
     "fork": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},
+    "run-migrate": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},
+    "run-override": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},
     "workflows": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "workflow": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
 }

@@ -23,6 +23,7 @@ from wfdash.api.schemas import (
     RequestPage,
     RunDetail,
     RunPage,
+    SkewOut,
     StartIn,
 )
 
@@ -114,6 +115,27 @@ def resume_run(request: HttpRequest, run_id: str) -> Any:
 def retry_run(request: HttpRequest, run_id: str) -> Any:
     """Try a failed run again from its latest checkpoint."""
     return _moved(desk.retry_run(_viewer(request), run_id))
+
+
+@api.get("/runs/{run_id}/skew", response=SkewOut)
+def get_skew(request: HttpRequest, run_id: str, override: bool = False) -> Any:
+    """What changed since the run began, and what migrating (or, with ``override``, going on as it is) would do."""
+    viewer = _viewer(request)
+    found = queries.behind(queries.run(viewer, run_id))
+    changed = {"old": found.old, "new": found.new, "held": found.held, "changes": list(found.words)} if found else {}
+    return {**changed, **asdict(queries.choice(viewer, run_id, override=override))}
+
+
+@api.post("/runs/{run_id}/migrate", response=Created)
+def migrate_run(request: HttpRequest, run_id: str) -> Any:
+    """Carry a run over to the loaded graph by what its author declared. 409 with the reason if that cannot be."""
+    return _moved(desk.migrate_run(_viewer(request), run_id))
+
+
+@api.post("/runs/{run_id}/override", response=Created)
+def override_run(request: HttpRequest, run_id: str) -> Any:
+    """Let a run go on under the loaded graph as it stands. 409 with the reason if it is not valid there."""
+    return _moved(desk.override_run(_viewer(request), run_id))
 
 
 @api.get("/requests", response=RequestPage)

@@ -44,6 +44,23 @@ class RunPage(Schema):
     next: str
 
 
+class SkewOut(Schema):
+    """How a run's graph differs from the loaded one, and what carrying the run over would do. Empty: it does not."""
+
+    old: str = ""
+    new: str = ""
+    held: bool = False
+    changes: list[str] = []
+    how: str
+    words: list[str]
+    refusal: str
+    before: Any = None
+    after: Any = None
+    steps_before: list[str]
+    steps_after: list[str]
+    closes: list[str]
+
+
 class RequestOut(Schema):
     """A request as a list shows it."""
 

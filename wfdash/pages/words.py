@@ -24,6 +24,10 @@ EVENTS: dict[str, str] = {
     "run.retried": "Tried again by {by}",
     "run.restored": "Restored from an earlier checkpoint by {by}: this is now checkpoint {n}",
     "run.forked": "Forked from checkpoint {n} by {by}",
+    "run.held": "Held: the workflow has changed since the run began",
+    "run.released": "Goes on: its code is here",
+    "run.migrated": "Migrated to the present graph",
+    "run.overridden": "Goes on under the present graph as it stood, says {by}",
     "step.started": "{step} started",
     "step.finished": "{step} finished",
     "step.failed": "{step} failed",
@@ -48,6 +52,10 @@ MARKS: dict[str, tuple[str, str]] = {
     "run.recovered": ("lifebuoy", "is-interrupted"),
     "run.restored": ("arrow-uturn-left", "is-interrupted"),
     "run.forked": ("share", "is-interrupted"),
+    "run.held": ("arrows-right-left", "is-paused"),
+    "run.released": ("play", "is-running"),
+    "run.migrated": ("arrows-right-left", "is-interrupted"),
+    "run.overridden": ("forward", "is-interrupted"),
     "run.waiting": ("user-circle", "is-waiting"),
     "run.sleeping": ("moon", "is-sleeping"),
     "step.finished": ("check-circle", "is-completed"),
@@ -147,6 +155,8 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         error = data["error"]
         told = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
+    if kind == "run.migrated" and data.get("by"):
+        return f" by {data['by']}"
     if kind in {"step.sleeping", "run.sleeping"} and data.get("until"):
         return f" until {_moment(str(data['until']))}"
     return ""

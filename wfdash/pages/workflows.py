@@ -58,6 +58,7 @@ def _page(
         "drawing": layout(row.description),
         "total": _total(queries.count_runs(viewer, row.name)),
         "versions": queries.versions(viewer, row.name),
+        "old_runs": queries.old_runs(viewer, row.name),
         "recent": [(run, standing(run)) for run in queries.runs(viewer, f'workflow:"{row.name}"', limit=5).items],
         "examples": range(1, len(row.description.examples) + 1),
     }

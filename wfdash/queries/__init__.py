@@ -12,6 +12,7 @@ from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
+from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
 from wfdash.queries.workflows import (
     VersionRow,
@@ -28,9 +29,12 @@ from wfdash.queries.workflows import (
 __all__ = [
     "TABS",
     "AnswerView",
+    "Behind",
     "CheckpointRow",
     "CheckpointView",
+    "Choice",
     "Move",
+    "OldRuns",
     "Page",
     "Preview",
     "Rail",
@@ -41,9 +45,11 @@ __all__ = [
     "StepCounts",
     "VersionRow",
     "WorkflowRow",
+    "behind",
     "board",
     "checkpoint",
     "checkpoints",
+    "choice",
     "count",
     "count_open",
     "count_runs",
@@ -54,6 +60,7 @@ __all__ = [
     "inbox",
     "last_events",
     "moves",
+    "old_runs",
     "preview",
     "request",
     "requests_of",
