@@ -127,6 +127,10 @@ class Carried(Record):
     events: tuple[EventDraft, ...] = ()
     words: tuple[str, ...] = ()
     """What was done, one sentence each."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """Old name -> new name of steps; a sub-workflow's name stands for all that is in it."""
+    ended: tuple[str, ...] = ()
+    """Activations that were dropped, or started afresh as another step."""
 
 
 @runtime_checkable

@@ -154,4 +154,6 @@ def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, crea
 
 def facts_of(carried: Carried, old: str, new: str) -> dict[str, Json]:
     """Return what the event of a migration says. ``old``, ``new``: the versions."""
-    return {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}
+    moved = {"names": carried.names, "ended": list(carried.ended)}
+    said = {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}
+    return said | {name: value for name, value in moved.items() if value}

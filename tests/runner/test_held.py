@@ -12,7 +12,7 @@ from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, R
 from tests.people import make_people, viewer
 from tests.runner.conftest import phase_of, reaches, until
 from tests.runner.graphs import expense
-from wfdash import catalog, desk
+from wfdash import catalog, desk, queries
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.errors import NotAllowed, NotFound, WrongState
@@ -92,6 +92,9 @@ def test_a_renamed_step_is_carried_over_by_itself_and_its_answer_counts(otto, wa
     migrated = Checkpoint.objects.get(run=run, reason="migrate")
     assert (migrated.version, migrated.seq, migrated.waiting) == (new.version, event.seq, 1)
     assert HumanRequest.objects.get().step == "check"
+    assert {step: counts.state for step, counts in queries.board(run.pk).items()} == dict.fromkeys(
+        ("read", "check", "pay"), "done"
+    )
     assert Run.objects.get(pk=run.pk).version == new.version
 
 
@@ -179,6 +182,8 @@ def test_an_operator_migrates_a_run_before_it_is_due(otto, wait, serve, start_wo
     start_worker()
     until(reaches(run, "waiting"))
     asked = HumanRequest.objects.get(closed__isnull=True)
+    found = {step: counts.state for step, counts in queries.board(run.pk).items()}
+    assert found == {"read": "done", "review": "done", "other": "waiting"}
     desk.answer_request(otto, asked.id, 9)
     assert output(run) == "paid 9"
     assert kinds(run).count("run.migrated") == 1

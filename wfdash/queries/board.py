@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Case, Q, When
 from django.db.models.fields.json import KT
 
 from checkpoints.models import Event
 from wfdash.queries.lineage import Span, span_filter, spans_to
+from wfdash.workflow.reposition import Renaming
 
 BECOMES = {
     "step.started": "running",
@@ -21,6 +24,7 @@ BECOMES = {
     "step.waiting": "waiting",
     "step.sleeping": "sleeping",
 }
+CARRIED = ("run.migrated", "run.overridden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +91,29 @@ def count(moved: Iterable[Move]) -> dict[str, StepCounts]:
 def _moves(spans: list[Span]) -> list[Move]:
     """Return the moves within these stretches: runs in the order of their forks, each by its own seq."""
     rank = {span.run: -place for place, span in enumerate(spans)}
-    rows = Event.objects.filter(span_filter(spans), kind__in=BECOMES, step__isnull=False)
-    rows = rows.annotate(activation=KT("data__activation"))
-    found: Iterable[tuple[Any, ...]] = rows.values_list("run_id", "seq", "kind", "step", "activation", "at")
-    ordered = sorted(found, key=lambda row: (rank[row[0]], row[1]))
-    return [
-        Move(step=step, activation=activation or "", state=BECOMES[kind], at=at)
-        for _, _, kind, step, activation, at in ordered
-    ]
+    kinds = Q(kind__in=BECOMES, step__isnull=False) | Q(kind__in=CARRIED)
+    rows = Event.objects.filter(span_filter(spans), kinds).annotate(
+        activation=KT("data__activation"), names=_if_carried("data__names"), ended=_if_carried("data__ended")
+    )
+    found: Iterable[tuple[Any, ...]] = rows.values_list(
+        "run_id", "seq", "kind", "step", "activation", "at", "names", "ended"
+    )
+    moved: list[Move] = []
+    for _, _, kind, step, activation, at, names, ended in sorted(found, key=lambda row: (rank[row[0]], row[1])):
+        if kind in BECOMES:
+            moved.append(Move(step=step, activation=activation or "", state=BECOMES[kind], at=at))
+        else:
+            moved = carry_moves(moved, json.loads(names or "{}"), json.loads(ended or "[]"), at)
+    return moved
+
+
+def _if_carried(path: str) -> Case:
+    return Case(When(kind__in=CARRIED, then=KT(path)))
+
+
+def carry_moves(moved: list[Move], names: dict[str, str], ended: list[str], at: datetime) -> list[Move]:
+    """Return the moves by the steps' new names; activations that were dropped or moved are over. Pure."""
+    called = Renaming(names)
+    kept = [replace(move, step=called.of(move.step)) for move in moved]
+    last = {move.activation: move for move in kept if move.activation in ended}
+    return [*kept, *(replace(move, state="done", at=at) for move in last.values())]

@@ -155,6 +155,8 @@ def _settled(graph: Graph, checkpoint: Checkpoint, how: str, at: Standpoint) -> 
         closed=at.closed,
         events=(*withdrawn, *(command.event for command in commands if isinstance(command, Note))),
         words=at.words,
+        names=dict(at.names),
+        ended=at.ended,
     )
 
 

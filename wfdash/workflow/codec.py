@@ -9,6 +9,7 @@ import math
 import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Union, get_args, get_origin
 
@@ -85,7 +86,7 @@ def find_difference(before: Any, after: Any, path: str) -> str:
 
 def same(before: Any, after: Any) -> bool:
     """Say whether two values are equal and of one type (1 and True, a list and a tuple are not)."""
-    if before is None or type(before) in (str, int, bool):
+    if before is None or isinstance(before, (str, int)):
         return type(before) is type(after) and bool(before == after)
     if isinstance(before, (list, tuple)):
         alike = type(before) is type(after) and len(before) == len(after)
@@ -96,7 +97,15 @@ def same(before: Any, after: Any) -> bool:
         return all(key in after and same(item, after[key]) for key, item in before.items()) and same(
             list(before), list(after)
         )
-    return bool(before == after)
+    return bool(before == after) and _kept(before, after)
+
+
+def _kept(before: Any, after: Any) -> bool:
+    """Say whether no part of two equal values has lost its enum, or has become a number from a truth value."""
+    if isinstance(before, (Enum, bool)):
+        return type(before) is type(after)
+    pairs = zip(children(before), children(after), strict=False)
+    return all(_kept(mine[1], theirs[1]) for mine, theirs in pairs)
 
 
 class Codec:

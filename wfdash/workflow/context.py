@@ -11,9 +11,9 @@ from typing import Any, TypeVar, get_type_hints, overload
 from checkpoints.records import Answer, Json
 from wfdash.workflow.cards import Asking, Card, make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
-from wfdash.workflow.errors import CallStopped, InvalidCall
+from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable
 from wfdash.workflow.ops import Ops
-from wfdash.workflow.raised import recall_error, record_error
+from wfdash.workflow.raised import recall_error, record_error, words_of
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.stateview import StateView
 from wfdash.workflow.steps import StepContext
@@ -187,7 +187,7 @@ class Context(StepContext):
         ops, raised = self._ops, record_error(error)
         if raised is not None:
             raised["at"] = len(ops.replay.entries)
-        said = f"{type(error).__name__}: {error}"
+        said = f"{type(error).__name__}: {words_of(error)}"
         ops.host.post(CallDone(at=ops.host.now(), act=ops.act, index=index, failed=said, raised=raised))
         if once:
             await ops.wait(index, people=False)
@@ -236,6 +236,9 @@ class Context(StepContext):
         """Say how far the step is: a fraction from 0 to 1, or None if unknown."""
         if fraction is not None and not 0 <= fraction <= 1:
             raise InvalidCall(f"ctx.progress takes a fraction from 0 to 1, not {fraction!r}")
+        check_plain(text, "progress")
+        if type(text) is not str:
+            raise NotStorable(f"ctx.progress takes text, not {type(text).__name__}")
         self._ops.host.event(self._ops.act, "progress", {"fraction": fraction, "text": text})
 
     def stream(self, text: str) -> None:

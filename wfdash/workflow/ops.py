@@ -102,7 +102,7 @@ class Ops:
         if CLOSED & self.entry(index).keys():
             return self.entry(index)
         if self._closed:
-            raise InvalidCall(f"step {self.node.name!r} has ended: nothing can be waited for any more")
+            raise asyncio.CancelledError(f"step {self.node.name!r} has ended")
         future = self._futures.setdefault(index, asyncio.get_running_loop().create_future())
         if people:
             self._block(index)

@@ -16,7 +16,7 @@ from wfdash.workflow.graph import Graph, Node
 from wfdash.workflow.ops import Host, Ops
 from wfdash.workflow.packing import plain, route, unpack
 from wfdash.workflow.preview import preview
-from wfdash.workflow.raised import parts_of
+from wfdash.workflow.raised import parts_of, words_of
 from wfdash.workflow.stateview import StateView
 from wfdash.workflow.threads import in_thread
 from wfdash.workflow.ticks import StepEnded, StepFailed, Tick
@@ -113,5 +113,6 @@ def describe_error(error: BaseException, node: Node) -> ErrorInfo:
     here = error.__traceback__
     while here is not None and "wfdash/workflow/" in here.tb_frame.f_code.co_filename and here.tb_next is not None:
         here = here.tb_next
-    text = "".join(traceback.format_exception(type(error), error, here))
-    return ErrorInfo(type=type(error).__name__, message=str(error), step=node.name, traceback=text[-20_000:])
+    text = "".join(traceback.format_exception(type(error), error, here))[-20_000:]
+    text = text.encode(errors="backslashreplace").decode()
+    return ErrorInfo(type=type(error).__name__, message=words_of(error), step=node.name, traceback=text)

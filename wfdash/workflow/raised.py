@@ -9,6 +9,17 @@ from checkpoints.records import Json
 from wfdash.workflow.codec import check_plain, copy_plain
 from wfdash.workflow.errors import CallFailed, NotStorable
 
+MOST_WORDS = 20_000
+
+
+def words_of(error: BaseException) -> str:
+    """Return an exception's message, whatever it is: cut, storable, and empty if the exception cannot tell it."""
+    try:
+        text = str(error)[:MOST_WORDS]
+    except Exception:
+        return ""
+    return text.encode(errors="backslashreplace").decode()
+
 
 def record_error(error: Exception) -> dict[str, Json] | None:
     """Return class, arguments and attributes; None if it could not be made again the same."""
@@ -18,7 +29,7 @@ def record_error(error: Exception) -> dict[str, Json] | None:
     try:
         check_plain(found, "error")
         again = recall_error(found)
-        alike = type(again) is kind and again.args == error.args and str(again) == str(error)
+        alike = type(again) is kind and again.args == error.args and words_of(again) == words_of(error)
     except (NotStorable, CallFailed, RecursionError):
         return None
     return copy_plain(found) if alike else None

@@ -25,6 +25,8 @@ class Standpoint:
     requests: dict[RequestKey, Request]
     closed: tuple[RequestKey, ...] = ()
     words: tuple[str, ...] = ()
+    names: Names = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
 
     def steps(self) -> set[str]:
         """Return every step that is under way or collects."""
@@ -41,7 +43,6 @@ class Renaming:
     """Calls steps by other names; a sub-workflow's name stands for all that is in it."""
 
     names: Names
-    known: dict[str, str] = field(default_factory=dict)
 
     def of(self, name: str) -> str:
         """Return a node's new name."""
@@ -109,7 +110,8 @@ def rename(at: Standpoint, names: Names) -> Standpoint:
     }
     requests = {key: r.model_copy(update={"step": new.of(r.step)}) for key, r in at.requests.items()}
     state = {new.state(key): value for key, value in at.state.items()}
-    return replace(at, state=state, position=position, requests=requests)
+    called = {old: new.of(name) for old, name in at.names.items()} | dict(names)
+    return replace(at, state=state, position=position, requests=requests, names=called)
 
 
 def lies_in(name: str, step: str) -> bool:
@@ -155,7 +157,7 @@ def _withdrawn(at: Standpoint, acts: list[str]) -> Standpoint:
 
 def _unasked(at: Standpoint, acts: list[str]) -> Standpoint:
     asked = {key: place for key, place in at.position["asked"].items() if place[0] not in acts}
-    return replace(at, position={**at.position, "asked": asked})
+    return replace(at, position={**at.position, "asked": asked}, ended=(*at.ended, *acts))
 
 
 APPLY: dict[str, Callable[[Standpoint, Change], Standpoint]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.workflow.codec import codec_for
+from wfdash.workflow.codec import codec_for, same
 from wfdash.workflow.errors import StateConflict, WrongType
 from wfdash.workflow.graph import StateRule
 
@@ -112,7 +112,7 @@ class StateView(MutableMapping[str, Any]):
         if key in self._parts:
             return ("add", self._parts[key])
         data = self._rule.codecs.get(full, ANYTHING).encode(value, f"state.{key}")
-        if key not in self._set and data == self._seen.get(full):
+        if key not in self._set and full in self._seen and same(data, self._seen[full]):
             return None
         if full in self._rule.reducers:
             raise StateConflict(f"state {key!r} has a reducer: assign the contribution, do not change it in place")
