@@ -13,6 +13,7 @@ from typing import Any
 
 from checkpoints.canonical import dumps
 from checkpoints.chunks import INLINE, LEAF, Pages, digest, key_text, named, sealed, stored, tree
+from checkpoints.tower import Tower, build_tower
 
 Json = Any
 
@@ -47,6 +48,10 @@ class Parts:
 
     pieces: Mapping[str, Piece]
     inner: frozenset[str]
+    size: int = 0
+    """Bytes of its JSON."""
+    tower: Tower | None = None
+    """Where every entry is long enough to be a node of its own."""
 
 
 Known = Mapping[tuple[str, ...], Parts]
@@ -105,6 +110,9 @@ class Walk:
     def take_apart(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> tuple[bytes, int]:
         """Return the node of a dict, and the bytes of its JSON."""
         before, pieces = self._known.get(path, NOTHING), dict[str, Piece]()
+        quick = self._exchange(value, path, before, chunks) if self._frozen and before.tower is not None else None
+        if quick is not None:
+            return quick
         inner = dict[str, bytes]()
         pages, size = Pages("D", inner), 1 + max(len(value), 1)
         for key, item in value.items():
@@ -119,10 +127,35 @@ class Walk:
                 pages.add_node(piece.text, piece.mark)
             else:
                 pages.add_entry(piece.text, piece.mark)
-        node = pages.node()
-        self._fresh[path] = Parts(pieces, frozenset(inner))
+        only_nodes = len(path) == DEPTH and all(piece.is_node for piece in pieces.values())
+        tower = build_tower([(piece.text, piece.mark >> 3) for piece in pieces.values()], inner) if only_nodes else None
+        node = pages.node() if tower is None else tower.node
+        self._fresh[path] = Parts(pieces, frozenset(inner), size, tower)
         self._add_new(inner, before.inner, chunks)
         return node, size
+
+    def _exchange(
+        self, value: dict[str, Json], path: tuple[str, ...], before: Parts, chunks: dict[str, bytes]
+    ) -> tuple[bytes, int] | None:
+        """Do so for a dict of the same long entries, of which few changed; None if it is no such dict."""
+        if before.tower is None or list(value) != list(before.pieces):
+            return None
+        changed: dict[str, Piece] = {}
+        places: list[tuple[int, bytes]] = []
+        size = before.size
+        for place, (key, old) in enumerate(before.pieces.items()):
+            if old.value is not value[key]:
+                changed[key] = piece = self._piece(key, value[key], path, old, chunks)
+                if not piece.is_node:
+                    return None
+                size += piece.length - old.length
+                places.append((place, piece.text))
+        new: dict[str, bytes] = {}
+        tower, gone = before.tower.exchanged(places, new)
+        chunks.update(new)
+        self._leans = True
+        self._fresh[path] = Parts({**before.pieces, **changed}, before.inner - gone | new.keys(), size, tower)
+        return tower.node, size
 
     def _keep(self, piece: Piece, path: tuple[str, ...] | None) -> None:
         self._leans = self._leans or piece.is_node
@@ -141,7 +174,7 @@ class Walk:
             node, size = self.take_apart(item, inner, found)
             if size > LEAF:
                 chunks.update(found)
-                return Piece(value, "", named(name, stored(node, chunks)), True, len(name) + 1 + size, mark)
+                return Piece(value, "", named(name, node), True, len(name) + 1 + size, mark)
             del self._fresh[inner]
         text = dumps(item)
         length = len(name) + 1 + len(text)
@@ -149,7 +182,7 @@ class Walk:
             return Piece(value, "", name + b":" + text, False, length, mark)
         if isinstance(item, dict) and len(inner) <= DEPTH:
             node, _ = self.take_apart(item, inner, chunks)
-            return Piece(value, "", named(name, stored(node, chunks)), True, length, mark)
+            return Piece(value, "", named(name, node), True, length, mark)
         print_ = digest(text)
         if before is not None and before.print == print_:
             self._leans = True

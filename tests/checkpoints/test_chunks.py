@@ -73,6 +73,33 @@ def test_what_is_left_out_is_stored_already(changes: list[tuple[str, str, Any, i
         assert decode(encoded.root, store) == value
 
 
+def reachable(root: str, store: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the chunks a root needs: what is left of a store whose other checkpoints were pruned."""
+    found, todo = dict[str, bytes](), hashes_in(root)
+    while todo:
+        key = todo.pop()
+        found[key] = store[key]
+        todo.extend(hashes_in_chunk(store[key]))
+    return found
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 69), st.integers(0, 3)), max_size=4), max_size=12), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_what_is_left_out_is_part_of_the_last_one(changes: list[list[tuple[int, int]]], frozen: bool) -> None:
+    texts = {length: f"{length} text " * (length * 400) for length in range(4)}
+    state: dict[str, Any] = {f"key {i}": f"{i} " * 900 for i in range(70)}
+    encoded = encode({"body": {"state": state, "position": {}}}, frozen=frozen)
+    store = dict(encoded.chunks)
+    for step in changes:
+        state = {**state, **{f"key {i}": texts[length] + str(i) for i, length in step}}
+        value = {"body": {"state": state, "position": {"changes": len(step)}}}
+        encoded = encode(value, known=encoded.known, frozen=frozen)
+        store = reachable(encoded.root, {**store, **encoded.chunks})
+        assert encoded.root == encode(value).root
+        assert encoded.size == len(dumps(value))
+        assert decode(encoded.root, store) == value
+
+
 def test_only_what_was_written_is_given_again() -> None:
     value = {"state": stretched(1, 2000)}
     first = encode(value, frozen=True)
