@@ -1,0 +1,166 @@
+"""SIGKILL -> running again, in milliseconds: with the library alone, and where another worker takes over.
+
+Library: a process that runs a workflow on SQLite is killed in mid-step; the time from starting the next process to the
+first line of the interrupted step, against the floor: a process that opens the same database with bare ``sqlite3``,
+reads the row and writes the line. Also: how long ``recover`` takes with 1 MB of state. Two workers: from the kill of
+one to the step's first line in the other. The restart of a whole server is measured in ``bench_latency``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from checkpoints.ids import new_run_id
+from tests.benchmarks.world import Report, fresh_django, median
+from tests.e2e.server import wait_until
+
+KILLS = 5
+SERVED = Path(__file__).with_name("served.py")
+LIBRARY = """
+import asyncio, sys, time
+from pathlib import Path
+from checkpoints.file import FileStorage
+from wfdash.workflow import Context, Workflow
+
+log, database, run = sys.argv[1:]
+lasting = Workflow("lasting")
+
+@lasting.step(start=True)
+async def first() -> int:
+    return 1
+
+@lasting.step(after=first)
+async def last(one: int) -> int:
+    with open(log, "a") as file:
+        file.write(f"{time.monotonic_ns()}\\n")
+    await asyncio.sleep(3600)
+    return one
+
+async def main() -> None:
+    storage = FileStorage(database)
+    message = {} if await storage.get_latest(run) else {"message": None}
+    await lasting.run(storage=storage, run_id=run, **message)
+
+asyncio.run(main())
+"""
+BARE = """
+import sqlite3, sys, time
+log, database, run = sys.argv[1:]
+connection = sqlite3.connect(database)
+connection.execute("SELECT * FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1", (run,)).fetchone()
+with open(log, "a") as file:
+    file.write(f"{time.monotonic_ns()}\\n")
+"""
+
+
+def marks(log: Path) -> list[int]:
+    """Return the moments in a log, in ns of the monotonic clock."""
+    return [int(line) for line in log.read_text().split()] if log.exists() else []
+
+
+def started(code: str, log: Path, database: Path, run: str) -> tuple[subprocess.Popen[bytes], float]:
+    """Start a process; returns it, and the milliseconds until its next line in the log."""
+    before, began = len(marks(log)), time.monotonic_ns()
+    process = subprocess.Popen([sys.executable, "-c", code, str(log), str(database), run])
+    line = wait_until(lambda: marks(log)[before:], seconds=30, what="the line")[0]
+    return process, (line - began) / 1e6
+
+
+def library(folder: Path) -> tuple[list[float], list[float]]:
+    """Return the milliseconds of restarts with the library, and of the floor."""
+    log, database, run = folder / "library.log", folder / "library.sqlite3", str(new_run_id())
+    process, _ = started(LIBRARY, log, database, run)
+    again, floor = [], []
+    for _ in range(KILLS):
+        process.kill()
+        process.wait()
+        bare, took = started(BARE, log, database, run)
+        bare.wait()
+        floor.append(took)
+        process, took = started(LIBRARY, log, database, run)
+        again.append(took)
+    process.kill()
+    process.wait()
+    return again, floor
+
+
+async def recover_big() -> float:
+    """Return the milliseconds of ``recover`` with 1 MB of state."""
+    from checkpoints.conformance.samples import checkpoint
+    from checkpoints.manager import CheckpointManager
+    from checkpoints.orm import DatabaseStorage
+
+    storage, run = DatabaseStorage(), new_run_id()
+    state = {f"key {key:03d}": f"{key:04d} " * 1000 for key in range(200)}
+    await storage.save(checkpoint(run, 1, body={"state": state, "position": {}}))
+    took = []
+    for _ in range(20):
+        began = time.perf_counter()
+        await CheckpointManager(storage).recover(run)
+        took.append((time.perf_counter() - began) * 1000)
+    await storage.aclose()
+    return median(took)
+
+
+def start_worker() -> subprocess.Popen[bytes]:
+    """Start a worker process on the benchmark's database."""
+    return subprocess.Popen([sys.executable, "-m", "django", "work"], stdout=subprocess.DEVNULL)
+
+
+def taken_over(folder: Path) -> list[float]:
+    """Return the milliseconds from the kill of a worker to its step's first line in the other."""
+    from django.contrib.auth.models import User
+
+    from checkpoints.models import Claim
+    from wfdash import desk
+    from wfdash.access import viewer_for
+
+    admin = viewer_for(User.objects.create_superuser("admin"))
+    workers: dict[int, Any] = {one.pid: one for one in (start_worker(), start_worker())}
+    took = []
+    try:
+        for kill in range(3):
+            log = folder / f"taken-{kill}.log"
+            run = desk.start_run(admin, "lasting", {"log": str(log)})
+            wait_until(lambda log=log: marks(log), seconds=30, what="the step")
+            victim = workers.pop(int(Claim.objects.get(run=run).worker.split(":")[1]))
+            began = time.monotonic_ns()
+            victim.kill()
+            victim.wait()
+            line = wait_until(lambda log=log: marks(log)[1:], seconds=60, what="the step again")[0]
+            took.append((line - began) / 1e6)
+            fresh = start_worker()
+            workers[fresh.pid] = fresh
+            desk.cancel_run(admin, run.id)
+    finally:
+        for worker in workers.values():
+            worker.kill()
+            worker.wait()
+    return took
+
+
+def main() -> int:
+    """Measure and print."""
+    report = Report("SIGKILL -> running again")
+    os.environ["WFDASH_WORKFLOWS"] = str(SERVED)
+    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
+        again, floor = library(Path(folder))
+        report.note("library: process started -> the step again, p50", f"{median(again):.0f} ms")
+        report.note("floor: a bare process reads the row", f"{median(floor):.0f} ms")
+        with fresh_django(Path(folder)):
+            report.note("recover with 1 MB of state", f"{asyncio.run(recover_big()):.1f} ms")
+            took = taken_over(Path(folder))
+        report.at_most("two workers: kill -> the step again in the other, p50", median(took), 12_000)
+        report.note("two workers, worst (a claim lasts 10 s)", f"{max(took):.0f} ms")
+    return report.show()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
