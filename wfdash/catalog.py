@@ -74,6 +74,11 @@ def get(name: str) -> Entry:
         raise NotFound(f"There is no workflow named {name!r}: check the catalogue for what is loaded") from None
 
 
+def find(name: str) -> Entry | None:
+    """Return a workflow by name, None if it is not loaded."""
+    return load().entries.get(name)
+
+
 @lru_cache(maxsize=1)
 def load() -> Catalog:
     """Import everything once per process; ``load.cache_clear()`` forgets it."""

@@ -14,7 +14,6 @@ from checkpoints.rows import read_row
 from wfdash import catalog
 from wfdash.catalog import Entry
 from wfdash.contract import Carried, Description, InvalidInput, Migrates
-from wfdash.errors import NotFound
 from wfdash.skew import Skew, compare
 
 HELD = "Incompatible"
@@ -27,17 +26,9 @@ def is_held(run: Run) -> bool:
     return run.phase == Phase.PAUSED and bool(run.error) and run.error["type"] == HELD
 
 
-def find_entry(workflow: str) -> Entry | None:
-    """Return what is loaded under this name."""
-    try:
-        return catalog.get(workflow)
-    except NotFound:
-        return None
-
-
 def is_behind(run: Run) -> bool:
     """Say whether the run belongs to another graph than the loaded one, or to none that is loaded."""
-    entry = find_entry(run.workflow)
+    entry = catalog.find(run.workflow)
     return entry is None or bool(run.version and run.version != entry.description.version)
 
 
@@ -49,13 +40,13 @@ def find_description(workflow: str, version: str) -> Description | None:
 
 def find_skew(workflow: str, version: str) -> Skew | None:
     """Return what changed since a version; None where one of the two graphs is not known."""
-    entry, old = find_entry(workflow), find_description(workflow, version)
+    entry, old = catalog.find(workflow), find_description(workflow, version)
     return compare(old, entry.description) if entry is not None and old is not None else None
 
 
 def has_way(run: Run) -> bool:
     """Say whether the run's own graph is loaded, or something declared may lead from there to the loaded one."""
-    entry = find_entry(run.workflow)
+    entry = catalog.find(run.workflow)
     if entry is None:
         return False
     if entry.description.version == run.version:
@@ -65,7 +56,7 @@ def has_way(run: Run) -> bool:
 
 def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]:
     """Return the run's head (None before the first) and what it becomes. ``Incompatible`` says why it cannot."""
-    entry = find_entry(run.workflow)
+    entry = catalog.find(run.workflow)
     if entry is None:
         raise Incompatible(f"No code for workflow {run.workflow!r} is loaded here: serve it again and the run goes on")
     head = Row.objects.filter(run=run).order_by("-n").first()

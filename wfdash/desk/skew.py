@@ -15,7 +15,7 @@ from checkpoints.models import HumanRequest, Run
 from checkpoints.orm import write
 from checkpoints.records import ErrorInfo, Phase
 from checkpoints.rows import insert_row
-from wfdash import versions
+from wfdash import catalog, versions
 from wfdash.access import Viewer
 from wfdash.catalog import Entry
 from wfdash.contract import Carried
@@ -118,7 +118,7 @@ def _hold(claim: records.Claim, error: Incompatible) -> None:
     info = ErrorInfo(type=versions.HELD, message=str(error)).model_dump()
     with write():
         run = _claimed(claim)
-        entry, skew = versions.find_entry(run.workflow), versions.find_skew(run.workflow, run.version)
+        entry, skew = catalog.find(run.workflow), versions.find_skew(run.workflow, run.version)
         now = entry.description.version if entry else ""
         Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, error=info, acted_by="", wake_at=None)
         models.Claim.objects.filter(run=run).delete()
@@ -145,7 +145,7 @@ def _land(run: Run, head: records.Checkpoint | None, carried: Carried, *, kind: 
 
 
 def _loaded(run: Run) -> Entry:
-    entry = versions.find_entry(run.workflow)
+    entry = catalog.find(run.workflow)
     if entry is None:
         raise Incompatible(f"workflow {run.workflow!r} is not loaded here")
     return entry

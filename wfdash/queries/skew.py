@@ -9,7 +9,7 @@ from django.db.models import Count, Min, Q
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
 from checkpoints.records import Json, Phase
-from wfdash import versions
+from wfdash import catalog, versions
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.runs import RunView
@@ -70,7 +70,7 @@ class OldRuns:
 
 def behind(run: RunView) -> Behind | None:
     """Return how an open run's graph differs from the loaded one; None if it does not (then no query, else one)."""
-    entry = versions.find_entry(run.workflow)
+    entry = catalog.find(run.workflow)
     new = entry.description.version if entry else ""
     if run.status.value in OVER or not run.version or run.version == new:
         return None
@@ -109,7 +109,7 @@ def choice(viewer: Viewer, run_id: str, *, override: bool) -> Choice:
 
 def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
     """Return the open runs that belong to another graph than the loaded one, by version, oldest first."""
-    entry = versions.find_entry(workflow)
+    entry = catalog.find(workflow)
     if entry is None:
         return []
     rows = Run.objects.filter(viewer.scope("see"), workflow=workflow).exclude(phase__in=[*OVER, Phase.FAILED.value])

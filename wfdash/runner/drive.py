@@ -20,11 +20,9 @@ from checkpoints.orm import DatabaseStorage
 from checkpoints.records import Claim, Commit, ErrorInfo, EventDraft, Phase, RunFacts, Standing
 from wfdash import catalog
 from wfdash.contract import Outcome, Resume, RunInput, Start
-from wfdash.desk.skew import settle_skew
 from wfdash.errors import WfdashError
-from wfdash.runner.held import in_thread
+from wfdash.runner.held import carry_or_hold
 from wfdash.runner.recorder import ClaimedRecorder
-from wfdash.versions import find_entry
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +73,9 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
             f"Taken over {facts.attempts} times in a row without finishing a step: "
             "look at what the step does to its worker, then retry the run"
         )
-    entry = find_entry(facts.workflow)
+    entry = catalog.find(facts.workflow)
     if entry is None or (facts.version and facts.version != entry.description.version):
-        if not await in_thread(settle_skew, recorder.lease):
+        if not await carry_or_hold(recorder.lease):
             return None
         facts, entry = await storage.read_run(recorder.lease.run), catalog.get(facts.workflow)
     given = await _read_input(storage, recorder, facts)

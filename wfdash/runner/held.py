@@ -1,4 +1,7 @@
-"""Runs that are held because their graph has changed: due again as soon as a process here has their code."""
+"""Runs whose graph has changed: carried over, or held until a process has their code.
+
+Servers import their runner before Django has its models, so the verbs are imported where they are used.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from django.db import connections
 
-from wfdash.desk.skew import release_held
+from checkpoints.records import Claim
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +36,17 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     return await asyncio.to_thread(call)
 
 
+async def carry_or_hold(claim: Claim) -> bool:
+    """Carry a claimed run over to the loaded graph by what is declared; False if it is held instead."""
+    from wfdash.desk.skew import settle_skew
+
+    return await in_thread(settle_skew, claim)
+
+
 async def release_until(stopping: asyncio.Event) -> None:
     """Release held runs whose code is here, at once and every ``LOOK_SECONDS`` until stopped."""
+    from wfdash.desk.skew import release_held
+
     declared = True
     while not stopping.is_set():
         try:
