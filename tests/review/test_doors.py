@@ -182,3 +182,17 @@ def test_an_event_of_an_unknown_kind_is_shown_as_it_is(run, as_):
 def test_many_fields_are_refused_not_read(run, question, as_):
     answer = as_("ana").post(f"/requests/{question.pk}/", {f"f{n}": "x" for n in range(5000)})
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("address", ["/runs/a%00b/", "/requests/%00/", "/workflows/%00/", "/api/runs/%00/events"])
+def test_an_address_with_nul_is_not_looked_up(address, as_):
+    assert as_("otto").get(address).status_code == 404
+
+
+@pytest.mark.parametrize("address", ["/runs/?q=a%00b", "/?tab=all&q=%00", "/api/runs?q=workflow:%00"])
+def test_a_filter_with_nul_finds_what_it_says_without_it(address, run, as_):
+    assert as_("otto").get(address).status_code == 200
+
+
+def test_a_name_with_nul_cannot_sign_in(everybody, as_):
+    assert as_("").post("/sign-in/", {"username": "\0", "password": "\0"}).status_code == 422

@@ -44,6 +44,8 @@ class ErrorPages:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         request.viewer = SimpleLazyObject(lambda: viewer_for(request.user))  # type: ignore[attr-defined]
+        if "\0" in request.path_info:
+            return error_page(request, 404)  # PostgreSQL raises for such text, no id or name has it
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:

@@ -38,7 +38,7 @@ def parse_filter(text: str, keys: frozenset[str]) -> Filter:
     terms: dict[str, tuple[str, ...]] = {}
     words: list[str] = []
     unknown: list[str] = []
-    for match in TERM.finditer(text[:500]):
+    for match in TERM.finditer(text[:500].replace("\0", "")):
         key, value = match["key"], match["quoted"] if match["quoted"] is not None else match["bare"]
         if key is None:
             words.append(value)

@@ -26,6 +26,11 @@ class Replay:
         self._left: dict[str, list[int]] = {}
         for index in range(len(journal) - 1, -1, -1):
             self._left.setdefault(lane_of(journal[index]), []).append(index)
+        self._open: dict[str, list[int]] = {}
+        """Entries by lane that had no result when last looked at."""
+        for index, entry in enumerate(journal):
+            if not CLOSED & entry.keys():
+                self._open.setdefault(lane_of(entry), []).append(index)
         self._overlapped = {lane_of(entry) for entry in journal if "o" in entry}
 
     def follow(self, main: asyncio.Task[Any]) -> None:
@@ -66,8 +71,10 @@ class Replay:
         """Append a new entry, marked if others of its lane are open; return its index."""
         if lane:
             entry["t"] = lane
-        if any(not CLOSED & other.keys() for other in self.entries if lane_of(other) == lane):
+        still = [index for index in self._open.get(lane, ()) if not CLOSED & self.entries[index].keys()]
+        if still:
             entry["o"] = 1
+        self._open[lane] = [*still, len(self.entries)]
         self.entries.append(entry)
         return len(self.entries) - 1
 
