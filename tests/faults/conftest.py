@@ -25,13 +25,30 @@ def postgres() -> Iterator[Postgres]:
     server.cleanup()
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a migrated file to copy."""
+    return World(tmp_path_factory.mktemp("template")).sqlite_file
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Give the name of a migrated database to copy."""
+    url = postgres.new_database()
+    World(tmp_path_factory.mktemp("template"), database=url)
+    return url.partition("?")[0].rpartition("/")[2]
+
+
 @pytest.fixture
 def make_world(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], World]:
     """Make a world on the named database."""
 
     def make(database: str) -> World:
-        url = request.getfixturevalue("postgres").new_database() if database == "postgres" else ""
-        return World(tmp_path, database=url)
+        if database == "sqlite":
+            return World(tmp_path, template=request.getfixturevalue("sqlite_template"))
+        template = request.getfixturevalue("postgres_template")
+        url = request.getfixturevalue("postgres").new_database(template=template)
+        return World(tmp_path, database=url, migrated=True)
 
     return make
 

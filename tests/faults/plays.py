@@ -74,7 +74,7 @@ def right_value(request: Any, ledger: str) -> Any:
 
 @contextmanager
 def working(name: str = "play") -> Iterator[None]:
-    """Drive runs in a thread meanwhile; claims that dead workers of that name left behind are ended first."""
+    """Drive runs in a thread meanwhile; claims that dead workers left behind are ended first."""
     from checkpoints.orm import DatabaseStorage
     from wfdash.runner.worker import Worker
 
@@ -83,7 +83,7 @@ def working(name: str = "play") -> Iterator[None]:
 
     async def serve() -> None:
         storage = DatabaseStorage()
-        await storage.expire_claims(worker_prefix=name)
+        await storage.expire_claims(worker_prefix="")
         worker = Worker(storage, name=f"{name}:{os.getpid()}")
         loops.append((asyncio.get_running_loop(), worker))
         ready.set()

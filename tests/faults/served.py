@@ -50,18 +50,3 @@ async def second(job: Job, ctx: Context) -> Job:
 async def third(job: Job) -> str:
     write_line(job, "third")
     return "done"
-
-
-charged = Workflow("charged", title="A call that is killed between its intent and its result")
-
-
-async def charge(job: Job) -> str:
-    write_line(job, "charged")
-    await wait_for_gate(job)
-    return "receipt 1"
-
-
-@charged.step(start=True)
-async def pay(job: Job, ctx: Context) -> str:
-    write_line(job, "pay")
-    return await ctx.call(charge, job, once=True)

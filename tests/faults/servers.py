@@ -31,10 +31,10 @@ class Postgres:
 
         self._server: Any = pgserver.get_server(folder, cleanup_mode="delete")
 
-    def new_database(self) -> str:
-        """Create an empty database and return its URL."""
+    def new_database(self, *, template: str = "template1") -> str:
+        """Create a database, empty or like another one, and return its URL."""
         name = f"faults_{uuid4().hex[:10]}"
-        self.execute(f'CREATE DATABASE "{name}"')
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return str(self._server.get_uri(database=name))
 
     def execute(self, sql: str, url: str = "") -> None:

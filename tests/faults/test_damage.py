@@ -45,33 +45,39 @@ def lose_them_all(tables: Tables, run: str) -> None:
     tables.change("DELETE FROM checkpoints_checkpoint WHERE run_id=?", run)
 
 
-DAMAGES: list[Damage] = [rot_the_body, cut_the_body, empty_the_body, rot_the_chunks, lose_the_chunks, lose_them_all]
+DAMAGES: list[Damage] = [
+    rot_the_body,
+    cut_the_body,
+    empty_the_body,
+    rot_the_chunks,
+    lose_the_chunks,
+    lose_the_newest,
+    lose_them_all,
+]
 
 
-def parked(world: World) -> str:
-    """Return a run that waits for a person, with a state that fills chunks."""
-    run = world.play("start", workflow="heavy", number=1, ledger=str(world.ledger))
-    assert world.play("drive", runs=[run], until=["waiting"]) == ["waiting"]
-    return str(run)
+def park(world: World, count: int) -> list[str]:
+    """Return runs that wait for a person, with a state that fills chunks."""
+    runs = world.play("start_many", workflow="heavy", numbers=list(range(count)), ledger=str(world.ledger))
+    assert world.play("drive", runs=runs, until=["waiting"]) == ["waiting"]
+    return [str(run) for run in runs]
 
 
-def begun(world: World) -> list[str]:
-    return [line.step for line in read_ledger(world.ledger) if line.kind == "begin"]
-
-
-@pytest.mark.parametrize("damage", [*DAMAGES, lose_the_newest])
-def test_a_damaged_run_fails_with_that_reason_and_repeats_nothing(world: World, damage: Damage) -> None:
-    run, before = parked(world), begun(world)
-    damage(world.tables(), run)
-    assert world.play("live_through", runs=[run], ledger=str(world.ledger)) == ["failed"]
-    found = world.tables().run(run)
-    assert found["error"]["type"] == "Damaged"
-    assert begun(world) == before
-    assert world.tables().events(run)[-1]["kind"] == "run.failed"
+def test_a_damaged_run_fails_with_that_reason_and_repeats_nothing(world: World) -> None:
+    """Each run is damaged in its own way, its request is answered, and workers look at it."""
+    runs, tables = park(world, len(DAMAGES)), world.tables()
+    begun = read_ledger(world.ledger)
+    for run, damage in zip(runs, DAMAGES, strict=True):
+        damage(tables, run)
+    assert world.play("live_through", runs=runs, ledger=str(world.ledger)) == ["failed"]
+    assert read_ledger(world.ledger) == begun
+    for run, damage in zip(runs, DAMAGES, strict=True):
+        assert (damage.__name__, tables.run(run)["error"]["type"]) == (damage.__name__, "Damaged")
+        assert tables.events(run)[-1]["kind"] == "run.failed"
 
 
 def test_after_damage_an_older_good_checkpoint_can_be_restored(world: World) -> None:
-    run = parked(world)
+    (run,) = park(world, 1)
     rot_the_body(world.tables(), run)
     assert world.play("live_through", runs=[run], ledger=str(world.ledger)) == ["failed"]
     older = world.tables().checkpoints(run)[-2]["id"]

@@ -96,19 +96,6 @@ def test_a_run_goes_on_from_its_last_checkpoint_after_the_server_was_killed(serv
     check_history(facts)
 
 
-def test_a_run_survives_being_killed_again_and_again(server: Server) -> None:
-    run = Journey(server, "killed")
-    for kills in range(1, 4):
-        run.wait_for_lines(1 + kills)
-        server.kill()
-        server.start()
-    run.wait_for_lines(5)
-    run.gate.touch()
-    facts = run.wait_for_phase("completed", "failed")
-    assert (facts["phase"], run.lines().count("first"), run.lines().count("third")) == ("completed", 1, 1)
-    check_history(facts)
-
-
 def test_a_stopped_server_lets_go_of_its_runs_and_the_next_one_takes_them_up(server: Server) -> None:
     run = Journey(server, "killed")
     run.wait_for_lines(2)
@@ -119,14 +106,3 @@ def test_a_stopped_server_lets_go_of_its_runs_and_the_next_one_takes_them_up(ser
     run.wait_for_lines(3)
     run.gate.touch()
     assert run.wait_for_phase("completed", "failed")["phase"] == "completed"
-
-
-def test_a_call_whose_outcome_is_unknown_asks_a_person_and_is_not_repeated(server: Server) -> None:
-    run = Journey(server, "charged")
-    run.wait_for_lines(2)
-    server.kill()
-    server.start()
-    facts = run.wait_for_phase("waiting", "completed", "failed")
-    assert (facts["phase"], facts["asked"]) == ("waiting", ["pay"])
-    assert run.lines().count("charged") == 1
-    check_history(facts)

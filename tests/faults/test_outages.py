@@ -42,7 +42,7 @@ def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, 
     crew = [world.worker(name).start() for name in ("one", "two")]
     try:
         with client_of(server, world) as client:
-            for crashes in range(1, 4):
+            for crashes in (1, 2):
                 wait_until(lambda n=5 * crashes: world.tables().count() >= n, seconds=30, what="completed runs")
                 postgres.crash()
                 postgres.restart()
@@ -54,7 +54,7 @@ def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, 
         server.kill()
     findings = look(world.tables(), world.ledger, client.promised, world.commits)
     assert findings.problems() == {}
-    assert findings.seen["runs"] >= 15
+    assert findings.seen["runs"] >= 10
 
 
 @pytest.mark.timeout(120)

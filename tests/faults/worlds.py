@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,15 +60,23 @@ class Process:
 
 
 class World:
-    """One data directory. ``database``: a ``postgresql://`` URL, SQLite if empty."""
+    """One data directory. ``database``: a ``postgresql://`` URL, SQLite if empty.
 
-    def __init__(self, folder: Path, *, database: str = NO_DATABASE) -> None:
+    ``template``: a migrated SQLite file to begin with; ``migrated`` says that the database needs no migration.
+    """
+
+    def __init__(
+        self, folder: Path, *, database: str = NO_DATABASE, template: Path | None = None, migrated: bool = False
+    ) -> None:
         self.data = folder / "data"
         self.ledger = folder / "ledger.jsonl"
         self.commits = folder / "commits.jsonl"
         self.database = database
         self.data.mkdir(parents=True)
-        self.run("migrate", "-v0")
+        if template is not None:
+            shutil.copy(template, self.sqlite_file)
+        elif not migrated:
+            self.run("migrate", "-v0")
 
     @property
     def sqlite_file(self) -> Path:
