@@ -122,3 +122,25 @@ async def test_a_step_that_does_not_let_itself_be_cancelled_cannot_hold_the_run(
     release.set()
     assert done, "the drive hangs"
     assert isinstance(await driving, Waiting)
+
+
+async def test_calls_of_two_branches_from_one_checkpoint_have_keys_of_their_own():
+    flow = Workflow("branches")
+    keys: list[str] = []
+
+    @flow.step(start=True)
+    async def decide(ctx: Context) -> str:
+        return str(await ctx.ask("pay or refund?"))
+
+    @flow.step(after=decide, when=lambda way: way == "pay")
+    async def pay(way: str, ctx: Context) -> None:
+        await ctx.call(keys.append, ctx.effect_key, once=True, name="transfer")
+
+    @flow.step(after=decide, when=lambda way: way == "refund")
+    async def refund(way: str, ctx: Context) -> None:
+        await ctx.call(keys.append, ctx.effect_key, once=True, name="transfer")
+
+    parked = await flow.run(None)
+    for way in ("pay", "refund", "pay"):
+        await answered(flow, parked, way)
+    assert keys[0] == keys[2] != keys[1]

@@ -124,7 +124,7 @@ async def test_effect_keys_are_stable_and_differ_per_call():
         await ctx.ask("?")
 
     await answered(wf, await wf.run(None, run_id="r"), "x")
-    assert keys == ["r:1:0", "r:1:1", "r:1:2", "r:1:2"]
+    assert keys == ["r:step.1:0", "r:step.1:1", "r:step.1:2", "r:step.1:2"]
 
 
 async def test_a_changed_step_is_a_named_mismatch():

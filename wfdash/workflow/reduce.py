@@ -53,9 +53,9 @@ def reduce(graph: Graph, run: str, moment: Moment, tick: Tick) -> tuple[Moment, 
     return draft.finish()
 
 
-def effect_key(run: str, act: str, index: int) -> str:
-    """Return the stable name of one call of one activation of one run."""
-    return f"{run}:{act}:{index}"
+def _key(draft: Draft, act: str, index: int) -> str:
+    """Return a call's stable name. Activations of two branches may share a number, so the step is in it."""
+    return f"{draft.run}:{draft.node(act).name}.{act}:{index}"
 
 
 def took_began(draft: Draft, tick: Began) -> None:
@@ -87,7 +87,7 @@ def _question_calls(draft: Draft, act: str) -> None:
         fresh = draft.entry(act, index)
         fresh.pop("stopped", None)
         fresh["unknown"] = True
-        key, node = effect_key(draft.run, act, index), draft.node(act)
+        key, node = _key(draft, act, index), draft.node(act)
         request = unknown_call(RequestKey(f"call-{act}.{index}"), node.name, entry)
         _open(draft, act, index, request)
         draft.note("call.unknown", act, name=entry["name"], key=key)
@@ -207,7 +207,7 @@ def _issued_call(draft: Draft, tick: OpIssued, index: int) -> None:
     if not tick.entry.get("once"):
         return
     name, node = tick.entry["name"], draft.node(tick.act)
-    key = effect_key(draft.run, tick.act, index)
+    key = _key(draft, tick.act, index)
     draft.commands.append(Log(Effect(key=key, step=node.name, name=name, once=True, state="intended")))
     draft.note("call.intended", tick.act, name=name, key=key)
     draft.save(Reason.CALL, node.name)
@@ -237,7 +237,7 @@ OPS: dict[str, Callable[[Draft, OpIssued, int], None]] = {
 
 def took_call(draft: Draft, tick: CallDone) -> None:
     entry, node = draft.entry(tick.act, tick.index), draft.node(tick.act)
-    key = effect_key(draft.run, tick.act, tick.index)
+    key = _key(draft, tick.act, tick.index)
     once, name = bool(entry.get("once")), entry["name"]
     if tick.failed is not None:
         entry |= {"failed": tick.failed} if tick.raised is None else {"failed": tick.failed, "raised": tick.raised}
@@ -254,7 +254,7 @@ def _record_result(draft: Draft, act: str, index: int, result: list[Any]) -> Non
     entry, node = draft.entry(act, index), draft.node(act)
     entry["result"] = result
     entry.pop("failed", None)
-    key, name, once = effect_key(draft.run, act, index), entry["name"], bool(entry.get("once"))
+    key, name, once = _key(draft, act, index), entry["name"], bool(entry.get("once"))
     effect = Effect(key=key, step=node.name, name=name, once=once, state="done", result=result[1])
     draft.commands.append(Log(effect))
     draft.note("call.done", act, name=name, key=key)
@@ -289,7 +289,7 @@ def _again(draft: Draft, act: str, index: int, answer: Answer) -> None:
     entry = draft.entry(act, index)
     entry.pop("unknown", None)
     entry.pop("failed", None)
-    key, name = effect_key(draft.run, act, index), entry["name"]
+    key, name = _key(draft, act, index), entry["name"]
     draft.commands.append(Log(Effect(key=key, step=draft.node(act).name, name=name, once=True, state="intended")))
     draft.save(Reason.CALL, draft.node(act).name)
     draft.commands.append(Perform(act, index))
