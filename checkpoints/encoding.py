@@ -7,7 +7,7 @@ every dict is taken apart, and each entry remembered as it was written.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ Json = Any
 
 DEPTH = 2
 """Dicts down to this depth are taken apart entry by entry: a checkpoint's state and position lie there."""
+FEW = 8
+"""Entries that a dict above the state may have to be written in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,10 @@ class Walk:
                 pages.add_entry(piece.text, piece.mark)
         only_nodes = len(path) == DEPTH and all(piece.is_node for piece in pieces.values())
         tower = build_tower([(piece.text, piece.mark >> 3) for piece in pieces.values()], inner) if only_nodes else None
-        node = pages.node() if tower is None else tower.node
+        if len(path) < DEPTH and len(pieces) <= FEW:
+            node, inner = in_place(pieces.values()), {}
+        else:
+            node = pages.node() if tower is None else tower.node
         self._fresh[path] = Parts(pieces, frozenset(inner), size, tower)
         self._add_new(inner, before.inner, chunks)
         return node, size
@@ -196,3 +201,9 @@ class Walk:
         new = {key: data for key, data in own.items() if key not in before}
         self._leans = self._leans or len(new) < len(own)
         chunks.update(new)
+
+
+def in_place(pieces: Iterable[Piece]) -> bytes:
+    """Return the node of a dict of few entries that change at every step: as a chunk they would serve nobody twice."""
+    nodes = (piece.text if piece.is_node else b'{"v":{' + piece.text + b"}}" for piece in pieces)
+    return b'{"D":[' + b",".join(nodes) + b"]}"
