@@ -16,7 +16,7 @@ DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 @pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
     """Give each storage in turn, with people around it."""
-    world = make_world(request, tmp_path)
+    world = make_world(request.param, request, tmp_path)
     yield world
     await world.storage.aclose()
 
@@ -24,7 +24,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @pytest_asyncio.fixture(params=["file", *DATABASES])
 async def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
     """Give each storage that keeps content in chunks."""
-    world = make_world(request, tmp_path)
+    world = make_world(request.param, request, tmp_path)
     yield world
     await world.storage.aclose()
 
@@ -37,10 +37,10 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[DatabaseWorl
     await world.storage.aclose()
 
 
-def make_world(request: pytest.FixtureRequest, folder: Path) -> AnyWorld:
-    """Return the world that the fixture's parameter names."""
-    if request.param == "memory":
+def make_world(place: str, request: pytest.FixtureRequest, folder: Path) -> AnyWorld:
+    """Return a world in memory, in a file, or in one of Django's databases."""
+    if place == "memory":
         return MemoryWorld()
-    if request.param == "file":
+    if place == "file":
         return FileWorld(folder / "runs.sqlite3")
-    return DatabaseWorld(request.getfixturevalue(f"{request.param}_alias"))
+    return DatabaseWorld(request.getfixturevalue(f"{place}_alias"))

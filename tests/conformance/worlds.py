@@ -181,7 +181,7 @@ class DatabaseWorld:
     async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
         """Return key, state and result of each recorded call."""
         rows = models.Effect.objects.using(self.alias).filter(run_id=run).order_by("id")
-        return await self._do(lambda: list(rows.values_list("key", "state", "result")))
+        return await self._do(lambda: [(row.key, row.state, row.result) for row in rows])
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
         """Change one character of the stored content."""
