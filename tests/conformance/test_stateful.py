@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.conftest import make_world
 from tests.conformance.model import StorageMachine
 
-EXAMPLES = {"memory": 40, "file": 25, "sqlite": 20, "postgres": 6}
+EXAMPLES = {"memory": 30, "file": 16, "sqlite": 12, "postgres": 4}
 PLACES = ["memory", "file", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkpoints.conformance.samples import asking, checkpoint
+from checkpoints.errors import Conflict, Incompatible, InvalidConfig, NotFound
+from checkpoints.file import FileStorage
+from checkpoints.ids import RequestKey, RunId, new_run_id
+from checkpoints.sqlite import connect
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SAVER = """
+import asyncio, sys
+from checkpoints.conformance.samples import checkpoint
+from checkpoints.file import FileStorage
+from checkpoints.ids import new_run_id
+
+async def main(path, count):
+    async with FileStorage(path) as storage:
+        run = new_run_id()
+        print(run, flush=True)
+        for n in range(1, count + 1):
+            await storage.save(checkpoint(run, n))
+            print(n, flush=True)
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+def saver(path: Path, count: int) -> subprocess.Popen[str]:
+    """Start a process that saves checkpoints and tells of each once it is saved."""
+    command = [sys.executable, "-c", SAVER, str(path), str(count)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+async def saved(path: Path, run: str) -> list[int]:
+    """Return the n of a run's checkpoints, oldest first."""
+    async with FileStorage(path) as storage:
+        return [info.n for info in reversed(await storage.list_checkpoints(RunId(run), limit=1000))]
+
+
+@pytest.mark.process
+def test_processes_that_save_at_once_into_a_new_file_all_succeed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    told = [process.communicate(timeout=60)[0].split() for process in [saver(path, 50) for _ in range(4)]]
+    for run, *_ in told:
+        assert asyncio.run(saved(path, run)) == list(range(1, 51))
+
+
+@pytest.mark.process
+def test_what_a_killed_process_had_saved_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    process = saver(path, 100_000)
+    assert process.stdout is not None
+    run = process.stdout.readline().strip()
+    for _ in range(20):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    told = 20 + len(process.stdout.read().split())
+    process.wait()
+    process.stdout.close()
+    assert len(asyncio.run(saved(path, run))) >= told - 1
+
+
+async def test_an_answer_is_accepted_once(tmp_path: Path) -> None:
+    async with FileStorage(tmp_path / "runs.sqlite3") as storage:
+        run, key = new_run_id(), RequestKey("k")
+        await storage.commit(asking(run, "k"))
+        with pytest.raises(NotFound):
+            await storage.answer(run, RequestKey("other"), 1)
+        with pytest.raises(ValueError, match="JSON"):
+            await storage.answer(run, key, float("nan"))
+        outcomes = await asyncio.gather(*(storage.answer(run, key, i) for i in range(8)), return_exceptions=True)
+        assert sum(outcome is None for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 7
+
+
+async def test_it_opens_again_after_it_was_closed(tmp_path: Path) -> None:
+    storage, run = FileStorage(tmp_path / "runs.sqlite3"), new_run_id()
+    for n in (1, 2):
+        await storage.save(checkpoint(run, n))
+        await storage.aclose()
+    assert len(await storage.list_checkpoint_ids(run)) == 2
+    await storage.aclose()
+
+
+async def test_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    await FileStorage(path).aclose()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(Incompatible, match="upgrade"):
+        await FileStorage(path).get_latest(new_run_id())
+
+
+async def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (id)")
+    connection.close()
+    with pytest.raises(InvalidConfig, match="new file"):
+        await FileStorage(path).save(checkpoint(new_run_id()))
+
+
+@pytest.mark.parametrize("path", ["", ":memory:"])
+def test_a_database_in_memory_is_refused(path: str) -> None:
+    with pytest.raises(InvalidConfig, match="MemoryStorage"):
+        FileStorage(path)
+
+
+async def test_it_is_durable(tmp_path: Path) -> None:
+    async with FileStorage(tmp_path / "runs.sqlite3") as storage:
+        await storage.save(checkpoint(new_run_id()))
+        connection = connect(str(storage.path))
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        connection.close()
+
+
+NOTEBOOK = """
+import asyncio, json, sys
+from checkpoints.file import FileStorage
+from wfdash.workflow import Approval, Context, Workflow
+
+expense = Workflow("expense")
+
+@expense.step(start=True)
+async def review(amount: int, ctx: Context) -> str:
+    return (await ctx.ask(Approval(subject=f"Pay {amount}?"))).action
+
+async def main(path, run, answer):
+    async with FileStorage(path) as storage:
+        if answer:
+            latest = await storage.get_latest(run)
+            answers = {latest.requests[0].key: json.loads(answer)}
+            outcome = await expense.run(answers=answers, storage=storage, run_id=run)
+        else:
+            outcome = await expense.run(100, storage=storage, run_id=run)
+        print(type(outcome).__name__)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.process
+def test_a_workflow_that_asked_in_one_process_goes_on_in_another(tmp_path: Path) -> None:
+    def run(answer: str) -> str:
+        command = [sys.executable, "-c", NOTEBOOK, str(tmp_path / "runs.sqlite3"), "01", answer]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+    assert run("") == "Waiting"
+    assert run(json.dumps({"action": "approve"})) == "Finished"
