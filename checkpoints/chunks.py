@@ -22,6 +22,7 @@ from typing import Any
 
 from checkpoints.canonical import dumps, loads
 from checkpoints.errors import Damaged
+from checkpoints.seal import MARK, Locked
 
 Json = Any
 
@@ -77,6 +78,8 @@ def sealed(payload: bytes) -> str:
 
 def opened(root: str) -> bytes:
     """Return the payload of a root. ``Damaged`` if its digest does not match."""
+    if root.startswith(MARK):
+        raise Locked("the stored checkpoint is encrypted: set WFDASH_ENCRYPTION_KEYS")
     payload = root[41:].encode()
     if root[:40] != digest(payload) or root[40:41] != " ":
         raise Damaged("the stored checkpoint does not match its digest: choose an older good one")

@@ -11,8 +11,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from checkpoints.fields import JsonField
+from checkpoints.fields import JsonField, SealedJsonField, SealedTextField
 from checkpoints.records import Phase, Reason
+from checkpoints.seal import CLEAR
 
 
 class WorkflowVersion(models.Model):
@@ -39,9 +40,9 @@ class Run(models.Model):
     engine = models.CharField(max_length=40, default="native")
     title = models.CharField(max_length=300, blank=True)
     phase = models.CharField(max_length=12, choices=[(p.value, p.value) for p in Phase], default=Phase.READY.value)
-    input = JsonField(null=True)
-    output = JsonField(null=True)
-    error = JsonField(null=True)
+    input = SealedJsonField("run", ("id",), null=True)
+    output = SealedJsonField("run", ("id",), null=True)
+    error = SealedJsonField("run", ("id",), null=True)
     seq = models.BigIntegerField(default=0)
     n = models.BigIntegerField(default=0)
     epoch = models.BigIntegerField(default=0)
@@ -104,7 +105,7 @@ class Checkpoint(models.Model):
     seq = models.BigIntegerField(default=0)
     flaw = models.TextField(blank=True, default="", db_default="")
     waiting = models.IntegerField(default=0, db_default=0)
-    body = models.TextField()
+    body = SealedTextField("checkpoint", ("run_id", "id"))
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "n"], name="one_checkpoint_per_n")]
@@ -144,8 +145,8 @@ class HumanRequest(models.Model):
     workflow = models.CharField(max_length=200)
     step = models.CharField(max_length=200)
     kind = models.CharField(max_length=40)
-    card = JsonField(default=dict)
-    answer_schema = JsonField(default=dict)
+    card = SealedJsonField("request", ("id",), default=dict)
+    answer_schema = SealedJsonField("request", ("id",), default=dict)
     by = JsonField(default=list)
     not_by = JsonField(default=list)
     due = models.DateTimeField(null=True)
@@ -154,7 +155,7 @@ class HumanRequest(models.Model):
     closed = models.DateTimeField(null=True)
     closed_as = models.CharField(max_length=12, blank=True)
     replaces = models.CharField(max_length=36, null=True)
-    suggestion = JsonField(null=True)
+    suggestion = SealedJsonField("request", ("id",), null=True)
 
     class Meta:
         constraints = [
@@ -178,7 +179,7 @@ class Answer(models.Model):
     """The reply that won. One per request, by the primary key: the second insert fails."""
 
     request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
-    value = JsonField(null=True)
+    value = SealedJsonField("answer", ("request_id",), null=True)
     verdict = models.CharField(max_length=40, blank=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField()
@@ -194,7 +195,7 @@ class Event(models.Model):
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=60)
     step = models.CharField(max_length=200, null=True)
-    data = JsonField(default=dict)
+    data = SealedJsonField("event", ("run_id", "seq"), CLEAR, default=dict)
     at = models.DateTimeField()
 
     class Meta:
@@ -216,7 +217,7 @@ class Effect(models.Model):
     name = models.CharField(max_length=300)
     once = models.BooleanField(default=False)
     state = models.CharField(max_length=12)
-    result = JsonField(null=True)
+    result = SealedJsonField("effect", ("run_id", "key"), null=True)
     n = models.BigIntegerField()
     at = models.DateTimeField()
 

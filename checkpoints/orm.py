@@ -20,6 +20,7 @@ from checkpoints.durability import Durability, parse_durability
 from checkpoints.errors import Unsupported
 from checkpoints.scripted import Database, ScriptedStorage
 from checkpoints.scripts import Script, Scripts
+from checkpoints.seal import sealer_of
 from checkpoints.sql import POSTGRES, SQLITE, Dialect, Statements, waiting
 from checkpoints.sqlite import SqliteDatabase
 
@@ -66,7 +67,7 @@ class DatabaseStorage(ScriptedStorage):
 
     def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
         """``using`` names one of Django's databases; it is opened at first use."""
-        super().__init__()
+        super().__init__(sealer_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", "")))
         self._using = using
 
     def close(self) -> None:

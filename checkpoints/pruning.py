@@ -23,6 +23,7 @@ from checkpoints.errors import Damaged, Incompatible
 from checkpoints.ids import CheckpointId, RunId
 from checkpoints.records import FORMAT
 from checkpoints.scripts import Script
+from checkpoints.seal import Sealer
 from checkpoints.sql import (
     Dialect,
     Statements,
@@ -46,6 +47,7 @@ class Survey:
     runs: list[RunId]
     doomed: frozenset[CheckpointId]
     unreached: set[str]
+    """Names of chunks."""
     reached: set[str] = field(default_factory=set)
     seen: set[CheckpointId] = field(default_factory=set)
 
@@ -60,6 +62,8 @@ class Pruning:
 
     dialect: Dialect
     sql: Statements
+    sealer: Sealer
+    """Says under which names a chunk may be stored."""
 
     def survey(self, run: RunId, doomed: Collection[CheckpointId]) -> Script[Survey | None]:
         """List a family's chunks and runs; None if there is no such run."""
@@ -132,12 +136,13 @@ class Pruning:
         inside: set[str] = set()
         for hashes in pages(wanted):
             (rows,) = yield [(select_chunks(self.dialect, len(hashes)), (survey.family, *hashes))]
-            if len(rows) < len(hashes):
+            found = verified(rows)
+            if len(found) < len(hashes):
                 raise Damaged("a chunk of a checkpoint is missing")
-            for data in verified(rows).values():
+            for data in found.values():
                 inside.update(hashes_in_chunk(data))
         survey.reached |= wanted
-        survey.unreached -= wanted
+        survey.unreached.difference_update(self.sealer.names(survey.family, wanted))
         return inside
 
 

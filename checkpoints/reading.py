@@ -25,6 +25,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
+from checkpoints.seal import Locked, sealed_in
 from checkpoints.sql import COLUMNS, Dialect, Rows, Statement, Statements, list_checkpoints, select_chunks
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class Reading:
             raise NotFound("There is no such run", run=run)
         id_, workflow, version, message, n, attempts = rows[0]
         read = loads(message) if isinstance(message, str | bytes) else message
+        if sealed_in(read):
+            raise Locked("the run's input is encrypted: set WFDASH_ENCRYPTION_KEYS")
         return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)
 
     def needs(self, run: RunId) -> Script[Needs]:

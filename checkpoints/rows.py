@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
 from checkpoints.encoding import encode
+from checkpoints.fields import current_sealer
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models import Chunk, Run
 from checkpoints.records import Checkpoint, CheckpointInfo, Reason, Request
@@ -31,7 +32,11 @@ def insert_row(record: Checkpoint, run: Run, *, seq: int) -> Row:
     """Store a checkpoint as a new row of a run that the caller has locked, with the chunks it needs."""
     requests = [request.model_dump(mode="json") for request in record.requests]
     encoded = encode({"body": record.body, "requests": requests})
-    chunks = [Chunk(family=run.family, hash=key, data=data) for key, data in encoded.chunks.items()]
+    sealer, family = current_sealer(), run.family
+    chunks = [
+        Chunk(family=family, hash=sealer.name(family, key), data=sealer.seal_chunk(data, family, key))
+        for key, data in encoded.chunks.items()
+    ]
     Chunk.objects.bulk_create(chunks, ignore_conflicts=True)
     facts = {name: getattr(record, name) for name in SAME}
     facts |= {"size": encoded.size, "seq": seq, "waiting": len(requests)}
@@ -46,12 +51,14 @@ def info_of(row: Row) -> CheckpointInfo:
 
 def _read_chunks(row: Row) -> dict[str, bytes]:
     chunks: dict[str, bytes] = {}
+    sealer, family = current_sealer(), row.run.family
     wanted = list(hashes_in(row.body))
     while wanted:
         level: dict[str, bytes] = {}
         for start in range(0, len(wanted), AT_ONCE):
-            found = Chunk.objects.filter(family=row.run.family, hash__in=wanted[start : start + AT_ONCE])
-            level |= verified([(key, bytes(data)) for key, data in found.values_list("hash", "data")])
+            names = sealer.names(family, wanted[start : start + AT_ONCE])
+            found = Chunk.objects.filter(family=family, hash__in=list(names)).values_list("hash", "data")
+            level |= verified([(names[n], sealer.open_chunk(bytes(data), family, n)) for n, data in found])
         chunks |= level
         wanted = [key for data in level.values() for key in hashes_in_chunk(data) if key not in chunks]
     return chunks

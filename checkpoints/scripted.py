@@ -29,6 +29,8 @@ from checkpoints.records import (
 )
 from checkpoints.retention import Needs
 from checkpoints.scripts import HeadGone, Prepared, Script, Scripts, text_of
+from checkpoints.seal import Sealer, sealer_of
+from checkpoints.sealing import Sealing, through
 
 T = TypeVar("T")
 
@@ -56,7 +58,10 @@ class Database(Protocol):
 class ScriptedStorage(ABC):
     """``CheckpointStorage``, ``Journal`` and ``Claims`` over a database that is opened at first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, sealer: Sealer | None = None) -> None:
+        """``sealer`` encrypts what is stored; without one it is stored as it is."""
+        self._sealer = sealer or sealer_of("")
+        self._sealing: Sealing | None = None
         self._lock = Lock()
         self._database: Database | None = None
         self._clock: tuple[float, datetime] | None = None
@@ -116,14 +121,16 @@ class ScriptedStorage(ABC):
 
     async def prune(self, run: RunId, checkpoints: Collection[CheckpointId]) -> int:
         """See ``CheckpointStorage.prune``. Marks outside of the transaction that removes: see ``pruning``."""
-        survey = await self._read(lambda s: pruning(s).survey(run, checkpoints))
+        survey = await self._read(lambda s: pruning(s, self._sealer).survey(run, checkpoints))
         if survey is None:
             return 0
         for relative in survey.runs if survey.unreached else ():
             before: int | None = NO_LIMIT
             while before is not None and survey.unreached:
-                before = await self._read(partial(mark, survey=survey, run=relative, before=before))
-        return await self._write(lambda s: pruning(s).sweep(survey))
+                before = await self._read(
+                    partial(mark, sealer=self._sealer, survey=survey, run=relative, before=before)
+                )
+        return await self._write(lambda s: pruning(s, self._sealer).sweep(survey))
 
     async def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> None:
         """See ``CheckpointStorage.quarantine``."""
@@ -204,15 +211,20 @@ class ScriptedStorage(ABC):
 
     async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True) -> T:
         database = self._database or self._opened()
-        return await database.write(lambda: verb(database.scripts), sync=sync)
+        return await database.write(lambda: self._sealed(verb(database.scripts)), sync=sync)
 
     async def _read(self, verb: Callable[[Scripts], Script[T]]) -> T:
         database = self._database or self._opened()
-        return await database.read(lambda: verb(database.scripts))
+        return await database.read(lambda: self._sealed(verb(database.scripts)))
+
+    def _sealed(self, script: Script[T]) -> Script[T]:
+        return script if self._sealing is None else through(script, self._sealing)
 
     def _opened(self) -> Database:
         with self._lock:
             self._database = self._database or self._open()
+            if self._sealer.active and self._sealing is None:
+                self._sealing = Sealing(self._database.scripts, self._sealer)
             return self._database
 
     def _closed(self) -> Database | None:
@@ -231,14 +243,14 @@ class ScriptedStorage(ABC):
             raise
 
 
-def pruning(scripts: Scripts) -> Pruning:
+def pruning(scripts: Scripts, sealer: Sealer) -> Pruning:
     """Return the moves of a pruning in the dialect of the scripts."""
-    return Pruning(scripts.dialect, scripts.sql)
+    return Pruning(scripts.dialect, scripts.sql, sealer)
 
 
-def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script[int | None]:
+def mark(scripts: Scripts, *, sealer: Sealer, survey: Survey, run: RunId, before: int) -> Script[int | None]:
     """Follow a page of a run's checkpoints."""
-    return pruning(scripts).mark(survey, run, before)
+    return pruning(scripts, sealer).mark(survey, run, before)
 
 
 def encoded_content(checkpoint: Checkpoint, head: Head | None, *, frozen: bool) -> Encoded:

@@ -13,6 +13,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import Exact
 from django.utils.timezone import make_aware
 
+from checkpoints.fields import current_sealer, opened
 from checkpoints.models import HumanRequest
 from wfdash.access import Viewer
 from wfdash.queries.names import ListLength, NamesAny
@@ -94,7 +95,7 @@ def inbox(
     after = decode_cursor(cursor)
     if after:
         rows = rows.filter(_beyond(after, newest))
-    found = [_row(values) for values in rows.values(*FIELDS)[: limit + 1]]
+    found = [_row(values) for values in rows.values(*_fields())[: limit + 1]]
     more = encode_cursor(found[limit - 1].place, found[limit - 1].id) if len(found) > limit else ""
     return Page(items=tuple(found[:limit]), next=more)
 
@@ -102,7 +103,7 @@ def inbox(
 def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestRow, ...]:
     """Return a run's requests, newest first, answered and closed ones included (one query)."""
     rows = _seen(viewer).filter(run_id=run_id).annotate(place=F("created"))
-    return tuple(_row(values) for values in rows.order_by("-created", "-id").values(*FIELDS)[:limit])
+    return tuple(_row(values) for values in rows.order_by("-created", "-id").values(*_fields())[:limit])
 
 
 def _text(name: str) -> Cast:
@@ -159,8 +160,16 @@ FIELDS = (
 )
 
 
+def _fields() -> tuple[str, ...]:
+    """Return what a row is made of: where cards are encrypted, the database cannot read their headlines."""
+    return (*FIELDS, "card") if current_sealer().active else FIELDS
+
+
 def _row(values: dict[str, object]) -> RequestRow:
     row: dict[str, object] = dict(values)
+    if "card" in row:
+        card = opened(HumanRequest, "card", row.pop("card"), str(row["id"]))
+        row |= {"subject": card.get("subject"), "risk": card.get("risk")}
     row["run"] = row.pop("run_id")
     row["run_title"] = row.pop("run__title")
     row["subject"] = str(row["subject"] or row["step"])

@@ -13,6 +13,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from checkpoints.fields import Held, current_sealer, opened
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.records import ENDED, Json, Phase, Status, status_of
 from wfdash.access import Viewer
@@ -150,7 +151,7 @@ def _common(run: Any, asked: list[_Asked], inspect: bool) -> dict[str, Any]:
         "waiting_for": tuple(one.subject for one in asked),
         "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
         "step": run.step or "",
-        "progress": _progress(run.said or {}, inspect),
+        "progress": _progress(run.said.clear if isinstance(run.said, Held) else run.said or {}, inspect),
     }
 
 
@@ -166,7 +167,10 @@ def _asked(run_ids: Iterable[str]) -> defaultdict[str, list[_Asked]]:
     asked: defaultdict[str, list[_Asked]] = defaultdict(list)
     rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
     rows = rows.annotate(subject=KT("card__subject")).order_by("created")
-    for run_id, subject, step, by in rows.values_list("run_id", "subject", "step", "by"):
+    hidden = ("card",) if current_sealer().active else ()
+    for id_, run_id, subject, step, by, *card in rows.values_list("id", "run_id", "subject", "step", "by", *hidden):
+        for document in card:
+            subject = opened(HumanRequest, "card", document, id_).get("subject")
         asked[run_id].append(_Asked(str(subject or step), tuple(by)))
     return asked
 
