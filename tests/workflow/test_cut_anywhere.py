@@ -30,9 +30,9 @@ class Outside:
         return n + 1
 
 
-def make(blocks: list[str], outside: Outside, name: str = "generated") -> Workflow:
+def make(blocks: list[str], outside: Outside, name: str = "generated", kind: type[Workflow] = Workflow) -> Workflow:
     """Chain the blocks one after another; each takes a number and gives a number."""
-    wf = Workflow(name, reducers={"log": operator.add})
+    wf = kind(name, reducers={"log": operator.add})
     last = wf.step(start=True, name="begin")(_plain)
     for place, block in enumerate(blocks):
         last = BUILD[block](wf, f"{block}{place}", last, outside)
@@ -129,7 +129,7 @@ def add_once(wf: Workflow, name: str, after: Any, outside: Outside) -> Any:
 
 
 def add_sub(wf: Workflow, name: str, after: Any, outside: Outside) -> Any:
-    return wf.sub(name, make(["plain", "ask", "fork"], outside, name), after=after)
+    return wf.sub(name, make(["plain", "ask", "fork"], outside, name, type(wf)), after=after)
 
 
 BUILD = {block: globals()[f"add_{block}"] for block in BLOCKS}

@@ -45,12 +45,26 @@ def _spellings(graph: Graph, name: str) -> Iterator[str]:
 
 
 def combinations(graph: Graph) -> Iterator[dict[str, str]]:
-    """Yield node -> earlier name for the combinations of earlier names, ``MOST_COMBINATIONS`` at most."""
+    """Yield node -> earlier name: everything by its earlier name first, ``MOST_COMBINATIONS`` at most."""
     paths = list(graph.aliases)
-    choices = [(path.rsplit("/", 1)[-1], *graph.aliases[path]) for path in paths]
+    choices = [(*graph.aliases[path], path.rsplit("/", 1)[-1]) for path in paths]
     for chosen in islice(product(*choices), MOST_COMBINATIONS):
-        parts = dict(zip(paths, chosen, strict=True))
-        yield {name: _spell(name, parts) for name in graph.nodes}
+        yield spell_nodes(graph, dict(zip(paths, chosen, strict=True)))
+
+
+def spelling_of(graph: Graph, renamed: Mapping[str, str]) -> dict[str, str]:
+    """Return node -> earlier name, where it is known which steps were renamed (name -> earlier name)."""
+    parts = {}
+    for path in graph.aliases:
+        for name, old in renamed.items():
+            if f"{name}/".startswith(f"{path}/"):
+                parts[path] = old.split("/")[path.count("/")]
+    return spell_nodes(graph, parts)
+
+
+def spell_nodes(graph: Graph, parts: Mapping[str, str]) -> dict[str, str]:
+    """Return node -> its name with other last parts for some steps and sub-workflows."""
+    return {name: _spell(name, parts) for name in graph.nodes}
 
 
 def _spell(name: str, parts: Mapping[str, str]) -> str:

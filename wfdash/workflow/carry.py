@@ -6,12 +6,13 @@ import inspect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from checkpoints.errors import Incompatible
 from checkpoints.records import Checkpoint, EventDraft, Json
 from wfdash.contract import Carried
 from wfdash.skew import Skew
-from wfdash.workflow.aliases import combinations, earlier_names
+from wfdash.workflow.aliases import combinations, earlier_names, spelling_of
 from wfdash.workflow.build import signature
 from wfdash.workflow.codec import check_plain
 from wfdash.workflow.draft import Draft
@@ -57,7 +58,7 @@ def _declared(
     way = find_way(ways, checkpoint.version, graph.version)
     if way:
         return "hook", _run_hooks(way, at)
-    names = _exact_names(graph, checkpoint.version)
+    names = _exact_names(graph, checkpoint.version, skew)
     if names is None and skew is not None:
         names = _names_used(graph, at)
         touched = {names.get(step, step) for step in at.steps()} & {change.step for change in skew.retyped}
@@ -76,9 +77,10 @@ def _renamed(at: Standpoint, names: Mapping[str, str]) -> Standpoint:
     return rename(at, names).said(*(f"{step} is called {names[step]} now" for step in used))
 
 
-def _exact_names(graph: Graph, version: str) -> dict[str, str] | None:
+def _exact_names(graph: Graph, version: str, skew: Skew | None) -> dict[str, str] | None:
     """Return old name -> name if the old graph is this one but for names: then its signature says so."""
-    for spelt in combinations(graph) if graph.aliases else ():
+    known = [spelling_of(graph, {change.new: change.old for change in skew.renamed})] if skew else []
+    for spelt in chain(known, combinations(graph)) if graph.aliases else ():
         if signature(graph.nodes.values(), graph.edges, spelt) == version:
             return {old: name for name, old in spelt.items() if old != name}
     return None
