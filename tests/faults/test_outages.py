@@ -148,7 +148,8 @@ def test_the_server_says_when_it_cannot_reach_its_database(shared_world: World, 
     try:
         assert httpx.get(f"{server.url}/readyz", timeout=20).status_code == 503
         assert httpx.get(f"{server.url}/livez", timeout=20).status_code == 200
-    finally:
         postgres.restart()
-    wait_until(lambda: httpx.get(f"{server.url}/readyz", timeout=20).status_code == 200, what="readiness")
-    server.kill()
+        wait_until(lambda: httpx.get(f"{server.url}/readyz", timeout=20).status_code == 200, what="readiness")
+    finally:
+        server.kill()
+        postgres.restart()
