@@ -222,7 +222,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     def compare_list(self, history: History, where: CheckpointFilter) -> None:
         """Compare a list, and its pages, with what they should show."""
-        listed = self.do(self.storage.list_checkpoints(history.id, where=where))
+        listed = self.do(self.storage.list_checkpoints(history.id, limit=999, where=where))
         shown = [info for info in map(self.info, history.newest_first()) if where.admits(info)]
         # A fork's own time is the database's; everything else is as it was saved.
         assert [(i.id, i.n, i.label, i.clean, i.step, i.waiting) for i in listed] == [
@@ -230,7 +230,7 @@ class StorageMachine(RuleBasedStateMachine):
         ]
         half = len(shown) // 2
         if half:
-            rest = self.do(self.storage.list_checkpoints(history.id, before=shown[half - 1].n, where=where))
+            rest = self.do(self.storage.list_checkpoints(history.id, before=shown[half - 1].n, limit=999, where=where))
             assert [info.id for info in rest] == [info.id for info in shown[half:]]
 
     @staticmethod
