@@ -230,7 +230,7 @@ class Scripts(Reading):
 
     def expire(self, prefix: str) -> Script[None]:
         """End the claims of workers by the start of their names."""
-        yield [(self.sql.expire, (prefix + "%",))]
+        yield [(self.sql.expire, (prefix, prefix))]
 
 
 def effect_row(run: RunId, effect: Effect, result: str, n: int) -> tuple[Any, ...]:

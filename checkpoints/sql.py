@@ -168,7 +168,7 @@ class Statements:
             " ON CONFLICT (run_id) DO UPDATE SET token=excluded.token, worker=excluded.worker, epoch=excluded.epoch,"
             " ttl=excluded.ttl, expires=excluded.expires RETURNING expires"
         )
-        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE worker LIKE ?")
+        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ?")
         free = "NOT EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now})"
         self.due = say(
             f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND {free}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints import ids
@@ -151,7 +150,8 @@ def _create_fork(viewer: Viewer, origin: Run, chosen: Checkpoint) -> Run:
         title=origin.title,
         input=origin.input,
         n=1,
-        created_by=viewer.user if isinstance(viewer.user, User) else None,
+        # The requester stays who they were, so that a fork is no way around "not by the requester".
+        created_by=origin.created_by,
         created=now,
         updated=now,
     )

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey, RunId, WorkflowId, new_run_id
 from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import InvalidInput, Outcome
+from wfdash.schema import problems_of
 from wfdash.skew import facts_of, migrated_checkpoint
 from wfdash.workflow.book import Book
 from wfdash.workflow.carry import carry
@@ -155,9 +154,9 @@ def read_answers(checkpoint: Checkpoint, given: Mapping[Any, Any]) -> dict[Reque
 
 def _answer(request: Request, value: Any) -> Answer:
     answer = value if isinstance(value, Answer) else Answer(key=request.key, value=_jsonable(value))
-    found = list(Draft202012Validator(request.answer_schema).iter_errors(answer.value))
+    found = problems_of(request.answer_schema, answer.value)
     if found:
-        raise InvalidInput([{"loc": [request.key, *error.absolute_path], "msg": error.message} for error in found])
+        raise InvalidInput([{"loc": [request.key, *problem["loc"]], "msg": problem["msg"]} for problem in found])
     return answer
 
 
