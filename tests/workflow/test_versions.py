@@ -386,3 +386,26 @@ async def test_a_migrated_run_is_found_migrated_in_its_storage():
     assert finished(await new.run(run_id="r", storage=storage, answers={key: 4})) == "paid 4"
     reasons = [info.reason for info in await storage.list_checkpoints("r")]
     assert Reason.MIGRATE in reasons
+
+
+async def test_a_call_keeps_its_key_when_its_step_is_renamed():
+    keys: list[str] = []
+
+    async def pay(claim: Claim, ctx: Context) -> int:
+        keys.append(ctx.effect_key)
+        await ctx.call(lambda: 1, once=True, name="charge")
+        return int(await ctx.ask("well?", answer=int))
+
+    old, new = Workflow("w"), Workflow("w")
+    old.step(start=True, name="pay")(pay)
+    new.step(start=True, name="bill", was="pay")(pay)
+    first = ListRecorder()
+    outcome = await old.run({"amount": 1}, storage=first)
+    assert await goes_on(new, handed_over(outcome.checkpoint), 3) == 3
+    assert len(set(keys)) == 1
+    cut, last = ListRecorder(dies_after=2), ListRecorder()
+    with pytest.raises(BaseException):  # noqa: B017 - the power is cut
+        await old.run({"amount": 1}, storage=cut)
+    await new.run(checkpoint=cut.latest, storage=last)
+    intended = {effect.key for commit in cut.commits for effect in commit.effects}
+    assert intended == {effect.key for commit in last.commits for effect in commit.effects} != set()

@@ -57,7 +57,7 @@ class Context(StepContext):
     @property
     def effect_key(self) -> str:
         """A key for the next ``ctx.call``, the same whenever the step runs again: for outside idempotency keys."""
-        return f"{self.run_id}:{self.step}.{self._ops.act}:{self._ops.replay.upcoming()}"
+        return f"{self.run_id}:{self._ops.called}.{self._ops.act}:{self._ops.replay.upcoming()}"
 
     @overload
     def ask(

@@ -52,6 +52,7 @@ class Ops:
         self.host = host
         self.node = node
         self.act = act
+        self.called = node.name
         self.replay = Replay(node.name, journal)
         self._main: asyncio.Task[Any] | None = None
         self.timeout: asyncio.Timeout | None = None

@@ -29,6 +29,7 @@ class StepRun:
         self.act = act
         self.node = graph.nodes[record["step"]]
         self.ops = Ops(host, self.node, act, record["journal"])
+        self.ops.called = record.get("called", self.node.name)
         self._graph, self._host, self._record = graph, host, record
         prefix = f"{self.node.parent}/" if self.node.parent else ""
         self._state = StateView(graph.state, prefix, seen)

@@ -54,8 +54,9 @@ def reduce(graph: Graph, run: str, moment: Moment, tick: Tick) -> tuple[Moment, 
 
 
 def _key(draft: Draft, act: str, index: int) -> str:
-    """Return a call's stable name. Activations of two branches may share a number, so the step is in it."""
-    return f"{draft.run}:{draft.node(act).name}.{act}:{index}"
+    """Return a call's stable name: activation numbers repeat in branches; ``called`` is a renamed step's first name."""
+    record = draft.position["live"][act]
+    return f"{draft.run}:{record.get('called', record['step'])}.{act}:{index}"
 
 
 def took_began(draft: Draft, tick: Began) -> None:

@@ -73,6 +73,9 @@ class Renaming:
     def live(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return an activation."""
         fresh = {**record, "step": self.of(record["step"]), "message": self.packed(record["message"])}
+        if fresh["step"] != record["step"]:
+            # The outside knows its calls by the first name: another key would be another payment.
+            fresh.setdefault("called", record["step"])
         return fresh | self._rounds(record)
 
     def join(self, entry: Mapping[str, Any]) -> dict[str, Any]:
