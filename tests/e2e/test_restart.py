@@ -40,7 +40,7 @@ def test_a_page_and_its_run_go_on_by_themselves_after_the_server_came_back(
     page = person("adam")
     start_run(page, "killed", {"log": str(log), "gate": str(gate)})
     expect_live(page)
-    expect(page.locator("#run-events")).to_contain_text("second started", timeout=LATER)
+    expect(page.locator("#run-events")).to_contain_text("Second started", timeout=LATER)
     getattr(server, end)()
     expect(page.locator("[data-live-state]").first).not_to_have_attribute("data-live-state", "live", timeout=LATER)
     server.start()
