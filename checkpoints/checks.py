@@ -11,12 +11,12 @@ from django.db import connection
 @register()
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Refuse databases that runs cannot be kept in, before anything is lost in them."""
-    if connection.vendor in {"sqlite", "postgresql"}:
+    if connection.vendor in {"sqlite", "postgresql", "mysql"}:
         return check_file(connection.settings_dict)
     return [
         Error(
             f"Runs cannot be kept in {connection.vendor}.",
-            hint="Use SQLite or PostgreSQL in DATABASES['default'].",
+            hint="Use SQLite or PostgreSQL (or MariaDB, which is slower) in DATABASES['default'].",
             id="checkpoints.E001",
         )
     ]

@@ -36,7 +36,8 @@ class JsonField(models.JSONField):
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
         """Return the column type."""
-        return "json" if connection.vendor == "postgresql" else super().db_type(connection)
+        # MySQL's own type would sort the keys.
+        return {"postgresql": "json", "mysql": "longtext"}.get(connection.vendor) or super().db_type(connection)
 
     def db_check(self, connection: BaseDatabaseWrapper) -> str | None:
         """Add no check: every writer serialises, and re-parsing each value costs more than writing it."""

@@ -37,10 +37,12 @@ def insert_row(record: Checkpoint, run: Run, *, seq: int) -> Row:
         Chunk(family=family, hash=sealer.name(family, key), data=sealer.seal_chunk(data, family, key))
         for key, data in encoded.chunks.items()
     ]
-    Chunk.objects.bulk_create(chunks, ignore_conflicts=True)
+    Chunk.objects.using(run._state.db).bulk_create(chunks, ignore_conflicts=True)
     facts = {name: getattr(record, name) for name in SAME}
     facts |= {"size": encoded.size, "seq": seq, "waiting": len(requests)}
-    return Row.objects.create(**facts, run=run, reason=record.reason.value, intact=True, body=encoded.root)
+    return Row.objects.using(run._state.db).create(
+        **facts, run=run, reason=record.reason.value, intact=True, body=encoded.root
+    )
 
 
 def info_of(row: Row) -> CheckpointInfo:
@@ -52,12 +54,13 @@ def info_of(row: Row) -> CheckpointInfo:
 def _read_chunks(row: Row) -> dict[str, bytes]:
     chunks: dict[str, bytes] = {}
     sealer, family = current_sealer(), row.run.family
+    stored = Chunk.objects.using(row._state.db)
     wanted = list(hashes_in(row.body))
     while wanted:
         level: dict[str, bytes] = {}
         for start in range(0, len(wanted), AT_ONCE):
             names = sealer.names(family, wanted[start : start + AT_ONCE])
-            found = Chunk.objects.filter(family=family, hash__in=list(names)).values_list("hash", "data")
+            found = stored.filter(family=family, hash__in=list(names)).values_list("hash", "data")
             level |= verified([(names[n], sealer.open_chunk(bytes(data), family, n)) for n, data in found])
         chunks |= level
         wanted = [key for data in level.values() for key in hashes_in_chunk(data) if key not in chunks]

@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO
 
+from checkpoints.generic import open_storage
 from checkpoints.ids import new_token
-from checkpoints.orm import DatabaseStorage
 from wfdash.runner.drive import Lease
 from wfdash.runner.worker import Worker
 
@@ -78,7 +78,7 @@ class EmbeddedWorker:
             raise
 
     async def _serve(self) -> None:
-        storage = DatabaseStorage()
+        storage = open_storage()
         worker = Worker(storage, name=f"{self._home}:{os.getpid()}", lease=self._lease)
         # Whoever held claims under this name held the lock we now hold: it is gone, nobody need wait for expiry.
         await storage.expire_claims(worker_prefix=f"{self._home}:")

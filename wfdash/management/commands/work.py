@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from checkpoints.orm import DatabaseStorage
+from checkpoints.generic import open_storage
 from wfdash.runner.worker import Worker
 
 
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         asyncio.run(self._work())
 
     async def _work(self) -> None:
-        storage = DatabaseStorage()
+        storage = open_storage()
         worker = Worker(storage)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
