@@ -324,3 +324,9 @@ def test_rendering_and_sending_any_value_returns_it(made: tuple[dict[str, Any], 
     schema, value = {"type": "object", "properties": {"v": made[0]}, "required": ["v"]}, {"v": made[1]}
     bound = show_and_send(schema, value)
     assert json.dumps(bound.value, sort_keys=True) == json.dumps(value, sort_keys=True)
+
+
+def test_null_of_a_branch_that_takes_anything_comes_back() -> None:
+    schema = {"anyOf": [{"anyOf": [{}, {"type": "string"}]}, {"type": "string"}]}
+    whole = {"type": "object", "properties": {"v": schema}, "required": ["v"]}
+    assert show_and_send(whole, {"v": None}).value == {"v": None}

@@ -179,7 +179,7 @@ class Drawer:
     def _branch(self, spec: Spec, place: Place, value: Any, index: int, chosen: bool) -> Branch:
         schema, label = spec.branches[index], name_branch(self.schemas, spec, index)
         picked = place.name in self.notes.picks
-        known = value is not MISSING and value is not None
+        known = value is not MISSING and (value is not None or not spec.nullable)
         field = None
         if (chosen and (known or picked)) or place.open:
             spot = Place(
