@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.conftest import make_world
 from tests.conformance.model import StorageMachine
 
-EXAMPLES = {"memory": 30, "file": 16, "sqlite": 12, "postgres": 4}
+EXAMPLES = {"memory": 50, "file": 40, "sqlite": 30, "postgres": 8}
 PLACES = ["memory", "file", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 

@@ -116,7 +116,7 @@ class FileWorld:
 
     async def damage_chunk(self, run: RunId) -> None:
         """Change the bytes of one of the run's chunks."""
-        self._do("UPDATE checkpoints_chunk SET data=data||' ' WHERE rowid=(" + FIRST_CHUNK + ")", run)
+        self._do("UPDATE checkpoints_chunk SET data=CAST(data||' ' AS BLOB) WHERE rowid=(" + FIRST_CHUNK + ")", run)
 
     async def lose_chunk(self, run: RunId) -> None:
         """Remove one of the run's chunks."""
