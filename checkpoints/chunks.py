@@ -59,7 +59,10 @@ def hashes_in_chunk(data: bytes) -> list[str]:
 
 def verified(chunks: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """Return the chunks by hash. ``Damaged`` if one's bytes do not match."""
-    found = {key: bytes(data) for key, data in chunks}
+    try:
+        found = {key: bytes(data) for key, data in chunks}
+    except TypeError as error:
+        raise Damaged("a stored chunk is no bytes any more: choose an older good checkpoint") from error
     for key, data in found.items():
         if digest(data) != key:
             raise Damaged("a stored chunk does not match its hash: choose an older good checkpoint", chunk=key)

@@ -74,11 +74,9 @@ def _up(options: argparse.Namespace) -> int:
     if options.host not in {"127.0.0.1", "localhost", "::1"} and "WFDASH_HOSTS" not in os.environ:
         print("To listen beyond loopback, set WFDASH_HOSTS to the host names people will use", file=sys.stderr)
         return 2
-    # The server must be imported before anything else touches Twisted.
-    from wfdash import server
-
+    # Setting Django up installs Twisted's asyncio reactor (daphne is an app of ours) and loads the models.
     settings = _setup(options)
-    from wfdash import catalog
+    from wfdash import catalog, server
 
     name = _prepare(demo=options.demo)
     catalog.load()

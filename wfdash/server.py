@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-# Importing this first installs Twisted's asyncio reactor; nothing else may touch the reactor before.
+# Importing this installs Twisted's asyncio reactor; nothing may touch the reactor before.
 from daphne.server import Server  # isort: skip
 from daphne.endpoints import build_endpoint_description_strings
 from twisted.internet import reactor as _reactor

@@ -198,3 +198,8 @@ def test_what_json_cannot_say_is_refused(bad: Any) -> None:
 
 def test_words_that_look_like_numbers_are_fine() -> None:
     assert read(encode({"NaN": "Infinity", "text": "NaN"})) == {"NaN": "Infinity", "text": "NaN"}
+
+
+def test_a_chunk_that_is_no_bytes_any_more_is_damaged() -> None:
+    with pytest.raises(Damaged, match="no bytes"):
+        verified([("0" * 40, "text")])  # type: ignore[list-item]

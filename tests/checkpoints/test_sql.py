@@ -38,7 +38,13 @@ def test_no_read_scans_a_table_or_sorts(database: sqlite3.Connection, name: str)
     assert name in ("relatives",) or "TEMP B-TREE" not in steps
 
 
-FILTERS = [{}, {"step": "s", "clean": True}, {"has_request": True}, {"labelled": True}, {"since": datetime(2026, 1, 1, tzinfo=UTC)}]
+FILTERS = [
+    {},
+    {"step": "s", "clean": True},
+    {"has_request": True},
+    {"labelled": True},
+    {"since": datetime(2026, 1, 1, tzinfo=UTC)},
+]
 
 
 @pytest.mark.parametrize("chosen", FILTERS, ids=str)

@@ -30,7 +30,8 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     target = _target(request)
     if request.method != "POST":
         return redirect(target) if request.user.is_authenticated else _form(request, target)
-    name, password = request.POST.get("username", "").replace("\0", "").strip()[:150], request.POST.get("password", "")[:1000]
+    name = request.POST.get("username", "").replace("\0", "").strip()[:150]
+    password = request.POST.get("password", "")[:1000]
     key = throttle_key(name, request.META.get("REMOTE_ADDR", ""))
     if cache.get(key, 0) >= TRIES:
         return _form(request, target, name, "Too many tries. Wait five minutes, or use a sign-in link.", status=429)
