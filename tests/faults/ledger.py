@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One thing that happened. ``key`` is ``run:activation`` for ``begin``, ``run:activation:index`` for calls."""
+    """One thing that happened. ``key`` is ``run:place`` for ``begin``, the call's effect key for calls."""
 
     kind: str
     key: str
@@ -24,7 +24,7 @@ class Line:
     @property
     def activation(self) -> str:
         """The activation it belongs to."""
-        return self.key.split(":")[1]
+        return self.key.split(":")[1].rpartition(".")[2]
 
 
 def write_line(path: str | Path, **facts: object) -> None:

@@ -67,7 +67,7 @@ def right_value(request: Any, ledger: str) -> Any:
     number = request.run.input["number"]
     if request.kind != "effect":
         return right_answer(request.kind, request.card["subject"], number)
-    key = f"{request.run_id}:{request.key.removeprefix('call-').replace('.', ':')}"
+    key = request.card["context"]["effect key"]
     happened = any(line.key == key for line in read_ledger(ledger) if line.kind == "once")
     return {"action": "happened", "result": f"receipt {number}"} if happened else {"action": "again"}
 

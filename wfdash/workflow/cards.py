@@ -224,8 +224,11 @@ def make_request(
     )
 
 
-def unknown_call(key: RequestKey, step: str, entry: Mapping[str, Json]) -> Request:
-    """Return the question to people about a call of which nobody knows whether it happened."""
+def unknown_call(key: RequestKey, step: str, entry: Mapping[str, Json], effect: str) -> Request:
+    """Return the question to people about a call of which nobody knows whether it happened.
+
+    ``effect`` is the key the other side may know it by (``ctx.effect_key``): what to look for outside.
+    """
     name = entry["name"]
     result = dict(entry.get("schema") or {})
     defs = result.pop("$defs", None)
@@ -256,6 +259,7 @@ def unknown_call(key: RequestKey, step: str, entry: Mapping[str, Json]) -> Reque
             "stop": "The run fails here and can be retried.",
         },
         "evidence": [{"kind": "text", "title": "The call raised", "value": why}] if why else [],
+        "context": {"step": step, "call": name, "effect key": effect},
         "actions": [
             action("happened", "primary", ["result"], needed, "It happened"),
             action("again", "danger", [], [], "It did not: run it again"),

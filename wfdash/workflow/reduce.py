@@ -89,7 +89,7 @@ def _question_calls(draft: Draft, act: str) -> None:
         fresh.pop("stopped", None)
         fresh["unknown"] = True
         key, node = _key(draft, act, index), draft.node(act)
-        request = unknown_call(RequestKey(f"call-{act}.{index}"), node.name, entry)
+        request = unknown_call(RequestKey(f"call-{act}.{index}"), node.name, entry, key)
         _open(draft, act, index, request)
         draft.note("call.unknown", act, name=entry["name"], key=key)
         effect = Effect(key=key, step=node.name, name=entry["name"], once=True, state="unknown")
