@@ -28,9 +28,14 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 10.0
 
+SWITCH_SECONDS = 0.0005
+"""How long a busy thread keeps Python's lock from the others. An answer crosses several threads on its way to the
+next step; at Python's own 5 ms a page being drawn would hold it up at each crossing."""
+
 
 def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:
     """Serve until SIGINT or SIGTERM; returns the process's exit status (1 when the address is taken)."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
     if worker is not None:
         worker.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -34,7 +34,12 @@ def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
 
 
 def lock_request(request: HumanRequest) -> HumanRequest:
-    """Return the request as it is now, its run's row locked first: the order every writer keeps to."""
+    """Return the request as it is now, its run's row locked first: the order every writer keeps to.
+
+    Where transactions lock the whole database (SQLite), what was found inside one is what is.
+    """
+    if not connection.features.has_select_for_update:
+        return request
     run = Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=request.run_id)
     request = HumanRequest.objects.get(pk=request.pk)
     request.run = run
