@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -56,8 +57,15 @@ def migrated(alias: str, settings: dict[str, Any], django_db_blocker: Any) -> It
     connections.settings[alias] = settings
     connections.configure_settings(connections.settings)
     with django_db_blocker.unblock():
-        call_command("migrate", database=alias, verbosity=0)
-        connections[alias].close()
+        # In a thread, because the first to ask may be an async fixture, in whose loop Django refuses to query.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(migrate, alias).result()
         yield alias
         connections[alias].close()
     del connections.settings[alias]
+
+
+def migrate(alias: str) -> None:
+    """Bring a database up to date, and leave no connection in this thread."""
+    call_command("migrate", database=alias, verbosity=0)
+    connections[alias].close()
