@@ -12,6 +12,9 @@ from tests.faults.people import Client
 from tests.faults.worlds import World
 
 SETTLE_SECONDS = 90.0
+DRIVING = 0.7
+"""The share of kills that wait for a run to be held: a kill between runs is random, too, but proves little."""
+BUSY_SECONDS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,8 @@ def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: i
     try:
         for done in range(kills):
             time.sleep(dice.uniform(0.3, 2.2))
+            if dice.random() < DRIVING:
+                _held(world)
             server.kill()
             server.launch()
             client.starting = runs == 0 or len(client.starts) < runs or done < kills
@@ -58,7 +63,8 @@ def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wante
     try:
         for _ in range(kills):
             time.sleep(dice.uniform(0.3, 1.8))
-            victim = dice.choice(crew)
+            held = _held(world) if dice.random() < DRIVING else set()
+            victim = dice.choice([worker for worker in crew if str(worker.pid) in held] or crew)
             victim.kill()
             victim.start()
         client.starting = False
@@ -69,6 +75,14 @@ def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wante
             worker.kill()
         server.kill()
     return _report(world, client, kills, began)
+
+
+def _held(world: World) -> set[str]:
+    """Wait a moment for somebody to hold a run, and return the process ids of those who do."""
+    tables, end = world.tables(), time.monotonic() + BUSY_SECONDS
+    while not (claims := tables.claims()) and time.monotonic() < end:
+        time.sleep(0.002)
+    return {str(claim["worker"]).rpartition(":")[2] for claim in claims}
 
 
 def _settle(world: World, client: Client) -> None:
