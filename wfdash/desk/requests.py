@@ -8,12 +8,11 @@ from django.utils import timezone
 from checkpoints.models import Answer, HumanRequest, Run
 from checkpoints.orm import write
 from checkpoints.records import Json, Phase
+from checkpoints.rules import TIMED
 from wfdash.access import Viewer
 from wfdash.desk.common import append_event, find_request, hint, lock_request, tell_inbox
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed
 from wfdash.schema import Problem, problems_of
-
-PARKED = [Phase.WAITING, Phase.SLEEPING, Phase.RETRYING]
 
 
 def answer_request(viewer: Viewer, request_id: str, value: Json, *, verdict: str = "") -> Answer:
@@ -43,7 +42,7 @@ def answer_request(viewer: Viewer, request_id: str, value: Json, *, verdict: str
             },
             step=request.step,
         )
-        Run.objects.filter(pk=run.pk, phase__in=PARKED).update(phase=Phase.READY)
+        Run.objects.filter(pk=run.pk, phase__in=TIMED).update(phase=Phase.READY)
         hint(run.id)
         tell_inbox(request.workflow)
     return answer

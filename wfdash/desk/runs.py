@@ -13,14 +13,13 @@ from checkpoints import ids
 from checkpoints.models import HumanRequest, Run, WorkflowVersion
 from checkpoints.orm import write
 from checkpoints.records import ENDED, Json, Phase
+from checkpoints.rules import TIMED
 from wfdash import catalog
 from wfdash.access import Viewer
 from wfdash.contract import Description, InvalidInput
 from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.schema import flaws_of
-
-PARKED = [Phase.WAITING, Phase.SLEEPING, Phase.RETRYING]
 
 
 def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None = None) -> Run:
@@ -70,7 +69,7 @@ def pause_run(viewer: Viewer, run_id: str) -> Run:
     """Hold a run until somebody resumes it: nothing drives it, answers are kept. It stays so."""
     with write():
         run = find_run(viewer, run_id, right="operate")
-        move_run(run, Q(phase__in=[Phase.READY, *PARKED]), "pause", viewer, phase=Phase.PAUSED)
+        move_run(run, Q(phase__in=[Phase.READY, *TIMED]), "pause", viewer, phase=Phase.PAUSED)
         append_event(run, "run.paused", {"by": viewer.name})
         hint(run.id)
     return run

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
-from checkpoints.ids import RunId
 from checkpoints.orm import DatabaseStorage
 from checkpoints.records import Claim, Commit, ErrorInfo, EventDraft, Phase, RunFacts, Standing
 from wfdash import catalog
@@ -144,8 +143,3 @@ async def _heartbeat(storage: DatabaseStorage, claim: Claim, lease: Lease) -> As
         beating.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await beating
-
-
-def run_id_of(text: str) -> RunId:
-    """Mark a text from a bell as a run id."""
-    return RunId(text)

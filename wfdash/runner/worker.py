@@ -19,7 +19,7 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
-from wfdash.runner.drive import Lease, advance, run_id_of
+from wfdash.runner.drive import Lease, advance
 from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.recorder import ClaimedRecorder
@@ -78,7 +78,7 @@ class Worker:
 
     def look_at(self, run: str) -> None:
         """Take the run if it is due; if it is being driven here, let it look for answers, or for its end."""
-        run_id = run_id_of(run)
+        run_id = RunId(run)
         if run_id in self._driving:
             self._again.add(run_id)
             if run_id in self._recorders:
