@@ -21,7 +21,7 @@ from checkpoints.scripts import Script, Scripts
 from checkpoints.sql import SQLITE, Statements
 from checkpoints.sqlite import Gate, SqliteDatabase, connect, roll_back
 
-VERSION = 1
+VERSION = 2
 """Kept in the file as ``user_version``."""
 
 SCHEMA = """
@@ -48,7 +48,8 @@ CREATE TABLE checkpoints_chunk (
 CREATE TABLE checkpoints_humanrequest (
     id TEXT PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, workflow TEXT NOT NULL, step TEXT NOT NULL,
     kind TEXT NOT NULL, card TEXT NOT NULL, answer_schema TEXT NOT NULL, "by" TEXT NOT NULL, not_by TEXT NOT NULL,
-    due TEXT, created TEXT NOT NULL, answered TEXT, closed TEXT, closed_as TEXT NOT NULL);
+    due TEXT, policy TEXT, alarm TEXT, risk INTEGER, created TEXT NOT NULL, answered TEXT, closed TEXT,
+    closed_as TEXT NOT NULL);
 CREATE UNIQUE INDEX one_pending_request_per_key ON checkpoints_humanrequest (run_id, key) WHERE closed IS NULL;
 CREATE TABLE checkpoints_answer (request_id TEXT PRIMARY KEY, value TEXT, by_id TEXT, at TEXT NOT NULL);
 CREATE TABLE checkpoints_event (
@@ -58,8 +59,18 @@ CREATE TABLE checkpoints_effect (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL,
     once INTEGER NOT NULL, state TEXT NOT NULL, result TEXT, n INTEGER NOT NULL, at TEXT NOT NULL);
 CREATE INDEX effect_by_key ON checkpoints_effect (run_id, key);
-PRAGMA user_version=1
+PRAGMA user_version=2
 """
+
+UPGRADES = {
+    1: """
+ALTER TABLE checkpoints_humanrequest ADD COLUMN policy TEXT;
+ALTER TABLE checkpoints_humanrequest ADD COLUMN alarm TEXT;
+ALTER TABLE checkpoints_humanrequest ADD COLUMN risk INTEGER;
+PRAGMA user_version=2
+"""
+}
+"""From each earlier version to the next."""
 
 PENDING = (
     "SELECT q.id, a.at FROM checkpoints_humanrequest q LEFT JOIN checkpoints_answer a ON a.request_id=q.id"
@@ -114,7 +125,7 @@ def answer(scripts: Scripts, run: RunId, key: RequestKey, value: str, by: str | 
 
 
 def prepare(path: Path) -> None:
-    """Create the tables if the file is new.
+    """Create the tables if the file is new, add what later versions have if it is old.
 
     ``Incompatible`` if a later version wrote it, ``InvalidConfig`` if it is somebody else's database.
     """
@@ -127,7 +138,7 @@ def prepare(path: Path) -> None:
 
 
 def create(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables, unless another process was faster."""
+    """Create or upgrade the tables, unless another process was faster."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = version_of(connection)
@@ -135,11 +146,19 @@ def create(connection: sqlite3.Connection, path: Path) -> None:
             raise Incompatible(f"{path} has version {version}, this code reads up to {VERSION}: upgrade wfdash")
         if version == 0:
             refuse_foreign(connection, path)
-            for statement in SCHEMA.split(";"):
-                connection.execute(statement)
+            run_all(connection, SCHEMA)
+        elif version < VERSION:
+            for earlier in range(version, VERSION):
+                run_all(connection, UPGRADES[earlier])
         connection.execute("COMMIT")
     finally:
         roll_back(connection)
+
+
+def run_all(connection: sqlite3.Connection, script: str) -> None:
+    """Run several statements in the transaction that is open."""
+    for statement in script.split(";"):
+        connection.execute(statement)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

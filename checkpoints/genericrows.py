@@ -31,6 +31,8 @@ from checkpoints.rows import info_of, insert_row
 
 M = TypeVar("M", bound=Model)
 
+ASKED = ("key", "step", "kind", "card", "answer_schema", "due", "policy", "alarm")
+"""What a request's row takes over as it is."""
 CLOCKS = {"mysql": "SELECT UTC_TIMESTAMP(6)", "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f','now')"}
 """How a database tells its time in UTC."""
 CONDITIONS = {
@@ -116,8 +118,9 @@ def open_requests(
     for request in requests:
         if request.key not in ids:
             ids[request.key] = new_request_id()
-            facts = {name: getattr(request, name) for name in ("key", "step", "kind", "card", "answer_schema", "due")}
+            facts = {name: getattr(request, name) for name in ASKED}
             facts |= {"by": list(request.by), "not_by": list(request.not_by), "workflow": run.workflow, "created": now}
+            facts["risk"] = rules.risk_of(request.card)
             place.of(models.HumanRequest).create(id=ids[request.key], run_id=run.id, **facts)
     return {request.key: ids[request.key] for request in requests}
 

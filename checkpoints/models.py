@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from checkpoints import people
 from checkpoints.fields import JsonField, SealedJsonField, SealedTextField
 from checkpoints.records import Phase, Reason
 from checkpoints.seal import CLEAR
@@ -133,10 +134,12 @@ class Chunk(models.Model):
 
 
 class HumanRequest(models.Model):
-    """A question to people. Open while it has no answer and is not closed.
+    """A question to people. Open while it has no answer, is not closed, and no reply is about to settle it.
 
     ``key`` is the engine's name for it; after a restore a new row with the same key reopens the question.
     ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled.
+    ``policy`` is ``wfdash.workflow.policy.Policy`` as JSON; ``alarm`` the next moment it names (reminder, escalation,
+    deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's word.
     """
 
     id = models.CharField(max_length=36, primary_key=True)
@@ -156,6 +159,14 @@ class HumanRequest(models.Model):
     closed_as = models.CharField(max_length=12, blank=True)
     replaces = models.CharField(max_length=36, null=True)
     suggestion = SealedJsonField("request", ("id",), null=True)
+    policy = JsonField(default=dict)
+    alarm = models.DateTimeField(null=True)
+    risk = models.SmallIntegerField(default=0, db_default=0)
+    settles = models.DateTimeField(null=True)
+    asked = models.DateTimeField(null=True)
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="assigned"
+    )
 
     class Meta:
         constraints = [
@@ -168,7 +179,12 @@ class HumanRequest(models.Model):
                 fields=["workflow", "created"],
                 condition=Q(closed__isnull=True, answered__isnull=True),
                 name="request_open",
-            )
+            ),
+            models.Index(
+                fields=["alarm"],
+                condition=Q(alarm__isnull=False, closed__isnull=True, answered__isnull=True),
+                name="request_alarm",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -263,3 +279,18 @@ class SignInLink(models.Model):
 
     def __str__(self) -> str:
         return f"sign-in link for {self.user_id}"
+
+
+Absence = people.Absence
+AuditEntry = people.AuditEntry
+AuditHead = people.AuditHead
+Comment = people.Comment
+Draft = people.Draft
+Notice = people.Notice
+Preference = people.Preference
+Presence = people.Presence
+Reply = people.Reply
+SavedView = people.SavedView
+Shown = people.Shown
+UsedLink = people.UsedLink
+Webhook = people.Webhook

@@ -104,6 +104,10 @@ class Request(Record):
     not_by: tuple[str, ...] = ()
     """User names that may not; ``requester`` stands for whoever started the run."""
     due: datetime | None = None
+    policy: dict[str, Json] = Field(default_factory=dict)
+    """How it is decided (how many, reminder, escalation, what counts if nobody answers), for whoever enforces it."""
+    alarm: datetime | None = None
+    """The first moment the policy names."""
 
 
 class Answer(Record):

@@ -12,6 +12,8 @@ from checkpoints.records import FORMAT, CheckpointInfo, EventDraft, Phase, Stand
 TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 """Phases that an answer or a wake time turns into ready."""
 
+RISKS = {"low": 1, "medium": 2, "high": 3}
+
 
 def is_due(phase: Phase, wake_at: datetime | None, claim_expires: datetime | None, now: datetime) -> bool:
     """Say whether a run should be driven now: ready or woken, and nobody live holds it."""
@@ -23,6 +25,11 @@ def is_due(phase: Phase, wake_at: datetime | None, claim_expires: datetime | Non
 def settled_phase(standing: Standing, *, answer_arrived: bool) -> Phase:
     """Return the phase a run gets when its engine lets go: an answer that came meanwhile makes it ready."""
     return Phase.READY if answer_arrived and standing.phase in TIMED else standing.phase
+
+
+def risk_of(card: Mapping[str, object]) -> int:
+    """Return a card's risk as a number that sorts: 0 not said, 1 low, 2 medium, 3 high."""
+    return RISKS.get(str(card.get("risk")), 0)
 
 
 def link_requests(events: Iterable[EventDraft], rows: Mapping[RequestKey, RequestId]) -> list[EventDraft]:

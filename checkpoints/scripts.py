@@ -156,7 +156,8 @@ class Scripts(Reading):
     def _open(self, run: RunId, workflow: str, r: Request) -> Statement:
         documents = (text_of(r.card), text_of(r.answer_schema), text_of(r.by), text_of(r.not_by))
         named = (new_request_id(), run, r.key, workflow, r.step, r.kind)
-        return self.sql.open, (*named, *documents, self.dialect.moment(r.due))
+        timed = (self.dialect.moment(r.due), text_of(r.policy), self.dialect.moment(r.alarm))
+        return self.sql.open, (*named, *documents, *timed, rules.risk_of(r.card))
 
     def _effects(self, commit: Commit, n: int) -> Script[None]:
         for effect in commit.effects:

@@ -137,8 +137,8 @@ class Statements:
         )
         self.open = say(
             "INSERT INTO checkpoints_humanrequest (id, run_id, key, workflow, step, kind, card, answer_schema,"
-            ' "by", not_by, due, created, closed_as)'
-            " VALUES (?,?,?,?,?,?,?,?,?,?,?,{now},'')"
+            ' "by", not_by, due, policy, alarm, risk, created, closed_as)'
+            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,{now},'')"
             " ON CONFLICT (run_id, key) WHERE closed IS NULL DO UPDATE SET key=excluded.key RETURNING key, id"
         )
         self.effect_result = say(

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from checkpoints import ids
+from checkpoints import ids, rules
 from checkpoints.models import Answer, Checkpoint, HumanRequest, Run
 from checkpoints.orm import write
 from checkpoints.records import FORMAT, Phase, Reason, Request
@@ -14,6 +14,7 @@ from checkpoints.rows import read_row
 from wfdash.access import Viewer
 from wfdash.desk.common import append_event, fence, find_run, hint, tell_inbox
 from wfdash.errors import NotFound
+from wfdash.workflow.policy import Policy
 
 
 def restore_run(viewer: Viewer, run_id: str, checkpoint_id: str) -> Checkpoint:
@@ -97,6 +98,9 @@ def _reopen_request(run: Run, request: Request, *, origin: Run) -> None:
     """Ask again what was pending at the checkpoint; whoever decides sees what was answered the last time."""
     earlier = HumanRequest.objects.filter(run=origin, key=request.key).order_by("-created", "-id").first()
     given = Answer.objects.filter(request__run=origin, request__key=request.key).order_by("-at").first()
+    policy, now = Policy.model_validate(request.policy), timezone.now()
+    # Asked anew, it has its whole time again: the old deadline would decide it at once.
+    due = now + policy.due if policy.due else request.due
     HumanRequest.objects.create(
         id=ids.new_request_id(),
         run=run,
@@ -108,8 +112,11 @@ def _reopen_request(run: Run, request: Request, *, origin: Run) -> None:
         answer_schema=request.answer_schema,
         by=list(request.by),
         not_by=list(request.not_by),
-        due=request.due,
-        created=timezone.now(),
+        due=due,
+        policy=request.policy,
+        alarm=policy.next_alarm(now, due, now),
+        risk=rules.risk_of(request.card),
+        created=now,
         replaces=earlier.id if earlier and run == origin else None,
         suggestion=_suggestion(given),
     )

@@ -15,11 +15,13 @@ from django.utils.timezone import make_aware
 
 from checkpoints.fields import current_sealer, opened
 from checkpoints.models import HumanRequest
+from checkpoints.rules import RISKS
 from wfdash.access import Viewer
 from wfdash.queries.names import ListLength, NamesAny
 from wfdash.queries.paging import Filter, Page, decode_cursor, encode_cursor, parse_filter
 
 TABS = ("mine", "all", "answered")
+WORDS = {number: word for word, number in RISKS.items()}
 KEYS = frozenset({"workflow", "risk", "step", "by"})
 NEVER = make_aware(datetime(9999, 1, 1))  # noqa: DTZ001
 OPEN = Q(closed__isnull=True, answered__isnull=True)
@@ -112,7 +114,7 @@ def _text(name: str) -> Cast:
 
 
 def _seen(viewer: Viewer) -> QuerySet[HumanRequest]:
-    return HumanRequest.objects.filter(viewer.scope("see")).annotate(subject=_text("subject"), risk=_text("risk"))
+    return HumanRequest.objects.filter(viewer.scope("see")).annotate(subject=_text("subject"))
 
 
 def _beyond(after: tuple[datetime, str], newest: bool) -> Q:
@@ -130,7 +132,7 @@ def _match(rows: QuerySet[Any], wanted: Filter) -> QuerySet[Any]:
     for step in wanted.terms.get("step", ()):
         rows = rows.filter(step=step)
     for risk in wanted.terms.get("risk", ()):
-        rows = rows.filter(risk=risk)
+        rows = rows.filter(risk=RISKS.get(risk.lower(), -1))
     return _match_names(rows, wanted.terms.get("by", ()))
 
 
@@ -169,11 +171,11 @@ def _row(values: dict[str, object]) -> RequestRow:
     row: dict[str, object] = dict(values)
     if "card" in row:
         card = opened(HumanRequest, "card", row.pop("card"), str(row["id"]))
-        row |= {"subject": card.get("subject"), "risk": card.get("risk")}
+        row["subject"] = card.get("subject")
     row["run"] = row.pop("run_id")
     row["run_title"] = row.pop("run__title")
     row["subject"] = str(row["subject"] or row["step"])
-    row["risk"] = str(row["risk"] or "")
+    row["risk"] = WORDS.get(int(str(row["risk"])), "")
     row["answered_by"] = row.pop("answer__by__username") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
     row["by"] = tuple(row["by"])  # type: ignore[arg-type]

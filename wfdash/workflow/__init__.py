@@ -30,6 +30,7 @@ from wfdash.workflow.errors import (
     WrongType,
 )
 from wfdash.workflow.migration import Migration
+from wfdash.workflow.policy import DefaultAnswer, Policy
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.stream import RunStream
 from wfdash.workflow.wiring import all_of, any_of, each, gather, n_of
@@ -43,6 +44,7 @@ __all__ = [
     "Choice",
     "Context",
     "Decision",
+    "DefaultAnswer",
     "Failed",
     "Finished",
     "Form",
@@ -53,6 +55,7 @@ __all__ = [
     "Migration",
     "NotStorable",
     "Outcome",
+    "Policy",
     "Question",
     "ReplayMismatch",
     "Request",

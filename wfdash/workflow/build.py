@@ -13,6 +13,7 @@ from wfdash.workflow.codec import Codec, codec_for, either, is_any, members
 from wfdash.workflow.errors import InvalidWorkflow
 from wfdash.workflow.graph import Edge, Graph, JoinRule, Node
 from wfdash.workflow.plan import Definition, Link, Place, Plan, draw_plan, incoming, outgoing
+from wfdash.workflow.policy import Policy
 from wfdash.workflow.staterules import read_state
 from wfdash.workflow.typenames import item_type, type_name
 from wfdash.workflow.validate import find_paths, find_problems
@@ -81,6 +82,7 @@ def _node(plan: Plan, place: Place, edges: list[Edge], paths: dict[str, tuple[st
         timeout=place.step.timeout,
         concurrency=place.step.concurrency,
         title=place.step.title,
+        policy=_policy(plan, place.name),
         parent=place.parent,
         hidden=place.hidden,
         looped=place.name in reached(plan, place.name, set(plan.places)),
@@ -88,6 +90,17 @@ def _node(plan: Plan, place: Place, edges: list[Edge], paths: dict[str, tuple[st
         join=join,
         out=tuple(edge for edge in edges if edge.source == place.name),
     )
+
+
+def _policy(plan: Plan, name: str) -> Policy | None:
+    """Return the policy of the workflow that declares the step; a sub-workflow without one has its parent's."""
+    prefix = name.rpartition("/")[0]
+    while prefix:
+        found = plan.namespaces.get(f"{prefix}/")
+        if found is not None and found.policy is not None:
+            return found.policy
+        prefix = prefix.rpartition("/")[0]
+    return plan.namespaces[""].policy
 
 
 def _codecs(kind: Any) -> tuple[Codec, ...] | None:

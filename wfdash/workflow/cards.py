@@ -11,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json, Request
+from wfdash.schema import problems_of
 from wfdash.workflow.codec import codec_for
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.policy import Policy, default_answer
 
 Style = Literal["primary", "danger", "quiet"]
 
@@ -209,18 +211,27 @@ BUILDERS: dict[type[Card], Callable[[Any, Any], Asking]] = {
 
 
 def make_request(
-    key: str, step: str, asking: Asking, *, by: tuple[str, ...], not_by: tuple[str, ...], due: datetime | None
+    key: str, step: str, asking: Asking, policy: Policy, *, due: datetime | None, now: datetime
 ) -> Request:
-    """Return the request that opens when a step asks."""
+    """Return the request that opens when a step asks. ``due``: the deadline, if it was given as a time.
+
+    ``InvalidCall`` if the answer that would count after the deadline does not fit the request.
+    """
+    fallback = default_answer(policy.on_timeout, asking.schema)
+    if policy.on_timeout not in (None, "fail") and problems_of(asking.schema, fallback):
+        raise InvalidCall(f"on_timeout={policy.on_timeout!r} is no answer to {asking.card.get('subject')!r}")
+    due = due or (now + policy.due if policy.due else None)
     return Request(
         key=RequestKey(key),
         step=step,
         kind=asking.kind,
         card=asking.card,
         answer_schema=asking.schema,
-        by=by,
-        not_by=not_by,
+        by=policy.by,
+        not_by=policy.not_by,
         due=due,
+        policy=policy.stored(),
+        alarm=policy.next_alarm(now, due, now),
     )
 
 

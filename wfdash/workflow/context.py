@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_type_hints, overload
+
+from pydantic import ValidationError
 
 from checkpoints.records import Answer, Json
 from wfdash.workflow.cards import Asking, Card, make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable
 from wfdash.workflow.ops import Ops
+from wfdash.workflow.policy import Policy
 from wfdash.workflow.raised import recall_error, record_error, words_of
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.stateview import StateView
@@ -67,7 +70,8 @@ class Context(StepContext):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
         name: str | None = None,
     ) -> Coroutine[Any, Any, T]: ...
 
@@ -79,7 +83,8 @@ class Context(StepContext):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
         name: str | None = None,
     ) -> Coroutine[Any, Any, Any]: ...
 
@@ -90,23 +95,26 @@ class Context(StepContext):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
         name: str | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Ask people and wait, for days if need be: the run parks. Returns the typed answer.
 
         ``Approval`` gives a ``Decision`` unless ``answer`` is a type; ``Choice`` the option's name; ``Question``
         text unless ``answer`` says otherwise; ``Form`` needs ``answer``. ``by``: users or groups that may answer;
-        ``not_by``: users that may not (``requester``: whoever started the run). ``due``: when it is late.
+        ``not_by``: users that may not (``requester``: whoever started the run). ``due``: when it is late. ``policy``
+        says this and more: how many, reminder, escalation, what counts if nobody answers; what it leaves unsaid is
+        the workflow's own policy.
         """
-        asking = prepare(card, answer)
-        if isinstance(due, timedelta):
-            due = self._ops.host.now() + due
-        people, others = _names(by), _names(not_by)
+        asking, now = prepare(card, answer), self._ops.host.now()
+        until = due if isinstance(due, datetime) else None
+        said = _policy(policy, {"by": by, "not_by": not_by, "due": None if until else due})
+        terms = said.over(self._ops.node.policy).resolved(getattr(card, "proposal", None))
         index = self._ops.issue(
             {"k": "ask", "name": name or asking.kind},
             lambda place: make_request(
-                f"{self.step}-{self._ops.act}.{place}", self.step, asking, by=people, not_by=others, due=due
+                f"{self.step}-{self._ops.act}.{place}", self.step, asking, terms, due=until, now=now
             ),
         )
         return self._await_answer(index, asking)
@@ -246,8 +254,16 @@ class Context(StepContext):
         self._ops.host.stream(self.step, text)
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _policy(policy: Policy | None, said: Mapping[str, Any]) -> Policy:
+    """Return the policy with what ``ctx.ask`` says by itself. ``InvalidCall`` if it says a thing twice, or wrongly."""
+    given = {name: value for name, value in said.items() if value not in ((), "", None)}
+    twice = given.keys() & (policy.model_fields_set if policy else set())
+    if twice:
+        raise InvalidCall(f"ctx.ask got {sorted(twice)[0]}= twice: once by itself, once in policy=")
+    try:
+        return Policy(**given).over(policy)
+    except ValidationError as error:
+        raise InvalidCall(f"ctx.ask: {error.errors()[0]['msg']}") from error
 
 
 async def _invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

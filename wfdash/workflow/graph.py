@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wfdash.workflow.codec import Codec
+from wfdash.workflow.policy import Policy
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.steps import Function
 
@@ -66,6 +67,8 @@ class Node:
     timeout: float | None = None
     concurrency: int | None = None
     title: str = ""
+    policy: Policy | None = None
+    """What its requests leave unsaid."""
     parent: str | None = None
     hidden: bool = False
     looped: bool = False

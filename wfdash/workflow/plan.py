@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.policy import Policy
 from wfdash.workflow.steps import Signature, Step, read_signature
 from wfdash.workflow.wiring import After, Case, Each, Gather, Join, Source
 
@@ -19,6 +20,7 @@ class Definition(Protocol):
 
     name: str
     max_steps: int
+    policy: Policy | None
     state: Any
     reducers: Mapping[str, Callable[[Any, Any], Any]]
 

@@ -16,6 +16,7 @@ from wfdash.workflow.graph import Graph
 from wfdash.workflow.inputs import accept_input, input_schema
 from wfdash.workflow.migration import Hook, Way
 from wfdash.workflow.plan import Sub
+from wfdash.workflow.policy import Policy
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.steps import Function, Step
 from wfdash.workflow.stream import RunStream
@@ -29,7 +30,7 @@ class Workflow:
 
     ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``:
     key -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop
-    may run between two answers of people.
+    may run between two answers of people. ``policy``: how its requests are decided where they do not say it themselves.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Workflow:
         state: Any = None,
         reducers: Mapping[str, Callable[[Any, Any], Any]] | None = None,
         max_steps: int = 1000,
+        policy: Policy | None = None,
         examples: tuple[Any, ...] | list[Any] = (),
     ) -> None:
         self.name = name
@@ -49,6 +51,7 @@ class Workflow:
         self.state = state
         self.reducers: Mapping[str, Callable[[Any, Any], Any]] = dict(reducers or {})
         self.max_steps = max_steps
+        self.policy = policy
         self.examples = tuple(examples)
         self._steps: dict[str, Step] = {}
         self._subs: dict[str, Sub] = {}
