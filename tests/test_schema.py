@@ -49,7 +49,7 @@ def test_every_problem_is_reported_not_only_the_first() -> None:
 
 def test_a_field_that_does_not_exist_is_named() -> None:
     schema = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-    assert problems_of(schema, {"b": 1}) == [{"loc": ["b"], "msg": "There is no such field"}]
+    assert problems_of(schema, {"b": 1}) == [{"loc": ["b"], "msg": "There is no such field: remove it"}]
 
 
 def test_a_value_nested_too_deep_is_refused_without_recursion() -> None:
