@@ -116,6 +116,17 @@ class Engine(Protocol):
         """Run until finished, parked or failed; every durable moment goes through ``recorder.commit``."""
 
 
+@runtime_checkable
+class ChecksAnswers(Protocol):
+    """An engine that knows more of an answer than its schema can say. With others the schema alone decides."""
+
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+        """Return what is wrong (``{"loc": [...], "msg": "..."}``) with a value that fits the request's schema.
+
+        Empty: the step that asked will take it, as far as can be known here. Runs no code of any step.
+        """
+
+
 class Carried(Record):
     """What a checkpoint of an older graph becomes under the present one. ``how``: hook | alias | override."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import Carried, Description, Outcome, RunInput, Start
 from wfdash.skew import compare
+from wfdash.workflow.answertypes import check_answer
 from wfdash.workflow.carry import carry, has_way
 from wfdash.workflow.describe import describe
 from wfdash.workflow.workflow import Workflow
@@ -29,6 +30,10 @@ class NativeEngine:
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will get it; ``InvalidInput`` with errors per field."""
         return _own(definition).check_input(message)
+
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+        """Return what the answer's own type has against a value that fits its schema."""
+        return check_answer(_own(definition).graph, request, value)
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, parked or failed; answers to requests that are not pending here are left alone."""

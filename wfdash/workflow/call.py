@@ -14,6 +14,7 @@ from checkpoints.storage import Recorder
 from wfdash.contract import InvalidInput, Outcome
 from wfdash.schema import problems_of
 from wfdash.skew import facts_of, migrated_checkpoint
+from wfdash.workflow.answertypes import check_answer
 from wfdash.workflow.book import Book
 from wfdash.workflow.carry import carry
 from wfdash.workflow.draft import new_moment
@@ -70,7 +71,7 @@ class Call:
         refuse_foreign(name, found)
         migrated = None if found.version == graph.version else migrate(graph, hooks, found, recorder.now())
         current = migrated.checkpoint if migrated is not None and migrated.checkpoint is not None else found
-        answers = read_answers(current, self.answers or {})
+        answers = read_answers(graph, current, self.answers or {})
         if migrated is not None:
             await recorder.commit(migrated)
         return self._resume(name, graph, recorder, current, answers)
@@ -142,19 +143,19 @@ def migrate(graph: Graph, hooks: tuple[Way, ...], old: Checkpoint, now: datetime
     return Commit(run=old.run, checkpoint=fresh, events=(event, *carried.events), closed=carried.closed)
 
 
-def read_answers(checkpoint: Checkpoint, given: Mapping[Any, Any]) -> dict[RequestKey, Answer]:
+def read_answers(graph: Graph, checkpoint: Checkpoint, given: Mapping[Any, Any]) -> dict[RequestKey, Answer]:
     """Return the answers as records; unknown keys and values that do not fit their request are refused."""
     pending = {request.key: request for request in checkpoint.requests}
     unknown = [str(key) for key in given if key not in pending]
     if unknown:
         known = ", ".join(pending) or "none"
         raise InvalidCall(f"answers= for {', '.join(unknown)}: no such pending request (pending: {known})")
-    return {key: _answer(pending[key], value) for key, value in given.items()}
+    return {key: _answer(graph, pending[key], value) for key, value in given.items()}
 
 
-def _answer(request: Request, value: Any) -> Answer:
+def _answer(graph: Graph, request: Request, value: Any) -> Answer:
     answer = value if isinstance(value, Answer) else Answer(key=request.key, value=_jsonable(value))
-    found = problems_of(request.answer_schema, answer.value)
+    found = problems_of(request.answer_schema, answer.value) or check_answer(graph, request, answer.value)
     if found:
         raise InvalidInput([{"loc": [request.key, *problem["loc"]], "msg": problem["msg"]} for problem in found])
     return answer

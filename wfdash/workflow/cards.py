@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -80,12 +80,16 @@ class Decision(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A card ready to be asked: its kind, what is shown, the answer's schema, and how the answer is read."""
+    """A card ready to be asked: its kind, what is shown, the answer's schema, and how the answer is read.
+
+    ``types``: the answer's own type under an empty key, that of one of its fields under the field's name.
+    """
 
     kind: str
     card: dict[str, Json]
     schema: dict[str, Json]
     read: Callable[[Json], Any]
+    types: dict[str, Any] = field(default_factory=dict)
 
 
 def prepare(card: Card | str, answer: Any) -> Asking:
@@ -120,9 +124,9 @@ def action(name: str, style: Style, fields: list[str], required: list[str], labe
     }
 
 
-def _typed(answer: Any) -> tuple[dict[str, Json], Callable[[Json], Any]]:
+def _typed(answer: Any) -> tuple[dict[str, Json], Callable[[Json], Any], dict[str, Any]]:
     codec = codec_for(answer)
-    return codec.schema(), lambda value: codec.decode(value, "answer")
+    return codec.schema(), lambda value: codec.decode(value, "answer"), {"": answer}
 
 
 def _approval(card: Approval, answer: Any) -> Asking:
@@ -139,7 +143,8 @@ def _approval(card: Approval, answer: Any) -> Asking:
     if card.edit is not None:
         actions.insert(1, action("edit", "quiet", ["edited"], ["edited"], say["edit"]))
         face.setdefault("proposal", None)
-    return Asking("approval", {**face, "actions": actions}, schema, _read_decision(card.edit))
+    types = {} if card.edit is None else {"edited": card.edit}
+    return Asking("approval", {**face, "actions": actions}, schema, _read_decision(card.edit), types)
 
 
 def _decision_schema(card: Approval) -> dict[str, Json]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_type_hints, overload
 
 from pydantic import ValidationError
 
 from checkpoints.records import Answer, Json
+from wfdash.workflow.answertypes import marked
 from wfdash.workflow.cards import Asking, Card, make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable
@@ -114,10 +116,14 @@ class Context(StepContext):
         index = self._ops.issue(
             {"k": "ask", "name": name or asking.kind},
             lambda place: make_request(
-                f"{self.step}-{self._ops.act}.{place}", self.step, asking, terms, due=until, now=now
+                f"{self.step}-{self._ops.act}.{place}", self.step, self._named(asking), terms, due=until, now=now
             ),
         )
         return self._await_answer(index, asking)
+
+    def _named(self, asking: Asking) -> Asking:
+        """Return the question with its types named in its schema, so that answers are checked when they are given."""
+        return replace(asking, schema=marked(asking.schema, asking.types, self._ops.node.function))
 
     async def _await_answer(self, index: int, asking: Asking) -> Any:
         entry = await self._ops.wait(index, people=True)
