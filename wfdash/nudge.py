@@ -51,3 +51,6 @@ text_streamed: Bell[[str, str, str]] = Bell()
 
 inbox_moved: Bell[[str]] = Bell()
 """``ring(workflow)``: requests of this workflow were opened, answered or closed."""
+
+notices_moved: Bell[[int]] = Bell()
+"""``ring(user)``: this person (primary key) was told something, or has read it."""

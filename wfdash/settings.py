@@ -11,11 +11,19 @@
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders under which the example ``patch_review`` may touch repositories
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
 ``WFDASH_ENCRYPTION_KEYS``  comma-separated secrets: content is stored encrypted with the first, all can read it
+``WFDASH_UNDO``      seconds in which a person may take an answer back before it takes effect (default 10; 0: never)
+``WFDASH_URL``       this installation's address as people reach it, for links in mails (default: http://localhost:8000)
+``WFDASH_MAIL``      ``smtp://user:password@host:587`` or ``smtps://...``, or ``console:``; empty (default): no mail
+``WFDASH_MAIL_FROM`` the sender of mails (default: wfdash@localhost)
+``WFDASH_APPRISE``   JSON: user name -> list of Apprise addresses that reach this person (docs/notifications.md)
+``WFDASH_LINK_DAYS`` days for which the answer link in a mail works (default: 7)
+``WFDASH_HOOKS_LOCAL``  1: webhooks may go to plain HTTP on this machine, for development (default: 0)
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from pathlib import Path
@@ -38,6 +46,17 @@ def env_flag(name: str, default: bool) -> bool:
     if value not in {"0", "1"}:
         raise ValueError(f"{name} must be 0 or 1, not {value!r}")
     return value == "1"
+
+
+def env_seconds(name: str, default: float) -> float:
+    """Return a variable that holds seconds; anything but a number from 0 up is refused."""
+    try:
+        seconds = float(os.environ.get(name, default))
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{name} must be seconds, 0 or more, not {os.environ[name]!r}")
+    return seconds
 
 
 def read_secret(folder: Path) -> str:
@@ -74,6 +93,26 @@ def database(folder: Path) -> dict[str, Any]:
     }
 
 
+def mail(url: str) -> dict[str, Any]:
+    """Return Django's mail settings for an address; without one, mail goes nowhere."""
+    parts = urlsplit(url)
+    if not url or parts.scheme == "console":
+        name = "console" if url else "dummy"
+        return {"EMAIL_BACKEND": f"django.core.mail.backends.{name}.EmailBackend"}
+    if parts.scheme not in {"smtp", "smtps"}:
+        raise ValueError("WFDASH_MAIL must be smtp://, smtps:// or console:; leave it empty for no mail")
+    secure = parts.scheme == "smtps"
+    return {
+        "EMAIL_HOST": parts.hostname or "localhost",
+        "EMAIL_PORT": parts.port or (465 if secure else 587 if parts.username else 25),
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_SSL": secure,
+        "EMAIL_USE_TLS": not secure and bool(parts.username),
+        "EMAIL_TIMEOUT": 20,
+    }
+
+
 DATA_DIR = Path(os.environ.get("WFDASH_DATA", "wfdash-data")).resolve()
 DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -89,7 +128,13 @@ WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
 WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
+WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
+WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
+WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
+WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE", "{}"))
+WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
+WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
     WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
@@ -140,6 +185,9 @@ TEMPLATES = [
 
 DATABASES = {"default": database(DATA_DIR) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
+globals().update(mail(WFDASH_MAIL))
 
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"}]
 LOGIN_URL = "sign-in"
