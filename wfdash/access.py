@@ -7,13 +7,15 @@ Objects are found *through* a Viewer: a query is filtered first, so a stranger's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
+from django.utils import timezone
 
-from checkpoints.models import Grant
+from checkpoints.models import Absence, Grant
 
 EVERY = "*"
 
@@ -26,6 +28,22 @@ RIGHTS: dict[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Principal:
+    """A person that another stands in for while they are away."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Right:
+    """Why somebody may answer, in words, and for whom they act (empty: for themselves)."""
+
+    words: str
+    acting_for: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Viewer:
     """A person with their rights, read once per request."""
 
@@ -34,6 +52,8 @@ class Viewer:
     groups: frozenset[str] = frozenset()
     rights: dict[str, frozenset[str]] = field(default_factory=dict)
     """Workflow name (or ``*``) -> rights."""
+    stands_for: tuple[Principal, ...] = ()
+    """Those who are away and named this person."""
 
     def may(self, right: str, workflow: str) -> bool:
         """Say whether this person has the right for that workflow."""
@@ -54,15 +74,44 @@ class Viewer:
         self, by: list[str] | tuple[str, ...], not_by: list[str] | tuple[str, ...], requester: str | None
     ) -> bool:
         """Say whether a request with this ``by`` and ``not_by`` may be answered by this person."""
-        if self.name in not_by or ("requester" in not_by and requester == self.name):
-            return False
-        if "requester" in by and requester == self.name:
-            return True
-        return not by or self.name in by or not self.groups.isdisjoint(by)
+        return self.right_for(by, not_by, requester) is not None
+
+    def right_for(self, by: Sequence[str], not_by: Sequence[str], requester: str | None) -> Right | None:
+        """Return the right to answer a request with this ``by`` and ``not_by``; None if there is none.
+
+        Own rights come first. Nobody excluded gets in through another, nor another through one who is excluded.
+        """
+        if _excluded(self.name, not_by, requester):
+            return None
+        own = _words_for(self.name, self.groups, by, requester)
+        if own:
+            return Right(words=own)
+        for absent in self.stands_for:
+            words = _words_for(absent.name, absent.groups, by, requester)
+            if words and not _excluded(absent.name, not_by, requester):
+                return Right(words=f"{words}, standing in for {absent.name}", acting_for=absent.name)
+        return None
+
+
+def _excluded(name: str, not_by: Sequence[str], requester: str | None) -> bool:
+    return name in not_by or ("requester" in not_by and requester == name)
+
+
+def _words_for(name: str, groups: frozenset[str], by: Sequence[str], requester: str | None) -> str:
+    if not by:
+        return "any reviewer"
+    if name in by:
+        return f"named: {name}"
+    if "requester" in by and requester == name:
+        return "the requester"
+    return next((f"group {group}" for group in by if group in groups), "")
 
 
 def viewer_for(user: User | AnonymousUser) -> Viewer:
-    """Read a user's groups and grants (two queries). Anonymous and inactive users get no right at all."""
+    """Read a user's groups, grants and whom they stand in for (three queries).
+
+    Anonymous and inactive users get no right at all.
+    """
     if isinstance(user, AnonymousUser) or not user.is_active:
         return Viewer(user=user, name="")
     groups = dict(user.groups.values_list("id", "name"))
@@ -72,4 +121,21 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
     grants = Grant.objects.filter(Q(user_id=user.pk) | Q(group_id__in=list(groups)))
     for workflow, role in grants.values_list("workflow", "role"):
         rights[workflow] = rights.get(workflow, frozenset()) | RIGHTS[role]
-    return Viewer(user=user, name=user.get_username(), groups=frozenset(groups.values()), rights=rights)
+    return Viewer(
+        user=user,
+        name=user.get_username(),
+        groups=frozenset(groups.values()),
+        rights=rights,
+        stands_for=_stands_for(user) if rights else (),
+    )
+
+
+def _stands_for(user: User) -> tuple[Principal, ...]:
+    """Read who is away now and named this person (one query, two if there is anybody)."""
+    now = timezone.now()
+    absent = Absence.objects.filter(delegate=user, since__lte=now, until__gt=now, user__is_active=True)
+    people = User.objects.filter(pk__in=absent.values("user_id")).prefetch_related("groups")
+    return tuple(
+        Principal(name=person.get_username(), groups=frozenset(group.name for group in person.groups.all()))
+        for person in people
+    )

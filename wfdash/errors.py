@@ -42,6 +42,10 @@ class NoLongerOpen(WfdashError):
     """The request was withdrawn, superseded by a restore, or its run has ended."""
 
 
+class Changed(WfdashError):
+    """The request changed since it was shown: look at the difference, then decide. ``facts``: before, after, now."""
+
+
 class WrongState(WfdashError):
     """The run is not in a state in which this can be done."""
 
@@ -57,6 +61,7 @@ STATUS: dict[type[Exception], int] = {
     InvalidInput: 422,
     AlreadyAnswered: 409,
     NoLongerOpen: 409,
+    Changed: 409,
     WrongState: 409,
     VersionChanged: 409,
     ground.NotFound: 404,

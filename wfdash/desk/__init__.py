@@ -7,7 +7,7 @@ conditional updates, appends its event, makes the run due and rings the bells on
 from __future__ import annotations
 
 from wfdash.desk.history import fork_run, restore_run
-from wfdash.desk.requests import answer_request
+from wfdash.desk.requests import answer_request, undo_answer
 from wfdash.desk.runs import cancel_run, pause_run, resume_run, retry_run, start_run
 from wfdash.desk.skew import migrate_run, override_run
 
@@ -22,4 +22,5 @@ __all__ = [
     "resume_run",
     "retry_run",
     "start_run",
+    "undo_answer",
 ]

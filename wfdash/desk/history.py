@@ -10,8 +10,9 @@ from checkpoints import ids, rules
 from checkpoints.models import Answer, Checkpoint, HumanRequest, Run
 from checkpoints.orm import write
 from checkpoints.records import FORMAT, Phase, Reason, Request
-from checkpoints.rows import read_row
+from checkpoints.rows import read_row, rebound
 from wfdash.access import Viewer
+from wfdash.desk import audit
 from wfdash.desk.common import append_event, fence, find_run, hint, tell_inbox
 from wfdash.errors import NotFound
 from wfdash.workflow.policy import Policy
@@ -36,6 +37,7 @@ def restore_run(viewer: Viewer, run_id: str, checkpoint_id: str) -> Checkpoint:
         for request in requests:
             _reopen_request(run, request, origin=run)
         _rewind(run, head, viewer)
+        audit.record_run(viewer, "restore", run, checkpoint=chosen.id, n=chosen.n)
         tell_inbox(run.workflow)
         hint(run.id)
     return head
@@ -55,6 +57,7 @@ def fork_run(viewer: Viewer, run_id: str, checkpoint_id: str) -> Run:
             _reopen_request(fork, request, origin=origin)
         facts = {"by": viewer.name, "run": origin.id, "checkpoint": chosen.id, "n": chosen.n}
         append_event(fork, "run.forked", facts)
+        audit.record_run(viewer, "fork", fork, origin=origin.id, checkpoint=chosen.id, n=chosen.n)
         tell_inbox(fork.workflow)
         hint(fork.id)
     return fork
@@ -70,22 +73,20 @@ def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
 
 def _copy_checkpoint(chosen: Checkpoint, run: Run, *, n: int, reason: Reason) -> Checkpoint:
     """Insert the chosen content again as a new checkpoint; big content is shared, not copied."""
+    copied = {"id": ids.new_checkpoint_id(), "n": n, "parent": chosen.id, "reason": reason}
     return Checkpoint.objects.create(
-        id=ids.new_checkpoint_id(),
+        **copied,
         run=run,
-        n=n,
-        parent=chosen.id,
         workflow=chosen.workflow,
         version=chosen.version,
         engine=chosen.engine,
         step=chosen.step,
-        reason=reason,
         created=timezone.now(),
         format=FORMAT,
         size=chosen.size,
         seq=run.seq + 1,
         waiting=chosen.waiting,
-        body=chosen.body,
+        body=rebound(chosen, run=run.id, **copied),
     )
 
 

@@ -1,51 +1,103 @@
-"""Verbs on requests: answer. First answer wins; a refused one leaves the request open."""
+"""Verbs on requests: answer, and take an answer back. First answer wins; a refused one leaves the request open."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints.models import Answer, HumanRequest, Run
+from checkpoints import ids
+from checkpoints.models import Answer, HumanRequest, Reply, Shown
 from checkpoints.orm import write
 from checkpoints.records import Json, Phase
-from checkpoints.rules import TIMED
-from wfdash.access import Viewer
-from wfdash.desk.common import append_event, find_request, hint, lock_request, tell_inbox
-from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed
+from wfdash.access import Right, Viewer
+from wfdash.desk import audit
+from wfdash.desk.common import append_event, find_request, lock_request, tell_inbox
+from wfdash.desk.settling import settle
+from wfdash.desk.tally import Vote, decides, stands_as, vetoes
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.schema import Problem, problems_of
+from wfdash.seen import fingerprint
+from wfdash.workflow.policy import Policy
 
 
-def answer_request(viewer: Viewer, request_id: str, value: Json, *, verdict: str = "") -> Answer:
-    """Accept an answer, durably, and make the run due. The first one wins.
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How an answer came: over which door, with what in view, and whether it may be taken back."""
 
+    via: str = "api"
+    seen: str = ""
+    """Fingerprint of what was shown; empty: not bound to it."""
+    page: str = ""
+    """The page that was shown, for the record."""
+    undo: bool = False
+    override: bool = False
+
+
+def answer_request(
+    viewer: Viewer,
+    request_id: str,
+    value: Json,
+    *,
+    verdict: str = "",
+    reason: str = "",
+    seen: str = "",
+    undo: bool = False,
+    via: str = "api",
+    page: str = "",
+    override: bool = False,
+) -> Reply:
+    """Accept what a person says, durably. Once enough have said the same it is the answer, and the run is due.
+
+    ``seen``: the fingerprint of what was shown; if the request is another now, ``Changed`` tells the difference.
+    ``undo``: it takes effect only after the time in which it may be taken back. ``override``: an operator decides
+    instead of those it is addressed to; needs a reason, and is no way around ``not_by``.
     ``Invalid`` (nothing changed, the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict),
-    ``NoLongerOpen``, ``NotAllowed``, ``NotFound``.
+    ``NoLongerOpen``, ``Changed``, ``NotAllowed``, ``NotFound``.
+    """
+    manner = Manner(via=via, seen=seen, page=page, undo=undo, override=override)
+    with write():
+        request = lock_request(find_request(viewer, request_id))
+        right = _right(viewer, request, override)
+        _refuse_unless_open(viewer, request)
+        _refuse_if_changed(request, seen)
+        said = reason or reason_in(value)
+        problems = problems_of(request.answer_schema, value) or _contradiction(value, verdict)
+        if override and not said.strip():
+            problems = [{"loc": ["reason"], "msg": "Say why you decide instead of those it is addressed to"}]
+        if problems:
+            raise Invalid(problems)
+        reply = _write_reply(viewer, request, value, said, right, manner)
+        _count(viewer, request, reply, manner)
+        _record(viewer, request, reply, manner)
+        tell_inbox(request.workflow)
+    return reply
+
+
+def undo_answer(viewer: Viewer, request_id: str) -> None:
+    """Take one's own answer back, before it has taken effect; the request is open again.
+
+    ``WrongState`` if there is none, or it is too late.
     """
     with write():
         request = lock_request(find_request(viewer, request_id))
-        _refuse_unless_addressed(viewer, request)
-        _refuse_unless_open(request)
-        problems = problems_of(request.answer_schema, value) or _contradiction(value, verdict)
-        if problems:
-            raise Invalid(problems)
-        answer = _accept(viewer, request, value, verdict_of(value))
-        run = request.run
-        append_event(
-            run,
-            "request.answered",
-            {
-                "request": request.id,
-                "key": request.key,
-                "by": viewer.name,
-                "verdict": answer.verdict,
-                "subject": str(request.card.get("subject") or ""),
-            },
-            step=request.step,
-        )
-        Run.objects.filter(pk=run.pk, phase__in=TIMED).update(phase=Phase.READY)
-        hint(run.id)
+        now = timezone.now()
+        mine = Reply.objects.filter(request=request, by=viewer.user, undone__isnull=True).first()
+        if mine is None or request.answered is not None or request.closed is not None:
+            raise WrongState("There is no answer of yours that could still be taken back")
+        if request.settles is not None and (mine.settles is None or mine.settles <= now):
+            raise WrongState("It is too late to take your answer back: the matter is decided")
+        Reply.objects.filter(pk=mine.pk, undone__isnull=True).update(undone=now, settles=None)
+        if mine.settles is not None:
+            HumanRequest.objects.filter(pk=request.pk).update(settles=None)
+        _tell(request, "request.undone", viewer.name, mine)
+        _audit(viewer, request, "undo", mine.right, {"verdict": mine.verdict, "reply": mine.id})
         tell_inbox(request.workflow)
-    return answer
 
 
 def verdict_of(value: Json) -> str:
@@ -54,46 +106,179 @@ def verdict_of(value: Json) -> str:
     return str(action)[:40] if action else "answered"
 
 
+def reason_in(value: Json) -> str:
+    """Return the reason an answer gives."""
+    reason = value.get("reason") if isinstance(value, dict) else None
+    return reason if isinstance(reason, str) else ""
+
+
+def undo_seconds(request: HumanRequest) -> float:
+    """Return for how long an answer to it may be taken back."""
+    own = Policy.model_validate(request.policy).undo
+    return settings.WFDASH_UNDO if own is None else own.total_seconds()
+
+
 def _contradiction(value: Json, verdict: str) -> list[Problem]:
     """A verdict is what the answer itself says: the record must not tell of an approval that was none."""
     said = verdict_of(value)
     return [{"loc": ["verdict"], "msg": f"The answer says {said}"}] if verdict[:40] not in {"", said} else []
 
 
-def _refuse_unless_addressed(viewer: Viewer, request: HumanRequest) -> None:
+def _right(viewer: Viewer, request: HumanRequest, override: bool) -> Right:
     requester = request.run.created_by.get_username() if request.run.created_by else None
+    if override:
+        if not viewer.may("operate", request.workflow):
+            raise NotAllowed("Only an operator may decide instead of those it is addressed to")
+        right = viewer.right_for((), request.not_by, requester)
+        if right is None:
+            raise NotAllowed("This needs a second person: you may not answer it yourself")
+        return viewer.right_for(request.by, request.not_by, requester) or Right(words="operator, instead of others")
     if not viewer.may("answer", request.workflow):
         raise NotAllowed("You may not answer requests of this workflow: ask one of its admins")
-    if not viewer.addressed(request.by, request.not_by, requester):
+    right = viewer.right_for(request.by, request.not_by, requester)
+    if right is None and request.assignee_id == viewer.user.pk:
+        right = viewer.right_for((), request.not_by, requester) and Right(words="assigned")
+    if right is None:
         raise NotAllowed("This request is addressed to others, or needs a second person")
+    return right
 
 
-def _refuse_unless_open(request: HumanRequest) -> None:
-    if request.answered is not None:
+def _refuse_unless_open(viewer: Viewer, request: HumanRequest) -> None:
+    if request.answered is not None or request.settles is not None:
         raise _already(request)
     if request.closed is not None:
-        raise NoLongerOpen(f"This request is closed: {request.closed_as}", closed_as=request.closed_as)
+        raise _closed(request)
     if request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
         raise NoLongerOpen(f"The run is {request.run.phase}")
+    mine = Reply.objects.filter(request=request, by=viewer.user, undone__isnull=True).first()
+    if mine is not None:
+        raise _told(mine, f"You said {mine.verdict} already; take it back to say something else")
 
 
-def _accept(viewer: Viewer, request: HumanRequest, value: Json, verdict: str) -> Answer:
-    """Insert the answer; of any number at once exactly one gets through, by the row and by the primary key."""
-    now = timezone.now()
-    still_open = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
-    if still_open.update(answered=now) != 1:
-        raise _already(HumanRequest.objects.get(pk=request.pk))
+def _refuse_if_changed(request: HumanRequest, seen: str) -> None:
+    now = fingerprint(request.card, request.answer_schema)
+    if seen in {"", now}:
+        return
+    kept = Shown.objects.filter(pk=f"{request.pk}:card:{seen[:64]}").first()
+    before = json.loads(kept.body)["card"] if kept else None
+    raise Changed(before=before, after=request.card, now=now)
+
+
+def _write_reply(
+    viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, manner: Manner
+) -> Reply:
+    verdict = verdict_of(value)
     try:
         with transaction.atomic():
-            return Answer.objects.create(request=request, value=value, verdict=verdict, by=viewer.user, at=now)
+            return Reply.objects.create(
+                id=ids.new_request_id(),
+                request=request,
+                by=viewer.user,
+                via=manner.via,
+                right=right.words[:300],
+                acting_for=right.acting_for,
+                value=value,
+                verdict=verdict,
+                stands=stands_as(verdict, request.card, override=manner.override),
+                reason=reason,
+                seen=manner.seen or fingerprint(request.card, request.answer_schema),
+                at=timezone.now(),
+            )
     except IntegrityError:
         raise _already(request) from None
 
 
+def _count(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner) -> None:
+    """Count the votes; with enough of them the latest becomes the answer, at once or when it may not be undone."""
+    policy = Policy.model_validate(request.policy)
+    need = 1 if manner.override else policy.need
+    if need > 1 and not _decides(request, reply, need, policy.veto):
+        _tell(request, "request.voted", viewer.name, reply, need=need)
+        return
+    seconds = undo_seconds(request) if manner.undo else 0.0
+    if not seconds:
+        settle(request, reply)
+        return
+    until = reply.at + timedelta(seconds=seconds)
+    _decide(request, until)
+    Reply.objects.filter(pk=reply.pk).update(settles=until)
+    reply.settles = request.settles = until
+    _tell(request, "request.answering", viewer.name, reply, until=until.isoformat())
+
+
+def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool:
+    replies = Reply.objects.filter(request=request, undone__isnull=True).exclude(pk=reply.pk)
+    latest = Vote(by=str(reply.by_id), verdict=reply.verdict, value=reply.value)
+    votes = [Vote(by=str(other.by_id), verdict=other.verdict, value=other.value) for other in replies]
+    return decides([*votes, latest], latest, need=need, vetoes=vetoes(request.card, veto=veto))
+
+
+def _decide(request: HumanRequest, until: datetime) -> None:
+    still_open = HumanRequest.objects.filter(
+        pk=request.pk, answered__isnull=True, settles__isnull=True, closed__isnull=True
+    )
+    if still_open.update(settles=until) != 1:
+        raise _already(HumanRequest.objects.get(pk=request.pk))
+
+
+def _tell(request: HumanRequest, kind: str, by: str, reply: Reply, **more: Any) -> None:
+    subject = str(request.card.get("subject") or "")
+    data = {"request": request.id, "key": request.key, "by": by, "verdict": reply.verdict, "subject": subject}
+    append_event(request.run, kind, data | more, step=request.step)
+
+
+def _record(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner) -> None:
+    """Keep who decided, by which right, on what they saw, and what they changed."""
+    shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
+    audit.keep_shown(request.id, "card", reply.seen, json.dumps(shown))
+    if manner.page:
+        audit.keep_shown(request.id, "page", reply.seen, manner.page)
+    changed = reply.value.get("edited") if isinstance(reply.value, dict) else None
+    facts = {
+        "reply": reply.id,
+        "verdict": reply.verdict,
+        "stands": reply.stands,
+        "value": reply.value,
+        "reason": reply.reason,
+        "via": reply.via,
+        "acting_for": reply.acting_for,
+        "seen": reply.seen,
+        "proposal": request.card.get("proposal"),
+        "edited": changed,
+        "settles": reply.settles.isoformat() if reply.settles else None,
+    }
+    _audit(viewer, request, "override" if manner.override else "answer", reply.right, facts)
+
+
+def _audit(viewer: Viewer, request: HumanRequest, verb: str, right: str, facts: dict[str, Any]) -> None:
+    subject = str(request.card.get("subject") or "")
+    audit.record(
+        viewer,
+        verb,
+        workflow=request.workflow,
+        run=request.run_id,
+        request=request.id,
+        right=right,
+        facts={"subject": subject, **facts},
+    )
+
+
+def _closed(request: HumanRequest) -> Exception:
+    later = HumanRequest.objects.filter(replaces=request.id).order_by("-created").values_list("id", flat=True).first()
+    return NoLongerOpen(f"This request is closed: {request.closed_as}", closed_as=request.closed_as, replaced_by=later)
+
+
 def _already(request: HumanRequest) -> Exception:
-    first = Answer.objects.select_related("by").filter(request=request).first()
+    first: Answer | Reply | None = Answer.objects.select_related("by").filter(request=request).first()
     if first is None:
-        return NoLongerOpen(f"This request is closed: {request.closed_as}", closed_as=request.closed_as)
-    by = first.by.get_username() if first.by else "somebody"
+        first = Reply.objects.select_related("by").filter(request=request, settles__isnull=False).first()
+    if first is None:
+        return _closed(request) if request.closed else NoLongerOpen("Somebody else is just answering this request")
+    by = first.by.get_username() if first.by else audit.DEADLINE
+    return _told(first, f"{by} answered first ({first.verdict}, {first.at:%Y-%m-%d %H:%M} UTC)")
+
+
+def _told(first: Answer | Reply, words: str) -> AlreadyAnswered:
+    by = first.by.get_username() if first.by else audit.DEADLINE
     facts = {"by": by, "at": first.at.isoformat(), "value": first.value, "verdict": first.verdict}
-    return AlreadyAnswered(f"{by} answered first ({first.verdict}, {first.at:%Y-%m-%d %H:%M} UTC)", **facts)
+    return AlreadyAnswered(words, **facts)

@@ -17,6 +17,7 @@ from checkpoints.rules import TIMED
 from wfdash import catalog
 from wfdash.access import Viewer
 from wfdash.contract import Description, InvalidInput
+from wfdash.desk import audit
 from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.schema import flaws_of
@@ -48,6 +49,7 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
         except IntegrityError:
             return _same_start(Run.objects.get(start_key=start_key), workflow, message)
         append_event(run, "run.queued", {"by": viewer.name})
+        audit.record_run(viewer, "start", run, right="start")
         hint(run.id)
     return run
 
@@ -60,6 +62,7 @@ def cancel_run(viewer: Viewer, run_id: str) -> Run:
         move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
         HumanRequest.objects.filter(run=run, closed__isnull=True).update(closed=now, closed_as="cancelled")
         append_event(run, "run.cancelled", {"by": viewer.name})
+        audit.record_run(viewer, "cancel", run)
         hint(run.id)
         tell_inbox(run.workflow)
     return run
@@ -71,6 +74,7 @@ def pause_run(viewer: Viewer, run_id: str) -> Run:
         run = find_run(viewer, run_id, right="operate")
         move_run(run, Q(phase__in=[Phase.READY, *TIMED]), "pause", viewer, phase=Phase.PAUSED)
         append_event(run, "run.paused", {"by": viewer.name})
+        audit.record_run(viewer, "pause", run)
         hint(run.id)
     return run
 
@@ -81,6 +85,7 @@ def resume_run(viewer: Viewer, run_id: str) -> Run:
         run = find_run(viewer, run_id, right="operate")
         move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY, error=None)
         append_event(run, "run.resumed", {"by": viewer.name})
+        audit.record_run(viewer, "resume", run)
         hint(run.id)
     return run
 
@@ -91,6 +96,7 @@ def retry_run(viewer: Viewer, run_id: str) -> Run:
         run = find_run(viewer, run_id, right="operate")
         move_run(run, Q(phase=Phase.FAILED), "retry", viewer, phase=Phase.READY, error=None, finished=None, attempts=0)
         append_event(run, "run.retried", {"by": viewer.name})
+        audit.record_run(viewer, "retry", run)
         hint(run.id)
     return run
 

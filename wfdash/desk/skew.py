@@ -19,6 +19,7 @@ from wfdash import catalog, versions
 from wfdash.access import Viewer
 from wfdash.catalog import Entry
 from wfdash.contract import Carried
+from wfdash.desk import audit
 from wfdash.desk.common import append_event, fence, find_run, hint, tell_inbox
 from wfdash.desk.runs import remember_version
 from wfdash.errors import WrongState
@@ -57,6 +58,7 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool) -> Run:
         phase = run.phase if run.phase == Phase.PAUSED and not held else Phase.READY
         _land(run, head, carried, kind="run.overridden" if override else "run.migrated", by=viewer.name)
         Run.objects.filter(pk=run.pk).update(phase=phase, acted_by=viewer.name, finished=None, retry=None)
+        audit.record_run(viewer, "override graph" if override else "migrate", run)
         hint(run.pk)
         tell_inbox(run.workflow)
     run.refresh_from_db()
