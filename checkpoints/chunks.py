@@ -44,16 +44,16 @@ def decode(root: str, chunks: Mapping[str, bytes]) -> Json:
 
 
 def hashes_in(root: str) -> list[str]:
-    """Return the hashes a root refers to directly."""
-    payload = opened(root)
-    return list(references(loads(payload[1:]))) if payload.startswith(b"@") else []
+    """Return the hashes a root refers to directly. ``Damaged`` if it is none; its digest is not looked at."""
+    payload = payload_of(root)
+    return hashes_in_chunk(payload[1:].encode(errors="replace")) if payload.startswith("@") else []
 
 
 def hashes_in_chunk(data: bytes) -> list[str]:
     """Return the hashes a chunk refers to directly. ``Damaged`` if it is no node."""
     try:
         return list(references(loads(data)))
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, LookupError, RecursionError) as error:
         raise Damaged(f"a stored chunk cannot be read: {error}") from error
 
 
@@ -79,14 +79,33 @@ def sealed(payload: bytes) -> str:
     return f"{digest(payload)} {payload.decode()}"
 
 
-def opened(root: str) -> bytes:
-    """Return the payload of a root. ``Damaged`` if its digest does not match."""
-    if root.startswith(MARK):
-        raise Locked("the stored checkpoint is encrypted: set WFDASH_ENCRYPTION_KEYS")
-    payload = root[41:].encode()
-    if root[:40] != digest(payload) or root[40:41] != " ":
+def opened(root: str, row: bytes = b"") -> bytes:
+    """Return the payload of a root, bound to a row or not. ``Damaged`` if its digest does not match."""
+    payload = payload_of(root).encode(errors="replace")
+    # What was written before roots were bound is bound to nothing; no bound root passes for such a one.
+    if root[:40] not in (digest(row + payload), digest(payload)):
         raise Damaged("the stored checkpoint does not match its digest: choose an older good one")
     return payload
+
+
+def bound(root: str, row: bytes) -> str:
+    """Return a root as it is stored in a row: its digest is of both, so that neither changes unnoticed."""
+    payload = payload_of(root)
+    return f"{digest(row + payload.encode())} {payload}"
+
+
+def unbound(root: str, row: bytes) -> str:
+    """Return a stored root as it was before. ``Damaged`` if it, or what it was bound to, is not what was written."""
+    return sealed(opened(root, row))
+
+
+def payload_of(root: str) -> str:
+    """Return the payload of a root, whatever its digest. ``Damaged`` if it is no root."""
+    if not isinstance(root, str) or root[40:41] != " ":
+        if isinstance(root, str) and root.startswith(MARK):
+            raise Locked("the stored checkpoint is encrypted: set WFDASH_ENCRYPTION_KEYS")
+        raise Damaged("the stored checkpoint does not match its digest: choose an older good one")
+    return root[41:]
 
 
 Part = tuple[bytes, int]
@@ -220,6 +239,8 @@ def references(node: Json) -> Iterator[str]:
             yield from references(part)
     elif kind in "ki":
         yield from references(content[1] if kind == "k" else content)
+    elif kind != "v":
+        raise ValueError(f"unknown node {kind!r}")
 
 
 def value_of(node: Json, chunks: Mapping[str, bytes]) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from checkpoints import canonical, rules
-from checkpoints.chunks import opened, sealed
+from checkpoints.chunks import bound, opened, sealed
 from checkpoints.ids import CheckpointId, RequestId, RunId, new_checkpoint_id
 from checkpoints.records import (
     Answer,
@@ -89,13 +89,13 @@ def pack(checkpoint: Checkpoint, *, seq: int) -> tuple[CheckpointInfo, str]:
     content = {"body": checkpoint.body, "requests": [r.model_dump(mode="json") for r in checkpoint.requests]}
     text = canonical.dumps(content)
     filled = {"size": len(text), "seq": seq, "waiting": len(checkpoint.requests)}
-    return checkpoint.info().model_copy(update=filled), sealed(text)
+    return checkpoint.info().model_copy(update=filled), bound(sealed(text), rules.row_of(checkpoint))
 
 
 def unpacked(info: CheckpointInfo, text: str) -> Checkpoint:
     """Return the checkpoint. ``Incompatible`` for a newer format, ``Damaged`` if it is not what was written."""
     rules.refuse_unreadable(info)
-    content = canonical.loads(opened(text))
+    content = canonical.loads(opened(text, rules.row_of(info)))
     requests = tuple(Request.model_validate(request) for request in content["requests"])
     facts = {name: getattr(info, name) for name in CheckpointInfo.model_fields}
     return Checkpoint.model_construct(**facts, body=content["body"], requests=requests)

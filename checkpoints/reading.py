@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 from checkpoints import rules
 from checkpoints.canonical import loads
-from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
+from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, unbound, verified
 from checkpoints.errors import Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.records import (
@@ -31,6 +31,8 @@ from checkpoints.sql import COLUMNS, Dialect, Rows, Statement, Statements, list_
 T = TypeVar("T")
 Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
 
+NEVER = datetime.fromtimestamp(0, UTC)
+UNREADABLE = "its metadata cannot be read"
 LEVEL = 30_000
 """Chunks read by one statement; databases limit the number of parameters."""
 
@@ -72,9 +74,10 @@ class Reading:
         return (yield from self._content(rows[0])) if rows else None
 
     def _content(self, row: tuple[Any, ...]) -> Script[Checkpoint]:
-        info, root = self._info(row), row[-1]
+        info = self._info(row)
         rules.refuse_unreadable(info)
         try:
+            root = unbound(row[-1], rules.row_of(info))
             content = decode(root, (yield from self._chunks(info.run, root)))
             requests = tuple(Request.model_validate(request) for request in content["requests"])
             return Checkpoint.model_construct(**dict(info), body=content["body"], requests=requests)
@@ -125,9 +128,12 @@ class Reading:
 
     def _info(self, row: tuple[Any, ...]) -> CheckpointInfo:
         facts = dict(zip(COLUMNS, row, strict=False))
-        facts["reason"] = Reason(facts["reason"])
-        facts["created"] = self.dialect.time(facts["created"])
-        facts["clean"] = bool(facts["clean"])
+        try:
+            facts["reason"] = Reason(facts["reason"])
+            facts["created"] = self.dialect.time(facts["created"])
+            facts["clean"] = bool(facts["clean"])
+        except (ValueError, TypeError):
+            facts.update(reason=Reason.STEP, created=NEVER, clean=False, flaw=UNREADABLE)
         return CheckpointInfo.model_construct(**facts)
 
     def _event(self, run: RunId, kind: str, step: str | None, data: str, seq: int, at: Any) -> Event:

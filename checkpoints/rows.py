@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from checkpoints.chunks import decode, hashes_in, hashes_in_chunk, verified
+from typing import Any
+
+from checkpoints.chunks import bound, decode, hashes_in, hashes_in_chunk, unbound, verified
 from checkpoints.encoding import encode
 from checkpoints.fields import current_sealer
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models import Chunk, Run
 from checkpoints.records import Checkpoint, CheckpointInfo, Reason, Request
-from checkpoints.rules import refuse_unreadable
+from checkpoints.rules import refuse_unreadable, row_of
 
 AT_ONCE = 500
 SAME = tuple(name for name in CheckpointInfo.model_fields if name not in ("run", "reason", "clean"))
@@ -23,7 +25,7 @@ def read_row(row: Row) -> Checkpoint:
     """
     info = info_of(row)
     refuse_unreadable(info)
-    content = decode(row.body, _read_chunks(row))
+    content = decode(unbound(row.body, row_of(info)), _read_chunks(row))
     requests = tuple(Request.model_validate(request) for request in content["requests"])
     return Checkpoint(**dict(info), body=content["body"], requests=requests)
 
@@ -41,8 +43,14 @@ def insert_row(record: Checkpoint, run: Run, *, seq: int) -> Row:
     facts = {name: getattr(record, name) for name in SAME}
     facts |= {"size": encoded.size, "seq": seq, "waiting": len(requests)}
     return Row.objects.using(run._state.db).create(
-        **facts, run=run, reason=record.reason.value, intact=True, body=encoded.root
+        **facts, run=run, reason=record.reason.value, intact=True, body=bound(encoded.root, row_of(record))
     )
+
+
+def rebound(row: Row, **changes: Any) -> str:
+    """Return a checkpoint's content as another row has it, whose metadata differs by ``changes``. ``Damaged``."""
+    info = info_of(row)
+    return bound(unbound(row.body, row_of(info)), row_of(info.model_copy(update=changes)))
 
 
 def info_of(row: Row) -> CheckpointInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from checkpoints.canonical import dumps
 from checkpoints.errors import Conflict, Damaged, Incompatible
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
 from checkpoints.records import FORMAT, CheckpointInfo, EventDraft, Phase, Standing
@@ -43,6 +44,12 @@ def linked(event: EventDraft, rows: Mapping[RequestKey, RequestId]) -> EventDraf
     """Return the event with its request's row id, if it tells of one."""
     row = rows.get(event.data.get("key", "")) if event.kind == "request.opened" else None
     return event if row is None else event.model_copy(update={"data": {**event.data, "request": row}})
+
+
+def row_of(info: CheckpointInfo) -> bytes:
+    """Return what of a checkpoint's metadata never changes and says where it belongs: its content is bound to that."""
+    place = (info.id, info.run, info.n, info.parent)
+    return dumps([*place, info.workflow, info.version, info.engine, info.step, info.reason.value])
 
 
 def refuse_unreadable(info: CheckpointInfo) -> None:

@@ -236,8 +236,8 @@ class ScriptedStorage(ABC):
         try:
             return await self._read(verb)
         except Damaged as error:
-            run, checkpoint, reason = error.facts["run"], error.facts["checkpoint"], str(error)
-            if not error.facts.get("known"):
+            run, checkpoint, reason = error.facts.get("run"), error.facts.get("checkpoint"), str(error)
+            if run is not None and checkpoint is not None and not error.facts.get("known"):
                 with contextlib.suppress(NotFound):
                     await self._write(lambda s: s.quarantine(run, checkpoint, reason))
             raise

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from checkpoints import rules
 from checkpoints.canonical import dumps
+from checkpoints.chunks import bound, unbound
 from checkpoints.encoding import Encoded
 from checkpoints.errors import ClaimLost, Conflict, NotFound
 from checkpoints.ids import CheckpointId, RunId, new_request_id, new_token
@@ -151,7 +152,7 @@ class Scripts(Reading):
     def _row(self, c: Checkpoint, encoded: Encoded, seq: int) -> tuple[Any, ...]:
         named = (c.id, c.run, c.workflow, c.n, c.parent, c.version, c.engine, c.step, c.reason.value, c.label)
         counted = (c.format, encoded.size, c.clean, seq, c.flaw, len(c.requests))
-        return (*named, self.dialect.moment(c.created), *counted, encoded.root)
+        return (*named, self.dialect.moment(c.created), *counted, bound(encoded.root, rules.row_of(c)))
 
     def _open(self, run: RunId, workflow: str, r: Request) -> Statement:
         documents = (text_of(r.card), text_of(r.answer_schema), text_of(r.by), text_of(r.not_by))
@@ -182,9 +183,11 @@ class Scripts(Reading):
         created, ((now,),) = yield [(self.sql.new_run, begun), (self.sql.now, ())]
         if not created:
             raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
-        changes = {"id": copy, "run": new_run, "n": 1, "parent": checkpoint, "reason": Reason.FORK.value}
+        changes = {"id": copy, "run": new_run, "n": 1, "parent": checkpoint, "reason": Reason.FORK}
+        origin = self._info(rows[0])
+        body = bound(unbound(row["body"], rules.row_of(origin)), rules.row_of(origin.model_copy(update=changes)))
         created_at = self.dialect.moment(self.dialect.time(now))
-        row.update(changes, label=None, seq=0, created=created_at)
+        row.update(changes, reason=Reason.FORK.value, label=None, seq=0, created=created_at, body=body)
         yield [(self.sql.checkpoint, tuple(row.values())), (self.sql.move, (0, 1, 1, 1, new_run))]
 
     def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> Script[None]:

@@ -11,12 +11,15 @@ import contextlib
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from checkpoints.durability import Durability
+from checkpoints.errors import Damaged
 from checkpoints.scripts import Script, Scripts
+from checkpoints.sql import Rows, Statement
 
 T = TypeVar("T")
 
@@ -277,9 +280,29 @@ def run_script(connection: sqlite3.Connection, script: Script[T]) -> T:
     batch = next(script)
     try:
         while True:
-            batch = script.send([execute(sql, params).fetchall() for sql, params in batch])
+            try:
+                rows = [execute(sql, params).fetchall() for sql, params in batch]
+            except sqlite3.OperationalError as error:
+                rows = read_rotten(connection, batch, error)
+            batch = script.send(rows)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+def read_rotten(connection: sqlite3.Connection, batch: Sequence[Statement], error: Exception) -> list[Rows]:
+    """Read again where text is no UTF-8 any more: what cannot be read becomes U+FFFD, which no digest forgives.
+
+    Only checkpoints have one: of anything else, ``Damaged``. Any other error is raised as it is.
+    """
+    if "Could not decode to UTF-8" not in str(error):
+        raise error
+    if not all(sql.startswith("SELECT ") and " FROM checkpoints_checkpoint " in sql for sql, _ in batch):
+        raise Damaged("a stored text is no text any more: restore the database from a backup") from error
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    try:
+        return [connection.execute(sql, params).fetchall() for sql, params in batch]
+    finally:
+        connection.text_factory = str
 
 
 def commit(connection: sqlite3.Connection, job: Job) -> None:
