@@ -70,6 +70,10 @@ class Viewer:
             return Q(pk__isnull=False)
         return Q(workflow__in=sorted(name for name, rights in self.rights.items() if right in rights))
 
+    def started(self) -> Q:
+        """Return the filter of requests whose run this person started."""
+        return Q(run__created_by_id=self.user.pk) if self.name else Q(pk__in=[])
+
     def addressed(
         self, by: list[str] | tuple[str, ...], not_by: list[str] | tuple[str, ...], requester: str | None
     ) -> bool:

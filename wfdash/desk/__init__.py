@@ -6,21 +6,43 @@ conditional updates, appends its event, makes the run due and rings the bells on
 
 from __future__ import annotations
 
+from wfdash.desk.absence import end_absence, set_absence
 from wfdash.desk.history import fork_run, restore_run
 from wfdash.desk.requests import answer_request, undo_answer
 from wfdash.desk.runs import cancel_run, pause_run, resume_run, retry_run, start_run
 from wfdash.desk.skew import migrate_run, override_run
+from wfdash.desk.talk import amend_request, ask_back, comment_on, reply_to_ask
+from wfdash.desk.together import (
+    assign_request,
+    drop_draft,
+    leave_request,
+    save_draft,
+    take_over,
+    watch_request,
+)
 
 __all__ = [
+    "amend_request",
     "answer_request",
+    "ask_back",
+    "assign_request",
     "cancel_run",
+    "comment_on",
+    "drop_draft",
+    "end_absence",
     "fork_run",
+    "leave_request",
     "migrate_run",
     "override_run",
     "pause_run",
+    "reply_to_ask",
     "restore_run",
     "resume_run",
     "retry_run",
+    "save_draft",
+    "set_absence",
     "start_run",
+    "take_over",
     "undo_answer",
+    "watch_request",
 ]

@@ -25,9 +25,9 @@ def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
 
 
 def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
-    """Return a request, with its run, through its viewer."""
+    """Return a request, with its run, through its viewer. Who started the run may see what it asks."""
     found = HumanRequest.objects.select_related("run", "run__created_by")
-    request = found.filter(viewer.scope("answer") | viewer.scope("see"), pk=request_id).first()
+    request = found.filter(viewer.scope("answer") | viewer.scope("see") | viewer.started(), pk=request_id).first()
     if request is None:
         raise NotFound("There is no such request")
     return request
@@ -54,7 +54,14 @@ def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None 
     Event.objects.create(run_id=run.pk, seq=seq, kind=kind, step=step, data=data, at=now)
     run_id = run.pk
     transaction.on_commit(lambda: nudge.runs_moved.ring(run_id, seq))
+    if kind.startswith("request.") and data.get("request"):
+        ring_request(run.workflow, data["request"])
     return seq
+
+
+def ring_request(workflow: str, request_id: str) -> None:
+    """Ring for those who have this request open, once the caller's transaction is committed."""
+    transaction.on_commit(lambda: nudge.requests_moved.ring(workflow, request_id))
 
 
 def fence(run: Run) -> None:
