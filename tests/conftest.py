@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +53,16 @@ def sqlite_alias(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: An
     path: Path = tmp_path_factory.mktemp("sqlite") / "runs.sqlite3"
     settings = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
     yield from migrated("sqlite", settings, django_db_blocker)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a migrated file for processes of their own to copy: a migration costs them seconds."""
+    folder = tmp_path_factory.mktemp("template")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+    command = [sys.executable, "-m", "wfdash.cli", "manage", "migrate", "-v0"]
+    subprocess.run(command, env=kept | {"WFDASH_DATA": str(folder)}, check=True)
+    return folder / "wfdash.sqlite3"
 
 
 def migrated(alias: str, settings: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:

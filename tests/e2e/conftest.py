@@ -34,9 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.e2e)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium per file: its event loop must be gone before other tests start theirs."""
+    """One Chromium for this folder: its event loop must be gone before other tests start theirs."""
     path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
     if path is None:
         pytest.skip("there is no Chromium: install it or set WFDASH_CHROMIUM")
@@ -46,10 +46,10 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """The demo, up and seeded."""
-    server = Server(tmp_path / "data", demo=True).start()
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    """The demo, up and seeded: one for the stories of a file, which find what the others left behind."""
+    server = Server(tmp_path_factory.mktemp("demo") / "data", demo=True, template=sqlite_template).start()
     yield server
     assert server.stop() == 0, server.log()
     assert "Traceback" not in server.log(), server.log()

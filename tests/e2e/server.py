@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,13 +15,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
+from tests.e2e.beside import Beside
 
 T = TypeVar("T")
 COMMAND = str(Path(sys.executable).with_name("wfdash"))
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/\S+")
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+LOOK_SECONDS = 0.02
+SIGN_IN = """
+from django.contrib.auth.models import User
+from wfdash.signin import create_link
+print(create_link(User.objects.get(username={name!r}), base={base!r}))
+"""
 
 
 def free_port() -> int:
@@ -29,20 +37,25 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the condition") -> T:
-    """Look every 5 ms until something true is seen, and return it; fail after ``seconds``."""
+def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the condition", pause: float = 0.005) -> T:
+    """Look every ``pause`` seconds until something true is seen, and return it; fail after ``seconds``."""
     end = time.monotonic() + seconds
     while not (seen := look()):
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come true within {seconds:g} s")
-        time.sleep(0.005)
+        time.sleep(pause)
     return seen
 
 
 class Server:
-    """Starts, stops and kills the server; its data directory outlives each process."""
+    """Starts, stops and kills the server; its data directory outlives each process.
 
-    def __init__(self, data: Path, *, files: Sequence[Path] = (), demo: bool = False) -> None:
+    ``template``: a migrated SQLite file to begin with, which spares the first start most of its time.
+    """
+
+    def __init__(
+        self, data: Path, *, files: Sequence[Path] = (), demo: bool = False, template: Path | None = None
+    ) -> None:
         self.data = data
         self.port = free_port()
         self.output = data.with_name(f"{data.name}.log")
@@ -50,6 +63,10 @@ class Server:
         self._demo = ["--demo"] if demo else []
         self._process: subprocess.Popen[bytes] | None = None
         self._read_from = 0
+        self._beside: Beside | None = None
+        if template is not None:
+            data.mkdir(parents=True, exist_ok=True)
+            shutil.copy(template, data / "wfdash.sqlite3")
 
     @property
     def url(self) -> str:
@@ -64,12 +81,13 @@ class Server:
 
     def start(self) -> Server:
         """Start it and wait until it answers; its output goes on at the end of ``output``."""
+        self._leave_beside()
         self._read_from = self.output.stat().st_size if self.output.exists() else 0
         command = [COMMAND, "up", "--port", str(self.port), "--data", str(self.data), *self._demo, *self._files]
         with self.output.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env, cwd=self.data.parent)
         try:
-            wait_until(self._answers, seconds=START_SECONDS, what="a server that answers")
+            wait_until(self._answers, seconds=START_SECONDS, what="a server that answers", pause=LOOK_SECONDS)
         except AssertionError as error:
             self.kill()
             raise AssertionError(f"{error}\n{self.log()}") from None
@@ -78,10 +96,14 @@ class Server:
     def _answers(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
             raise AssertionError(f"the server ended with {self._process.returncode}")
+        asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
-        except httpx.TransportError:
+            asked.request("GET", "/readyz")
+            return asked.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
             return False
+        finally:
+            asked.close()
 
     def stop(self) -> int:
         """Ask it to stop (SIGTERM) and return its exit status; nothing happens if it does not run."""
@@ -92,6 +114,7 @@ class Server:
         self._end(signal.SIGKILL)
 
     def _end(self, number: signal.Signals) -> int:
+        self._leave_beside()
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -115,26 +138,22 @@ class Server:
 
     def link_for(self, name: str) -> str:
         """Return a fresh one-time sign-in link for a person."""
-        return self._run("signin", name, "--base", self.url, "--data", str(self.data)).strip()
+        return shell(self, SIGN_IN.format(name=name, base=self.url))
 
-    def manage(self, *arguments: str) -> str:
-        """Run a management command beside the server and return what it printed."""
-        return self._run("manage", *arguments)
+    def shell(self, code: str) -> str:
+        """Run Python beside the server, with Django set up, and return what it printed."""
+        if self._beside is None:
+            served = {"WFDASH_WORKFLOWS": os.pathsep.join(self._files)} if self._files else {}
+            self._beside = Beside(self.env | served, self.data.parent)
+        return self._beside.run(code)
 
-    def _run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [COMMAND, *arguments], env=self._side_env, cwd=self.data.parent, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise AssertionError(f"wfdash {' '.join(arguments)} failed\n{done.stderr}")
-        return done.stdout
-
-    @property
-    def _side_env(self) -> dict[str, str]:
-        served = {"WFDASH_WORKFLOWS": os.pathsep.join(self._files)} if self._files else {}
-        return self.env | served
+    def _leave_beside(self) -> None:
+        """End the process beside the server: it knows the served files as they were when it began."""
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.close()
 
 
 def shell(server: Server, code: str) -> str:
     """Run Python beside the server, with Django set up, and return what it printed, without the newline."""
-    return server.manage("shell", "-c", code).strip()
+    return server.shell(code).strip()

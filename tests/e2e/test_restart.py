@@ -16,9 +16,9 @@ SERVED = Path(__file__).parents[1] / "faults" / "served.py"
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path, sqlite_template: Path) -> Iterator[Server]:
     """The demo beside a workflow whose step waits for the test."""
-    server = Server(tmp_path / "data", files=[SERVED], demo=True).start()
+    server = Server(tmp_path / "data", files=[SERVED], demo=True, template=sqlite_template).start()
     yield server
     assert server.stop() == 0, server.log()
 

@@ -26,12 +26,6 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a migrated file to copy."""
-    return World(tmp_path_factory.mktemp("template")).sqlite_file
-
-
-@pytest.fixture(scope="session")
 def postgres_template(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Give the name of a migrated database to copy."""
     url = postgres.new_database()

@@ -80,8 +80,8 @@ def served(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(tmp_path: Path, served: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data", files=[served]).start()
+def server(tmp_path: Path, sqlite_template: Path, served: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "data", files=[served], template=sqlite_template).start()
     yield server
     server.stop()
 

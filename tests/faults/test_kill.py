@@ -39,8 +39,8 @@ print(json.dumps({{
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data", files=[SERVED]).start()
+def server(tmp_path: Path, sqlite_template: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "data", files=[SERVED], template=sqlite_template).start()
     yield server
     server.stop()
 
