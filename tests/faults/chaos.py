@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.e2e.server import wait_until
 from tests.faults.checks import Findings, look
+from tests.faults.ledger import read_facts
 from tests.faults.people import Client
 from tests.faults.worlds import World
 
@@ -30,20 +31,20 @@ class Report:
 
 
 def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: int = 6) -> Report:
-    """Kill ``wfdash up`` at random instants of its life, its first seconds included."""
+    """Kill ``wfdash up`` at random instants of its life, its first seconds included; start at least ``runs`` runs."""
     dice, began = random.Random(seed), time.monotonic()
     server = world.server()
     server.start()
     client = Client(server, world.tables(), world.ledger, wanted=wanted)
     client.start()
     try:
-        for done in range(kills):
+        for _ in range(kills):
             time.sleep(dice.uniform(0.3, 2.2))
             if dice.random() < DRIVING:
                 _held(world)
             server.kill()
             server.launch()
-            client.starting = runs == 0 or len(client.starts) < runs or done < kills
+        wait_until(lambda: len(client.starts) >= runs, seconds=SETTLE_SECONDS, what="enough runs")
         client.starting = False
         _settle(world, client)
     finally:
@@ -52,8 +53,11 @@ def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: i
     return _report(world, client, kills, began)
 
 
-def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wanted: int = 6) -> Report:
-    """Kill one of several ``manage.py work`` at a time; the others take its runs over."""
+def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wanted: int = 6, commits: int = 0) -> Report:
+    """Kill one of several ``manage.py work`` at a time; the others take its runs over.
+
+    Runs are started until so many commits were noted, however slow the machine is.
+    """
     dice, began = random.Random(seed), time.monotonic()
     server = world.server()
     server.start()
@@ -67,6 +71,7 @@ def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wante
             victim = dice.choice([worker for worker in crew if str(worker.pid) in held] or crew)
             victim.kill()
             victim.start()
+        wait_until(lambda: len(read_facts(world.commits)) > commits, seconds=SETTLE_SECONDS, what="enough commits")
         client.starting = False
         _settle(world, client)
     finally:

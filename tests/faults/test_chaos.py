@@ -22,11 +22,11 @@ def check(report: Report, *, runs: int) -> None:
 
 @pytest.mark.timeout(180)
 def test_nothing_is_lost_or_repeated_when_the_server_is_killed_again_and_again(world: World) -> None:
-    check(kill_server(world, kills=10, seed=7, wanted=8), runs=12)
+    check(kill_server(world, kills=10, seed=7, runs=12, wanted=8), runs=12)
 
 
 @pytest.mark.timeout(180)
 def test_nothing_is_lost_or_repeated_when_workers_are_killed_beside_each_other(shared_world: World) -> None:
-    report = kill_workers(shared_world, kills=6, seed=7, wanted=8)
+    report = kill_workers(shared_world, kills=6, seed=7, wanted=8, commits=100)
     check(report, runs=8)
     assert report.findings.seen["commits noted"] > 100
