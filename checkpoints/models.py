@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import people
+from checkpoints.columns import CoveringIndex, Headline
 from checkpoints.fields import JsonField, SealedJsonField, SealedTextField
 from checkpoints.records import Phase, Reason
 from checkpoints.seal import CLEAR
@@ -140,6 +141,7 @@ class HumanRequest(models.Model):
     ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled.
     ``policy`` is ``wfdash.workflow.policy.Policy`` as JSON; ``alarm`` the next moment it names (reminder, escalation,
     deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's word.
+    ``subject``: the card's, for lists; null where the card is encrypted.
     """
 
     id = models.CharField(max_length=36, primary_key=True)
@@ -167,6 +169,9 @@ class HumanRequest(models.Model):
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="assigned"
     )
+    subject = models.GeneratedField(
+        expression=Headline("card"), output_field=models.TextField(null=True), db_persist=True
+    )
 
     class Meta:
         constraints = [
@@ -175,8 +180,22 @@ class HumanRequest(models.Model):
             )
         ]
         indexes = [
-            models.Index(
-                fields=["workflow", "created"],
+            CoveringIndex(
+                fields=["created", "id"],
+                covered=[
+                    "workflow",
+                    "step",
+                    "kind",
+                    "due",
+                    "risk",
+                    "assignee",
+                    "asked",
+                    "settles",
+                    "run",
+                    "by",
+                    "not_by",
+                    "subject",
+                ],
                 condition=Q(closed__isnull=True, answered__isnull=True),
                 name="request_open",
             ),
