@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 
 from checkpoints.models import Comment, HumanRequest, Reply
-from wfdash.access import Viewer, viewer_for
+from wfdash.access import Viewer
 from wfdash.directory import people_who
 
 MOST = 2_000
@@ -31,16 +31,22 @@ def may_answer(
     found = [
         viewer.user
         for viewer in known
-        if viewer.addressed(named, request.not_by, requester)
+        if viewer.addressed(list(named), request.not_by, requester)
         or (by is None and viewer.user.pk == request.assignee_id and viewer.addressed((), request.not_by, requester))
     ]
     return found[:TOLD]
 
 
-def followers(request: HumanRequest) -> list[User]:
-    """Return who is told of the decision: who started the run, the assignee, who voted or spoke. If they may see it."""
+def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
+    """Return who wants to know the decision: who started the run, the assignee, who voted or spoke, if they may see it.
+
+    ``but``: the person who decided knows it already.
+    """
     voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
     spoke = Comment.objects.filter(request=request).values("by_id")
     named = [pk for pk in (request.run.created_by_id, request.assignee_id) if pk is not None]
-    people = User.objects.filter(Q(pk__in=named) | Q(pk__in=voted) | Q(pk__in=spoke), is_active=True)
-    return [user for user in people if viewer_for(user).may("see", request.workflow)]
+    concerned = User.objects.filter(Q(pk__in=named) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(
+        pk__in=[] if but is None else [but]
+    )
+    names = list(concerned.values_list("username", flat=True))
+    return [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []

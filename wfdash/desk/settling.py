@@ -12,7 +12,9 @@ from checkpoints.models import Answer, HumanRequest, Reply, Run
 from checkpoints.orm import write
 from checkpoints.records import Phase
 from checkpoints.rules import TIMED
+from wfdash.desk.audience import followers
 from wfdash.desk.common import append_event, hint, lock_request, tell_inbox
+from wfdash.desk.tell import tell
 from wfdash.errors import NoLongerOpen
 
 
@@ -36,6 +38,8 @@ def settle(request: HumanRequest, reply: Reply) -> Answer:
     Reply.objects.filter(pk=reply.pk).update(settles=None)
     run = request.run
     append_event(run, "request.answered", _facts(request, reply), step=request.step)
+    told = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
+    tell("decided", request, followers(request, but=reply.by_id), facts=told)
     Run.objects.filter(pk=run.pk, phase__in=TIMED).update(phase=Phase.READY)
     hint(run.id)
     return answer
