@@ -166,6 +166,8 @@ class HumanRequest(models.Model):
     risk = models.SmallIntegerField(default=0, db_default=0)
     settles = models.DateTimeField(null=True)
     asked = models.DateTimeField(null=True)
+    told = models.DateTimeField(null=True)
+    """When those who may answer were told that it opened."""
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="assigned"
     )
@@ -203,6 +205,11 @@ class HumanRequest(models.Model):
                 fields=["alarm"],
                 condition=Q(alarm__isnull=False, closed__isnull=True, answered__isnull=True),
                 name="request_alarm",
+            ),
+            models.Index(
+                fields=["created"],
+                condition=Q(told__isnull=True, closed__isnull=True, answered__isnull=True),
+                name="request_untold",
             ),
         ]
 
