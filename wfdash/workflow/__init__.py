@@ -15,7 +15,8 @@ from __future__ import annotations
 from checkpoints.errors import Incompatible
 from checkpoints.records import Answer, Checkpoint, Request
 from wfdash.contract import Failed, Finished, InvalidInput, Outcome, Waiting
-from wfdash.workflow.cards import Approval, Choice, Decision, Form, Question
+from wfdash.workflow.cards import Approval, Decision, Form, Question
+from wfdash.workflow.choices import Choice, Option
 from wfdash.workflow.context import Context
 from wfdash.workflow.errors import (
     CallStopped,
@@ -29,10 +30,23 @@ from wfdash.workflow.errors import (
     WorkflowError,
     WrongType,
 )
+from wfdash.workflow.evidence import (
+    Code,
+    Diff,
+    Evidence,
+    File,
+    Image,
+    JsonValue,
+    Link,
+    Markdown,
+    Table,
+    Text,
+)
 from wfdash.workflow.migration import Migration
 from wfdash.workflow.policy import DefaultAnswer, Policy
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.stream import RunStream
+from wfdash.workflow.tools import ToolCall, ToolDecision
 from wfdash.workflow.wiring import all_of, any_of, each, gather, n_of
 from wfdash.workflow.workflow import Workflow
 
@@ -42,18 +56,27 @@ __all__ = [
     "CallStopped",
     "Checkpoint",
     "Choice",
+    "Code",
     "Context",
     "Decision",
     "DefaultAnswer",
+    "Diff",
+    "Evidence",
     "Failed",
+    "File",
     "Finished",
     "Form",
+    "Image",
     "Incompatible",
     "InvalidCall",
     "InvalidInput",
     "InvalidWorkflow",
+    "JsonValue",
+    "Link",
+    "Markdown",
     "Migration",
     "NotStorable",
+    "Option",
     "Outcome",
     "Policy",
     "Question",
@@ -64,6 +87,10 @@ __all__ = [
     "Runaway",
     "StateConflict",
     "StepTimeout",
+    "Table",
+    "Text",
+    "ToolCall",
+    "ToolDecision",
     "Waiting",
     "Workflow",
     "WorkflowError",

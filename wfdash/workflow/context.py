@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from checkpoints.records import Answer, Json
 from wfdash.workflow.answertypes import marked
-from wfdash.workflow.cards import Asking, Card, make_request, prepare
+from wfdash.workflow.card import Asking, Card
+from wfdash.workflow.cards import make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable
 from wfdash.workflow.ops import Ops
@@ -81,7 +82,7 @@ class Context(StepContext):
     def ask(
         self,
         card: Card | str,
-        answer: None = None,
+        answer: dict[str, Json] | None = None,
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
@@ -103,8 +104,9 @@ class Context(StepContext):
     ) -> Coroutine[Any, Any, Any]:
         """Ask people and wait, for days if need be: the run parks. Returns the typed answer.
 
-        ``Approval`` gives a ``Decision`` unless ``answer`` is a type; ``Choice`` the option's name; ``Question``
-        text unless ``answer`` says otherwise; ``Form`` needs ``answer``. ``by``: users or groups that may answer;
+        ``Approval`` gives a ``Decision`` unless ``answer`` is given; ``Choice`` the option's name; ``ToolCall`` a
+        ``ToolDecision``; ``Question`` text unless ``answer`` says otherwise; ``Form`` needs ``answer``: a type, or a
+        JSON Schema as a dict. ``by``: users or groups that may answer;
         ``not_by``: users that may not (``requester``: whoever started the run). ``due``: when it is late. ``policy``
         says this and more: how many, reminder, escalation, what counts if nobody answers; what it leaves unsaid is
         the workflow's own policy.
@@ -114,7 +116,7 @@ class Context(StepContext):
         said = _policy(policy, {"by": by, "not_by": not_by, "due": None if until else due})
         terms = said.over(self._ops.node.policy).resolved(getattr(card, "proposal", None))
         index = self._ops.issue(
-            {"k": "ask", "name": name or asking.kind},
+            {"k": "ask", "name": name or asking.kind} | ({} if asking.seen is None else {"seen": asking.seen}),
             lambda place: make_request(
                 f"{self.step}-{self._ops.act}.{place}", self.step, self._named(asking), terms, due=until, now=now
             ),
@@ -129,7 +131,7 @@ class Context(StepContext):
         entry = await self._ops.wait(index, people=True)
         found = entry["answer"]
         key, at = entry["request"], datetime.fromisoformat(found["at"])
-        value = asking.read(found["value"])
+        value = asking.read(found["value"], entry.get("seen"))
         self._answers.append(Answer(key=key, value=copy_plain(found["value"]), by=found["by"], at=at))
         return value
 

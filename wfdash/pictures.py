@@ -1,0 +1,106 @@
+"""What the bytes of a card are, by their content alone: the few images a page may show, and what a download is. Pure.
+
+Neither a name nor a declared type is believed: bytes that say they are a picture and are none stay a download, and
+no download is ever called anything that a browser would run.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+MAX_BYTES = 2_000_000
+"""The most that one image or file of a card may have."""
+MAX_PIXELS = 50_000_000
+"""A small file can unpack into a picture that takes a browser down; beyond this it is a download."""
+BINARY = "application/octet-stream"
+TEXT = "text/plain; charset=utf-8"
+
+_MARKS = ((b"%PDF-", "application/pdf"), (b"PK\x03\x04", "application/zip"), (b"\x1f\x8b", "application/gzip"))
+_ODD_NAME = re.compile(
+    '[\x00-\x1f\x7f-\x9f<>:"/\\\\|?*\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]'
+)
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """An image that may be shown: its type, width and height in pixels."""
+
+    media_type: str
+    width: int
+    height: int
+
+
+def picture_of(data: bytes) -> Picture | None:
+    """Return what image the bytes are: PNG, JPEG, GIF or WebP of a sane size; None for all else (SVG too)."""
+    try:
+        kind, (width, height) = _measure(data)
+    except (struct.error, IndexError):
+        return None
+    if not kind or not 0 < width * height <= MAX_PIXELS:
+        return None
+    return Picture(media_type=kind, width=width, height=height)
+
+
+def media_type_of(data: bytes) -> str:
+    """Return a type that is safe to send: an image, PDF, archive, plain text, or just bytes."""
+    picture = picture_of(data)
+    if picture is not None:
+        return picture.media_type
+    marked = next((kind for mark, kind in _MARKS if data.startswith(mark)), "")
+    return marked or (TEXT if text_of(data) is not None else BINARY)
+
+
+def text_of(data: bytes) -> str | None:
+    """Return the bytes as text when they are UTF-8 without control characters, else None."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if re.search("[\x00-\x08\x0e-\x1f]", text) else text
+
+
+def safe_name(name: str, default: str = "file") -> str:
+    """Return a file name without folders and without characters that hide or that a file system refuses."""
+    last = re.split(r"[\\/]", name)[-1]
+    return _ODD_NAME.sub("_", last).strip(". ")[-120:] or default
+
+
+def _measure(data: bytes) -> tuple[str, tuple[int, int]]:
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
+        return "image/png", struct.unpack(">II", data[16:24])
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif", struct.unpack("<HH", data[6:10])
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp", _webp_size(data)
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg", _jpeg_size(data)
+    return "", (0, 0)
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    form = data[12:16]
+    if form == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if form == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    width, height = struct.unpack("<HH", data[26:30])
+    return (width & 0x3FFF, height & 0x3FFF) if form == b"VP8 " else (0, 0)
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """Walk the segments up to the one that says the size."""
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if marker in _FRAMES:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 + int(struct.unpack(">H", data[at + 2 : at + 4])[0])
+    return 0, 0
