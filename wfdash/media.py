@@ -15,6 +15,8 @@ from jsonschema.exceptions import ValidationError
 
 MAX_FILE = 1_000_000
 """Bytes of a file where its schema sets no limit."""
+LARGEST = 10_000_000
+"""Bytes of a file, whatever its schema says."""
 
 ENCODED = frozenset({"base64", "base64url"})
 BINARY = "application/octet-stream"
@@ -58,7 +60,8 @@ def wanted_types(schema: Mapping[str, Any]) -> tuple[str, ...]:
 def limit_of(schema: Mapping[str, Any]) -> int:
     """Return how many bytes a file may have."""
     given = schema.get("x-max-bytes")
-    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else MAX_FILE
+    known = isinstance(given, int) and not isinstance(given, bool) and given > 0
+    return min(given, LARGEST) if known else MAX_FILE
 
 
 def decode(schema: Mapping[str, Any], text: str) -> bytes:

@@ -226,7 +226,7 @@ def test_an_uploaded_file_replaces_the_text() -> None:
     assert bound.value == {"diff": "--- a\r\n+++ b\n"}
     assert bound.bind(post_of(render(bound))).value == bound.value
     bad = form.bind(QueryDict("diff=typed"), {"diff!file": SimpleUploadedFile("x", b"\xff\xfe")})
-    assert messages(bad) == {"diff": "The file is not UTF-8 text"}
+    assert messages(bad) == {"diff": "The file is not UTF-8 text: choose another one, or save it as UTF-8"}
 
 
 def test_errors_of_the_engine_find_the_nearest_field() -> None:

@@ -14,6 +14,7 @@ from django.http import QueryDict
 
 from wfdash.pages.forms import BoundForm, Form
 from wfdash.pages.forms.fields import part
+from wfdash.pages.forms.rows import BUTTONS
 from wfdash.pages.forms.spec import Schemas, humanize
 from wfdash.schema import problems_of
 
@@ -129,5 +130,5 @@ def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryD
 
 def _open_action(choices: Mapping[str, Choice], post: QueryDict) -> str:
     """Return the action whose row button was pressed."""
-    targets = [str(post[button]) for button in ("_add", "_remove", "_up", "_down", "_show") if button in post]
+    targets = [str(post[button]) for button in BUTTONS if button in post]
     return next((name for name, choice in choices.items() for t in targets if t.startswith(choice.prefix)), "")

@@ -27,15 +27,22 @@ _NAMES = {
     "date": "Date",
     "datetime": "Date and time",
     "time": "Time",
+    "duration": "Length of time",
+    "file": "File",
+    "secret": "Secret",
+    "choice": "Choice",
+    "union": "Alternatives",
     "json": "JSON",
 }
+_ALONE = {"group": "Fill in", "const": "Yes", "rows": "List", "pairs": "Entries"}
 
 
 def options_of(spec: Spec, chosen: list[Any]) -> tuple[Option, ...]:
     """Return the options, those in ``chosen`` marked; a chosen value that is no option is added, and says so."""
+    labels = spec.labels or ("",) * len(spec.options)
     drawn = [
-        Option(sent=token, label=label_of(option), chosen=any(scalars.same(option, value) for value in chosen))
-        for token, option in zip(scalars.tokens(spec.options), spec.options, strict=True)
+        Option(sent=token, label=label or label_of(option), chosen=any(scalars.same(option, one) for one in chosen))
+        for token, option, label in zip(scalars.tokens(spec.options), spec.options, labels, strict=True)
     ]
     strange = [value for value in chosen if not any(scalars.same(option, value) for option in spec.options)]
     for value in strange:
@@ -54,15 +61,30 @@ def label_of(option: Any) -> str:
 
 
 def match_branch(schemas: Schemas, spec: Spec, value: Any) -> str:
-    """Return the token of the branch a value belongs to: ``null``, an index, or nothing when none fits."""
-    if value is None and spec.nullable:
-        return "null"
-    if value is MISSING:
+    """Return the token of the branch a value belongs to: ``null``, or the index of the one that is nearest."""
+    if value is MISSING or (value is None and spec.nullable):
         return "null" if spec.nullable else "0"
     for index, branch in enumerate(spec.branches):
-        if _discriminated(schemas, spec, branch, value) or not problems_of(schemas.within(branch), value):
+        tagged = _discriminated(schemas, spec, branch, value)
+        if tagged or not problems_of(branch, value, root=schemas.root):
             return str(index)
-    return "0"
+    return str(max(range(len(spec.branches)), key=lambda index: _likeness(spec.branches[index], value)))
+
+
+def _likeness(branch: Mapping[str, Any], value: Any) -> int:
+    """Return how much a value that fits no branch is like this one: of its type, with as many of its fields."""
+    kinds: dict[type, tuple[str, ...]] = {
+        dict: ("object",),
+        list: ("array",),
+        str: ("string",),
+        bool: ("boolean",),
+        int: ("integer", "number"),
+        float: ("number",),
+    }
+    fields = branch.get("properties")
+    if isinstance(value, dict) and isinstance(fields, Mapping):
+        return 1 + len(fields.keys() & value.keys())
+    return int(branch.get("type") in kinds.get(type(value), ()))
 
 
 def name_branch(schemas: Schemas, spec: Spec, index: int) -> str:
@@ -70,7 +92,7 @@ def name_branch(schemas: Schemas, spec: Spec, index: int) -> str:
     branch = schemas.spec(spec.branches[index])
     own = spec.branches[index].get("title")
     if len(spec.branches) == 1:
-        return str(own or spec.title or _NAMES.get(branch.kind, "Value"))
+        return str(own or _ALONE.get(branch.kind) or _NAMES.get(branch.kind) or "Value")
     return str(own or _tag(schemas, spec, spec.branches[index]) or _NAMES.get(branch.kind, f"Choice {index + 1}"))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from wfdash.pages.forms import scalars
+from wfdash.media import wanted_types
+from wfdash.pages.forms import jsontext, scalars
 from wfdash.pages.forms.choices import match_branch, name_branch, options_of
-from wfdash.pages.forms.fields import Branch, Field, Loc, Option, Row, child
-from wfdash.pages.forms.hints import control, help_of
+from wfdash.pages.forms.fields import Branch, Field, Loc, Option, Row, child, others
+from wfdash.pages.forms.hints import control, describe_file, help_of, preview_of
+from wfdash.pages.forms.jsontext import Unreadable
 from wfdash.pages.forms.read import Notes
 from wfdash.pages.forms.scalars import MISSING
 from wfdash.pages.forms.spec import Schemas, Spec, humanize
@@ -52,9 +54,11 @@ class Drawer:
 
     def draw(self, schema: Any, place: Place, value: Any) -> Field:
         """Return the field of this node for a value or ``MISSING``."""
-        spec = self.schemas.spec(schema, place.depth)
+        spec = self.schemas.spec(schema, place.depth, place.required)
         if value is MISSING and "default" in spec.schema:
             value = spec.schema["default"]
+        if f"{place.name}$" in self.notes.texts or not _shows(spec, value):
+            return self._as_json(spec, place, value)
         return _DRAWERS.get(spec.kind, Drawer._scalar)(self, spec, place, value)
 
     def _field(self, kind: str, spec: Spec, place: Place, **rest: Any) -> Field:
@@ -69,6 +73,28 @@ class Drawer:
             **{"errors": tuple(self.errors.get(place.loc, ())), **rest},
         )
 
+    def _as_json(self, spec: Spec, place: Place, value: Any) -> Field:
+        """Return a value that its own control cannot show, as text: nothing is lost, and it can be mended."""
+        text = self.notes.texts.get(f"{place.name}$") or jsontext.write(value)
+        kind, attributes = control(Spec(kind="json", schema={}), text)
+        field = self._field(kind, spec, place, text=text, attributes=attributes)
+        told = " ".join(part for part in (field.help, "Shown as JSON, because it does not fit its field.") if part)
+        return replace(field, name=f"{place.name}$", help=told)
+
+    def _file(self, spec: Spec, place: Place, value: Any) -> Field:
+        text = value if isinstance(value, str) else ""
+        wanted = ",".join(wanted_types(spec.schema))
+        return self._field(
+            "file",
+            spec,
+            place,
+            text=text,
+            blank=describe_file(spec, text),
+            preview=preview_of(spec, text),
+            accept=wanted,
+            uploads=True,
+        )
+
     def _scalar(self, spec: Spec, place: Place, value: Any) -> Field:
         typed = self.notes.texts.get(place.name)
         text = typed or scalars.show(spec, value)
@@ -76,31 +102,35 @@ class Drawer:
         original = None if typed else self.notes.originals.get(place.name) or _original(spec, text, value)
         if spec.kind == "secret":
             text, original = "", None
-        return self._field(kind, spec, place, text=text, original=original, attributes=attributes, uploads=spec.uploads)
+        accept = ",".join(wanted_types(spec.schema)) if spec.uploads else ""
+        field = self._field(kind, spec, place, text=text, original=original, attributes=attributes, accept=accept)
+        return replace(field, uploads=spec.uploads)
 
     def _const(self, spec: Spec, place: Place, value: Any) -> Field:
         return self._field("const", spec, place, text=scalars.show(spec, spec.schema["const"]))
 
     def _switch(self, spec: Spec, place: Place, value: Any) -> Field:
-        if not spec.nullable:
+        if not spec.nullable and (place.required or "default" in spec.schema):
             return self._field("switch", spec, place, text="true" if value is True else "")
         options = (
             Option(sent="true", label="Yes", chosen=value is True),
             Option(sent="false", label="No", chosen=value is False),
         )
-        return self._field("radios", spec, place, options=options, blank="Not set", text="" if value is None else "x")
+        return self._field(
+            "radios", spec, place, options=options, blank="Not set", text="x" if isinstance(value, bool) else ""
+        )
 
     def _choice(self, spec: Spec, place: Place, value: Any) -> Field:
         options = options_of(spec, [] if value is MISSING or value is None else [value])
         short = len(options) <= MAX_RADIOS and sum(len(option.label) for option in options) <= MAX_RADIO_TEXT * 2
-        blank = "None" if spec.nullable or not (place.required or "default" in spec.schema) else ""
+        blank = "None" if spec.nullable else "" if place.required or "default" in spec.schema else "Not set"
         text = "".join(option.sent for option in options if option.chosen)
         return self._field("radios" if short else "select", spec, place, options=options, blank=blank, text=text)
 
     def _checks(self, spec: Spec, place: Place, value: Any) -> Field:
         chosen = value if isinstance(value, list) else []
         shown = scalars.ticked(spec.options, chosen)
-        original = None if scalars.same(shown, chosen) else json.dumps(chosen)
+        original = None if scalars.same(shown, chosen) and (chosen or value is MISSING) else json.dumps(chosen)
         return self._field("checks", spec, place, options=options_of(spec, shown), original=original)
 
     def _group(self, spec: Spec, place: Place, value: Any) -> Field:
@@ -108,9 +138,18 @@ class Drawer:
         needed = spec.schema.get("required", ())
         children = tuple(
             self.draw(inner, place.inner(key, self._label(inner, key, place), key in needed), given.get(key, MISSING))
-            for key, inner in spec.schema["properties"].items()
+            for key, inner in spec.schema.get("properties", {}).items()
         )
+        more = {key: item for key, item in given.items() if key not in spec.schema.get("properties", {})}
+        if more or spec.grows or others(place.name) in self.notes.pairs:
+            children += (self._others(spec, place, more),)
         return self._field("group", spec, place, children=children)
+
+    def _others(self, spec: Spec, place: Place, value: Any) -> Field:
+        """Return the fields of a group that its schema does not name, as names and values."""
+        loose = replace(place, name=others(place.name), label="Other fields", depth=place.depth)
+        field = self._pairs(replace(spec, schema={"additionalProperties": spec.entries}), loose, value)
+        return replace(field, errors=(), required=False, help="")
 
     def _label(self, schema: Any, key: str, place: Place) -> str:
         """Return the author's title; a pydantic model's own name is no title for a field that holds one."""
@@ -122,14 +161,19 @@ class Drawer:
         rows = tuple(
             self._row(spec.schema["items"], place, index, item, len(items)) for index, item in enumerate(items)
         )
-        return self._field("rows", spec, place, rows=rows)
+        return self._field("rows", spec, place, rows=rows, original="[]" if value == [] else None)
 
     def _row(self, schema: Any, place: Place, index: int, item: Any, count: int) -> Row:
         label = f"{place.label or 'Item'} {index + 1}"
-        field = self.draw(schema, place.inner(index, label, True), MISSING if item is None else item)
+        spot = place.inner(index, label, True)
+        field = self.draw(schema, spot, self._unless_blank(spot, item))
         return Row(
             index=index, name=field.name, number=index + 1, first=index == 0, last=index == count - 1, field=field
         )
+
+    def _unless_blank(self, place: Place, item: Any) -> Any:
+        """Return an item, or nothing where its row was left empty: there None stands for it."""
+        return MISSING if item is None and place.loc in self.notes.errors else item
 
     def _tuple(self, spec: Spec, place: Place, value: Any) -> Field:
         items = value if isinstance(value, list) else []
@@ -138,7 +182,7 @@ class Drawer:
             self.draw(
                 schema,
                 place.inner(index, _title(schema) or f"Part {index + 1}", True),
-                items[index] if index < len(items) else MISSING,
+                self._unless_blank(place.inner(index, "", True), items[index]) if index < len(items) else MISSING,
             )
             for index, schema in enumerate(schemas)
         )
@@ -147,12 +191,14 @@ class Drawer:
     def _pairs(self, spec: Spec, place: Place, value: Any) -> Field:
         pairs = self.notes.pairs.get(place.name) or list(value.items() if isinstance(value, Mapping) else ())
         rows = tuple(self._pair(spec, place, index, key, item, len(pairs)) for index, (key, item) in enumerate(pairs))
-        return self._field("pairs", spec, place, rows=rows)
+        options = tuple(Option(sent=name, label=name, chosen=False) for name in self.schemas.names_of(spec))
+        original = "{}" if value == {} else None
+        return self._field("pairs", spec, place, rows=rows, options=options, original=original)
 
     def _pair(self, spec: Spec, place: Place, index: int, key: str, item: Any, count: int) -> Row:
         inner = place.inner(index, f"Value {index + 1}", True)
         spot = Place(name=inner.name, loc=(*place.loc, key), label=inner.label, required=True, depth=inner.depth)
-        field = self.draw(spec.schema["additionalProperties"], spot, item)
+        field = self.draw(spec.entries, spot, self._unless_blank(spot, item))
         fresh = place.name in self.notes.pairs
         return Row(
             index=index,
@@ -163,18 +209,27 @@ class Drawer:
             field=field,
             key=key,
             key_original=not key and not fresh,
+            known=key in self.schemas.names_of(spec),
         )
 
     def _union(self, spec: Spec, place: Place, value: Any) -> Field:
-        picked = self.notes.picks.get(place.name)
-        here = picked if picked is not None else match_branch(self.schemas, spec, value)
+        here = self._pick(spec, place, value)
         branches = [Branch(sent="null", label="None", chosen=here == "null", field=None)] if spec.nullable else []
         if here == "" or (not spec.nullable and not place.required):
-            branches.insert(0, Branch(sent="", label="Choose…", chosen=here == "", field=None))
+            branches.insert(0, Branch(sent="", label="Not given", chosen=here == "", field=None))
         branches += [self._branch(spec, place, value, i, here == str(i)) for i in range(len(spec.branches))]
         told = any(branch.chosen and branch.field is not None for branch in branches)
         errors = () if told else tuple(self.errors.get(place.loc, ()))
         return self._field("union", spec, place, branches=tuple(branches), errors=errors)
+
+    def _pick(self, spec: Spec, place: Place, value: Any) -> str:
+        """Return the branch that is chosen: by whom it was sent, else by the value; nothing where none is needed."""
+        picked = self.notes.picks.get(place.name)
+        if picked is not None:
+            return picked
+        if value is MISSING and not spec.nullable and not place.required:
+            return ""
+        return match_branch(self.schemas, spec, value)
 
     def _branch(self, spec: Spec, place: Place, value: Any, index: int, chosen: bool) -> Branch:
         schema, label = spec.branches[index], name_branch(self.schemas, spec, index)
@@ -198,6 +253,41 @@ def _title(schema: Any) -> str:
     return str(schema.get("title") or "") if isinstance(schema, Mapping) else ""
 
 
+def _shows(spec: Spec, value: Any) -> bool:
+    """Say whether the control of this kind can show a value at all, right or wrong, and send it back."""
+    if value is MISSING or value is None:
+        return True
+    shows = _SHOWS.get(spec.kind)
+    if shows is not None:
+        return shows(spec, value)
+    return isinstance(value, str) or _fits(spec, value)
+
+
+def _shows_tuple(spec: Spec, value: Any) -> bool:
+    return isinstance(value, list) and len(value) == len(spec.schema["prefixItems"])
+
+
+def _shows_option(spec: Spec, value: Any) -> bool:
+    return isinstance(value, str) or any(scalars.same(value, option) for option in spec.options)
+
+
+def _shows_checks(spec: Spec, value: Any) -> bool:
+    return isinstance(value, list) and all(_shows_option(spec, item) for item in value)
+
+
+_SHOWS: dict[str, Callable[[Spec, Any], bool]] = {
+    "const": lambda spec, value: scalars.same(value, spec.schema["const"]),
+    "switch": lambda _, value: isinstance(value, bool),
+    "choice": _shows_option,
+    "checks": _shows_checks,
+    "group": lambda _, value: isinstance(value, Mapping),
+    "rows": lambda _, value: isinstance(value, list),
+    "pairs": lambda _, value: isinstance(value, Mapping),
+    "tuple": _shows_tuple,
+    "union": lambda *_: True,
+}
+
+
 def _fits(spec: Spec, value: Any) -> bool:
     """Say whether a value has the type its control is for; others are shown but not vouched for."""
     if value is None:
@@ -215,13 +305,14 @@ def _original(spec: Spec, text: str, value: Any) -> str | None:
         return None
     try:
         again = scalars.read(spec, text) if text else (None if spec.nullable else MISSING)
-    except scalars.Unreadable:
+    except Unreadable:
         return json.dumps(value)
     return None if scalars.same(again, value) else json.dumps(value)
 
 
 _DRAWERS: dict[str, Callable[[Drawer, Spec, Place, Any], Field]] = {
     "const": Drawer._const,
+    "file": Drawer._file,
     "switch": Drawer._switch,
     "choice": Drawer._choice,
     "checks": Drawer._checks,

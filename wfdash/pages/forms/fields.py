@@ -1,7 +1,8 @@
 """What a form template draws: fields, options, branches, and how controls are named. Pure.
 
 A control's name is the path of its value, parts joined by dots: ``claims.0.amount``. Marks follow a name:
-``!`` the control was there (and how many rows), ``@`` the value it stood for, ``?`` the branch picked, ``#`` a key.
+``!`` the control was there (and how many rows), ``@`` the value it stood for, ``?`` the branch picked, ``#`` a key,
+``$`` the value as JSON text, because the control could not show it. ``*`` holds a group's fields without a schema.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from django.utils.safestring import SafeString
 Loc: TypeAlias = tuple[str | int, ...]
 
 RESERVED = frozenset({"csrfmiddlewaretoken"})
+UNNAMED = frozenset({"group", "rows", "pairs", "tuple", "radios", "checks", "switch", "union", "file"})
+"""Kinds that ``aria-required`` says nothing about."""
+
+MAX_SEGMENTS = 5
+MAX_SEGMENT_TEXT = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,8 @@ class Row:
     field: Field
     key: str = ""
     key_original: bool = False
+    known: bool = True
+    """Whether the key is one of those that are offered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +79,24 @@ class Field:
     branches: tuple[Branch, ...] = ()
     rows: tuple[Row, ...] = ()
     uploads: bool = False
+    accept: str = ""
+    preview: str = ""
     errors: tuple[str, ...] = ()
 
     @property
     def template(self) -> str:
         """The template that draws it."""
         return f"components/fields/{self.kind}.html"
+
+    @property
+    def boxed(self) -> bool:
+        """Whether it holds more than one control, so that a row of a list is a box of its own."""
+        return self.kind in {"group", "tuple", "union", "rows", "pairs", "file"}
+
+    @property
+    def segmented(self) -> bool:
+        """Whether the branches of a union are few and short enough to stand side by side."""
+        return len(self.branches) <= MAX_SEGMENTS and sum(len(b.label) for b in self.branches) <= MAX_SEGMENT_TEXT
 
     @property
     def described_by(self) -> str:
@@ -97,16 +117,7 @@ class Field:
 
     def _aria(self) -> dict[str, Any]:
         given: dict[str, Any] = {"aria-invalid": "true"} if self.errors else {}
-        if self.required and self.kind not in {
-            "group",
-            "rows",
-            "pairs",
-            "tuple",
-            "radios",
-            "checks",
-            "switch",
-            "union",
-        }:
+        if self.required and self.kind not in UNNAMED:
             given["aria-required"] = "true"
         return given | ({"aria-describedby": self.described_by} if self.described_by else {})
 
@@ -121,4 +132,13 @@ def part(key: str | int) -> str:
 
 def child(name: str, key: str | int) -> str:
     """Return the name of a value inside a value. A prefix ends in ``:``, the root of a group has no name."""
-    return f"{name}{part(key)}" if not name or name.endswith(":") else f"{name}.{part(key)}"
+    return _within(name, part(key))
+
+
+def others(name: str) -> str:
+    """Return the name of the fields of a group that its schema does not name."""
+    return _within(name, "*")
+
+
+def _within(name: str, own: str) -> str:
+    return f"{name}{own}" if not name or name.endswith(":") else f"{name}.{own}"

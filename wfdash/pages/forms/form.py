@@ -1,7 +1,8 @@
 """A form from a JSON Schema: drawn on the server, bound to a POST, its errors at the fields. Pure but for types.
 
 ``Form.from_schema(schema).bind(post)`` returns a ``BoundForm`` with ``value`` (JSON) and ``errors``. A form's list
-buttons work without scripts: they post the form, and ``changed_rows`` tells the page to draw it again.
+buttons work without scripts: they post the form, and ``changed_rows`` tells the page to draw it again. So does the
+switch between fields and the value as JSON text: ``_mode=<prefix>json``, ``_mode=<prefix>fields``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any, Self
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
-from wfdash.pages.forms import rows
+from wfdash.media import LARGEST
+from wfdash.pages.forms import jsontext, rows
 from wfdash.pages.forms.draw import Drawer, Place
 from wfdash.pages.forms.fields import Field, Loc
-from wfdash.pages.forms.read import MAX_FILE, Notes, Reader
+from wfdash.pages.forms.read import Notes, Reader
 from wfdash.pages.forms.scalars import MISSING
 from wfdash.pages.forms.spec import Schema, Schemas
 from wfdash.schema import problems_of
@@ -36,13 +38,17 @@ class Complaint:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A schema, a value to show and the errors to show with it. ``prefix`` keeps two forms of a page apart."""
+    """A schema, a value to show and the errors to show with it. ``prefix`` keeps two forms of a page apart.
+
+    ``text``: the value as JSON text, where it is edited as that; None where it has fields.
+    """
 
     schema: Schema
     prefix: str = ""
     initial: Any = MISSING
     notes: Notes = field(default_factory=Notes)
     problems: tuple[Problem, ...] = ()
+    text: str | None = None
 
     @classmethod
     def from_schema(cls, schema: Schema, *, prefix: str = "", initial: Any = None) -> Self:
@@ -53,6 +59,8 @@ class Form:
         """Read a POST. The result draws what was typed, valid or not."""
         posted: dict[str, list[str]] = {name: [str(v) for v in values] for name, values in post.lists()}
         press = rows.pressed(posted)
+        if f"{self.prefix}_json" in posted:
+            return self._bind_text(posted[f"{self.prefix}_json"][-1], press)
         if press is not None:
             posted = rows.changed(posted, *press)
         reader = Reader(self.schemas, posted, read_files(files or {}))
@@ -60,7 +68,22 @@ class Form:
         bound = BoundForm(
             schema=self.schema, prefix=self.prefix, initial=value, notes=reader.notes, changed_rows=press is not None
         )
+        if press == (rows.MODE, f"{self.prefix}json"):
+            return replace(bound, text=jsontext.write(bound.value), notes=Notes())
         return bound if bound.changed_rows else replace(bound, problems=tuple(bound.check()))
+
+    def _bind_text(self, text: str, press: tuple[str, str] | None) -> BoundForm:
+        """Read the value from its JSON text; a text that is none stays as it is, whatever was pressed."""
+        text = text.replace("\r\n", "\n")
+        bound = BoundForm(schema=self.schema, prefix=self.prefix, text=text, changed_rows=press is not None)
+        try:
+            value = jsontext.read(text)
+        except jsontext.Unreadable as error:
+            return replace(bound, initial=text, problems=({"loc": [], "msg": str(error)},))
+        if press == (rows.MODE, f"{self.prefix}fields"):
+            return replace(bound, initial=value, text=None)
+        problems = () if press else tuple(problems_of(dict(self.schema), value))
+        return replace(bound, initial=value, problems=problems)
 
     def with_errors(self, problems: Iterable[Problem]) -> Self:
         """Return the form with these errors (``{loc, msg}``) at their fields, in place of those it had."""
@@ -92,8 +115,20 @@ class Form:
         return self.root.children if self.root.kind == "group" else (self.root,)
 
     @property
+    def by_text(self) -> bool:
+        """Whether it is worth offering the value as JSON text: there is more than a field or two of plain text."""
+        return self.root.kind not in {"area", "const"} and sum(1 for _ in walk(self.root)) > 3
+
+    @property
+    def schema_text(self) -> str:
+        """The schema as text, for those who write the value themselves."""
+        return jsontext.write(self.schema)
+
+    @property
     def complaints(self) -> tuple[Complaint, ...]:
-        """The error summary, in the order of the fields."""
+        """The error summary, in the order of the fields; of a text, with the lines."""
+        if self.text is not None:
+            return tuple(self._complaints_of(self.text))
         return tuple(
             Complaint(target=found.id if found.loc else "", label=found.label, message=message)
             for found in walk(self.root)
@@ -103,7 +138,15 @@ class Form:
     @property
     def has_upload(self) -> bool:
         """Whether the form must be sent as multipart/form-data."""
-        return any(found.uploads for found in walk(self.root))
+        return self.text is None and any(found.uploads for found in walk(self.root, every=True))
+
+    def _complaints_of(self, text: str) -> Iterator[Complaint]:
+        lines = jsontext.lines_of(text)
+        for problem in self.problems:
+            loc = tuple(problem["loc"])
+            line = lines.get(_nearest(loc, set(lines)))
+            label = ", ".join(part for part in (f"Line {line}" if line else "", jsontext.path_of(loc)) if part)
+            yield Complaint(target=f"json-{self.prefix}", label=label or "JSON", message=str(problem["msg"]))
 
     def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> Field:
         drawer = Drawer(self.schemas, self.notes, errors)
@@ -142,30 +185,30 @@ class BoundForm(Form):
                 yield problem
 
     def _schema_problems(self) -> Iterator[Problem]:
-        """Yield schema errors; inside a union, those of the branch that was picked."""
-        picked = sorted(self.notes.branches.items(), key=lambda item: len(item[0]))
-        for problem in problems_of(dict(self.schema), self.value):
-            if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked):
-                yield problem
+        """Yield schema errors, inside a union those of the branch that was picked: none if the whole is valid."""
+        found = problems_of(dict(self.schema), self.value)
+        picked = sorted(self.notes.branches.items(), key=lambda item: len(item[0])) if found else []
+        told = [problem for problem in found if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked)]
         for loc, (branch, value) in picked:
-            for problem in problems_of(self.schemas.within(branch), value):
+            for problem in problems_of(branch, value, root=self.schema):
                 where = (*loc, *problem["loc"])
                 if not any(len(other) > len(loc) and _within(where, other) for other, _ in picked):
-                    yield {"loc": list(where), "msg": problem["msg"]}
+                    told.append({"loc": list(where), "msg": problem["msg"]})
+        yield from told or found
 
 
-def walk(root: Field) -> Iterator[Field]:
-    """Yield a field and all within it, in the order a person meets them; branches not chosen are left out."""
+def walk(root: Field, *, every: bool = False) -> Iterator[Field]:
+    """Yield a field and all within it, in the order a person meets them; of branches the chosen one, or every one."""
     yield root
     inner = [*root.children, *(row.field for row in root.rows)]
-    inner += [branch.field for branch in root.branches if branch.chosen and branch.field is not None]
+    inner += [branch.field for branch in root.branches if (branch.chosen or every) and branch.field is not None]
     for found in inner:
-        yield from walk(found)
+        yield from walk(found, every=every)
 
 
 def read_files(files: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the contents of uploaded files, each one byte longer than allowed at most."""
-    return {name: file.read(MAX_FILE + 1) for name, file in files.items() if isinstance(file, UploadedFile)}
+    return {name: file.read(LARGEST + 1) for name, file in files.items() if isinstance(file, UploadedFile)}
 
 
 def _nearest(loc: Loc, places: set[Loc]) -> Loc:

@@ -6,18 +6,18 @@ What cannot be read stays in the value as it was typed, with an error beside it,
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wfdash.pages.forms import scalars
-from wfdash.pages.forms.fields import Loc, child
-from wfdash.pages.forms.scalars import MISSING, Unreadable
+from wfdash import media
+from wfdash.pages.forms import jsontext, scalars
+from wfdash.pages.forms.fields import Loc, child, others
+from wfdash.pages.forms.jsontext import Unreadable
+from wfdash.pages.forms.scalars import MISSING
 from wfdash.pages.forms.spec import Schema, Schemas, Spec
 
 MAX_ROWS = 1000
-MAX_FILE = 1_000_000
 
 Post = Mapping[str, Sequence[str]]
 Files = Mapping[str, bytes]
@@ -46,7 +46,10 @@ class Reader:
 
     def value(self, schema: Any, name: str, loc: Loc, required: bool, depth: int = 0) -> Any:
         """Return the value at this place, or ``MISSING``."""
-        spec = self.schemas.spec(schema, depth)
+        as_json = self._last(f"{name}$")
+        if as_json is not None:
+            return self._json(as_json, f"{name}$", loc)
+        spec = self.schemas.spec(schema, depth, required)
         if spec.kind == "const":
             return spec.schema["const"]
         return _READERS.get(spec.kind, Reader._scalar)(self, spec, name, loc, required, depth)
@@ -64,16 +67,20 @@ class Reader:
         packed = self._last(f"{name}@")
         if packed is None:
             return MISSING
-        with contextlib.suppress(ValueError, RecursionError):
-            value = json.loads(packed, parse_constant=_refuse)
+        with contextlib.suppress(Unreadable):
+            value = jsontext.read(packed)
             self.notes.originals[name] = packed
             return value
         return MISSING
 
+    def _json(self, text: str, name: str, loc: Loc) -> Any:
+        """Return a part of the value that is edited as JSON; an empty text is no value."""
+        return self._typed(Spec(kind="json", schema={}), text, name, loc) if text.strip() else MISSING
+
     def _scalar(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        text = self._upload(name, loc)
-        if text is not None:
-            return text
+        uploaded = self._upload(spec, name, loc)
+        if uploaded is not None:
+            return uploaded
         text = self._last(name)
         if text is None:
             return MISSING
@@ -92,22 +99,29 @@ class Reader:
             self.notes.texts[name] = text
             return text
 
-    def _upload(self, name: str, loc: Loc) -> str | None:
+    def _file(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
+        """Return a new file, else the one that was there before, unless it was taken away."""
+        uploaded = self._upload(spec, name, loc)
+        if uploaded is not None:
+            return uploaded
+        kept = self._last(name)
+        return kept if kept and f"{name}!away" not in self.post else _nothing(spec)
+
+    def _upload(self, spec: Spec, name: str, loc: Loc) -> str | None:
         content = self.files.get(f"{name}!file")
-        if not content:
+        if not content or not spec.uploads:
             return None
-        if len(content) > MAX_FILE:
-            self.notes.errors[loc] = f"The file is too large: at most {MAX_FILE // 1_000_000} MB"
-            return self._last(name) or ""
         try:
-            return content.decode("utf-8-sig")
+            if len(content) <= media.limit_of(spec.schema):
+                return media.encode(spec.schema, content)
+            self.notes.errors[loc] = media.too_large(spec.schema)
         except UnicodeDecodeError:
-            self.notes.errors[loc] = "The file is not UTF-8 text"
-            return self._last(name) or ""
+            self.notes.errors[loc] = "The file is not UTF-8 text: choose another one, or save it as UTF-8"
+        return self._last(name) or ""
 
     def _switch(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
         given, drawn = self._last(name), f"{name}!" in self.post
-        if not spec.nullable:
+        if (required and not spec.nullable) or ("default" in spec.schema and not spec.nullable):
             return given is not None if drawn or given is not None else MISSING
         if given:
             return {"true": True, "false": False}.get(given, given)
@@ -126,21 +140,35 @@ class Reader:
         drawn = zip(scalars.tokens(spec.options), spec.options, strict=True)
         chosen = [option for token, option in drawn if token in given]
         original = self._original(name)
-        return original if scalars.same(scalars.ticked(spec.options, original), chosen) else chosen
+        if original is not MISSING and scalars.same(scalars.ticked(spec.options, original), chosen):
+            return original
+        return chosen if chosen or _stays_empty(spec, required) else MISSING
 
     def _group(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> dict[str, Any]:
         needed = spec.schema.get("required", ())
+        fields = spec.schema.get("properties", {})
         value = {
             key: self.value(inner, child(name, key), (*loc, key), key in needed, depth + 1)
-            for key, inner in spec.schema["properties"].items()
+            for key, inner in fields.items()
         }
-        return {key: item for key, item in value.items() if item is not MISSING}
+        more = self._pairs(spec, others(name), loc, True, depth)
+        if more is MISSING:
+            more = {}
+        elif more.keys() & fields.keys():
+            self.notes.errors[loc] = "Each entry needs a name of its own"
+        return {key: item for key, item in {**more, **value}.items() if item is not MISSING}
 
     def _rows(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
         count = self._count(name)
-        if count is None:
-            return MISSING
+        if not count:
+            return self._none(spec, name, required, [])
         return [self._item(spec.schema["items"], name, loc, index, depth) for index in range(count)]
+
+    def _none(self, spec: Spec, name: str, required: bool, empty: Any) -> Any:
+        """Return what a list without rows means: an empty one where there has to be one, or was one before."""
+        if self._count(name) is None:
+            return MISSING
+        return empty if _stays_empty(spec, required) or self._original(name) is not MISSING else MISSING
 
     def _tuple(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
         schemas: Sequence[Schema] = spec.schema["prefixItems"]
@@ -155,8 +183,8 @@ class Reader:
 
     def _pairs(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
         count = self._count(name)
-        if count is None:
-            return MISSING
+        if not count:
+            return self._none(spec, name, required, {})
         names = [child(name, index) for index in range(count)]
         pairs = [self._pair(spec, entry, loc, depth) for entry in names]
         nameless = any(not key and f"{entry}#!" not in self.post for entry, (key, _) in zip(names, pairs, strict=True))
@@ -167,7 +195,7 @@ class Reader:
 
     def _pair(self, spec: Spec, name: str, loc: Loc, depth: int) -> tuple[str, Any]:
         key = self._last(f"{name}#") or ""
-        value = self.value(spec.schema["additionalProperties"], name, (*loc, key), True, depth + 1)
+        value = self.value(spec.entries, name, (*loc, key), True, depth + 1)
         if value is MISSING:
             self.notes.errors.setdefault((*loc, key), "Fill this in or remove it")
             return key, None
@@ -187,8 +215,9 @@ class Reader:
         return None if pick == "null" and spec.nullable else MISSING
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
+def _stays_empty(spec: Spec, required: bool) -> bool:
+    """Say whether nothing chosen is an empty list, and not the absence of one."""
+    return required or spec.nullable or "default" in spec.schema
 
 
 def _nothing(spec: Spec) -> Any:
@@ -200,6 +229,7 @@ def _nothing(spec: Spec) -> Any:
 
 
 _READERS: dict[str, Callable[[Reader, Spec, str, Loc, bool, int], Any]] = {
+    "file": Reader._file,
     "switch": Reader._switch,
     "choice": Reader._choice,
     "checks": Reader._checks,

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from wfdash.pages.forms.read import MAX_ROWS
 
-ADD, REMOVE, UP, DOWN, SHOW = "_add", "_remove", "_up", "_down", "_show"
-BUTTONS = (ADD, REMOVE, UP, DOWN, SHOW)
-MARKS = ".!@?#"
+ADD, REMOVE, UP, DOWN, SHOW, MODE = "_add", "_remove", "_up", "_down", "_show", "_mode"
+BUTTONS = (ADD, REMOVE, UP, DOWN, SHOW, MODE)
+MARKS = ".!@?#$"
 
 
 def pressed(post: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return the row button that sent the form and the name it stands for, or None."""
+    """Return the button that sent the form to be drawn again, and the name it stands for, or None."""
     return next(((button, post[button][-1]) for button in BUTTONS if post.get(button)), None)
 
 
@@ -23,7 +23,7 @@ def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict
         count = _count(copy, target)
         return _resized(copy, target, min(count + 1, MAX_ROWS))
     parent, _, last = target.rpartition(".")
-    if button == SHOW or not last.isdigit():
+    if button in {SHOW, MODE} or not last.isdigit():
         return copy
     order = _order(button, int(last), _count(copy, parent))
     return _reordered(copy, parent, order)

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from wfdash.pages.forms import jsontext, spans
+from wfdash.pages.forms.jsontext import Unreadable
 from wfdash.pages.forms.spec import Spec
 
 LOCAL_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?")
@@ -29,16 +31,14 @@ class Missing:
 MISSING = Missing()
 
 
-class Unreadable(ValueError):
-    """What was typed is not a value of this kind; the message is for the person who typed it."""
-
-
 def show(spec: Spec, value: Any) -> str:
     """Return the text of a control for a value; an unfit value is shown as it is."""
     if value is MISSING or value is None:
         return ""
     if spec.kind == "json":
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return jsontext.write(value)
+    if spec.kind == "duration" and isinstance(value, str):
+        return spans.to_words(value)
     if spec.kind == "datetime" and isinstance(value, str):
         return _show_moment(value)
     if spec.kind == "time" and isinstance(value, str):
@@ -86,8 +86,15 @@ def _read_text(text: str) -> str:
 def _read_integer(text: str) -> int:
     clean = text.strip()
     if not re.fullmatch(r"[+-]?\d+", clean, re.ASCII) or len(clean) > MAX_DIGITS:
-        raise Unreadable("Must be a whole number, such as 12")
+        raise Unreadable(f"Must be a whole number, such as 12{_hint(clean)}")
     return int(clean)
+
+
+def _hint(text: str) -> str:
+    """Return what to change in a number that is one to a person."""
+    if not re.fullmatch(r"[+-]?[\d.]*[,' ][\d.,' ]*", text, re.ASCII):
+        return ""
+    return ": use a point for the fraction and nothing between the thousands"
 
 
 def _read_number(text: str) -> int | float:
@@ -95,7 +102,7 @@ def _read_number(text: str) -> int | float:
     if re.fullmatch(r"[+-]?\d+", clean, re.ASCII) and len(clean) <= MAX_DIGITS:
         return int(clean)
     if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", clean, re.ASCII):
-        raise Unreadable("Must be a number, such as 12.5")
+        raise Unreadable(f"Must be a number, such as 12.5{_hint(clean)}")
     number = float(clean)
     if not math.isfinite(number):
         raise Unreadable("This number is too large")
@@ -112,20 +119,12 @@ def _read_decimal(text: str) -> int | float | str:
     return number if Decimal(repr(number)) == exact else text.strip()
 
 
-def _read_json(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except Unreadable:
-        raise
-    except RecursionError as error:
-        raise Unreadable("This is nested too deeply") from error
-    except ValueError as error:
-        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Unreadable(f"Must be valid JSON{where}: text goes in double quotes") from error
-
-
-def _refuse_constant(name: str) -> Any:
-    raise Unreadable(f"JSON has no {name}")
+def _read_span(text: str) -> str:
+    """Return an ISO duration: what is written in words, or ISO as it is."""
+    span = spans.to_iso(text)
+    if span is None:
+        raise Unreadable("Must be a length of time, such as 1 h 30 min or 2 days")
+    return span
 
 
 def _read_moment(text: str) -> str:
@@ -163,7 +162,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "integer": _read_integer,
     "number": _read_number,
     "decimal": _read_decimal,
-    "json": _read_json,
+    "duration": _read_span,
+    "json": jsontext.read,
     "datetime": _read_moment,
     "date": str.strip,
     "time": _read_time,

@@ -1,32 +1,38 @@
 """What a JSON Schema node means to a form: one ``Spec`` with one kind. Pure.
 
-Covers what pydantic writes: ``$ref`` and ``$defs``, ``allOf`` of one, nullable ``anyOf``, discriminated ``oneOf``,
-enums and constants, ``prefixItems``, ``additionalProperties``, formats. Anything else is edited as JSON text.
+Covers all that pydantic writes and what people write by hand: ``$ref``, ``allOf``, nullable and plain unions,
+discriminators, enums, constants, tuples, dictionaries, conditional fields. What is not understood is JSON text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from wfdash.pages.forms import kinds
 
 Schema = Mapping[str, Any]
 
 COMPOUND = frozenset({"group", "rows", "tuple", "pairs", "checks"})
 MAX_DEPTH = 24
-_FORMATS = {"date": "date", "date-time": "datetime", "time": "time", "password": "secret"}
-_INPUTS = {"email": "email", "uri": "url", "url": "url"}
-_NOTES = ("title", "description", "default", "examples", "format", "x-widget", "x-upload", "contentMediaType")
+_INPUTS = {"email": "email", "idn-email": "email", "uri": "url", "url": "url"}
+_NOTES = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
+_STRUCTURE = frozenset({"type", "properties", "patternProperties", "items", "prefixItems", "enum", "const"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A schema node, understood. ``branches`` are the alternatives of a union, null left out."""
+    """A schema node, understood. ``branches`` are the alternatives of a union, null left out.
+
+    ``labels``: per option the author's title, empty where it has none.
+    """
 
     kind: str
     schema: Schema
     nullable: bool = False
     options: tuple[Any, ...] = ()
+    labels: tuple[str, ...] = ()
     branches: tuple[Schema, ...] = ()
 
     @property
@@ -37,12 +43,27 @@ class Spec:
     @property
     def uploads(self) -> bool:
         """Whether a file may be given instead of typing."""
-        return bool(self.schema.get("x-upload") or self.schema.get("contentMediaType"))
+        return self.kind == "file" or (self.kind in {"text", "area"} and kinds.takes_file(self.schema))
 
     @property
     def input_type(self) -> str:
         """The HTML input type of a one-line text."""
         return _INPUTS.get(str(self.schema.get("format")), "text")
+
+    @property
+    def entries(self) -> Any:
+        """The schema of a dictionary's values, or of the fields of a group that have no name of their own."""
+        extra = self.schema.get("additionalProperties")
+        patterns = self.schema.get("patternProperties")
+        if not isinstance(extra, Mapping) and isinstance(patterns, Mapping) and len(patterns) == 1:
+            return next(iter(patterns.values()))
+        return extra if isinstance(extra, Mapping) else {}
+
+    @property
+    def grows(self) -> bool:
+        """Whether a group takes fields beyond those it names, by what its author says."""
+        extra = self.schema.get("additionalProperties")
+        return extra is True or (isinstance(extra, Mapping) and bool(extra))
 
 
 class Schemas:
@@ -51,23 +72,18 @@ class Schemas:
     def __init__(self, root: Schema) -> None:
         self.root = root
 
-    def spec(self, schema: Any, depth: int = 0) -> Spec:
-        """Return what this node means. Never raises: what is not understood is JSON text."""
+    def spec(self, schema: Any, depth: int = 0, required: bool = True) -> Spec:
+        """Return what this node means. Never raises: what is not understood is JSON text.
+
+        A group or a constant that need not be given is a union of nothing and itself.
+        """
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return Spec(kind="json", schema={})
         node = self._merged(schema, depth)
-        if isinstance(node.get("type"), list):
-            rest = {key: value for key, value in node.items() if key != "type"}
-            node = {**rest, "anyOf": [{**_bare(rest), "type": kind} for kind in node["type"]]}
-        alternatives = node.get("anyOf") or node.get("oneOf")
-        if alternatives:
-            return self._union(node, alternatives, depth)
-        plain = _plain(node)
-        if plain.kind == "rows":
-            item = self.spec(node["items"], depth + 1)
-            if item.kind == "choice" and not item.nullable:
-                return replace(plain, kind="checks", options=item.options)
-        return plain
+        made = self._read(node, depth)
+        if not required and made.kind in {"group", "tuple", "const"} and "default" not in node:
+            return Spec(kind="union", schema=node, branches=(node,))
+        return made
 
     def resolve(self, schema: Any) -> Schema:
         """Follow ``$ref`` within the document; what cannot be followed is an empty schema."""
@@ -84,34 +100,72 @@ class Schemas:
         shared = {key: self.root[key] for key in ("$defs", "definitions") if key in self.root}
         return {**schema, **shared}
 
+    def names_of(self, spec: Spec) -> tuple[str, ...]:
+        """Return the names that the entries of a dictionary may have; empty: any."""
+        wanted = self.resolve(spec.schema.get("propertyNames", {}))
+        return tuple(str(name) for name in kinds.options_of(wanted))
+
     def _target(self, ref: str) -> Schema:
-        node: Any = self.root
+        node: Any = self.root if ref.startswith("#") else {}
         for part in ref.removeprefix("#").strip("/").split("/"):
-            node = node.get(part.replace("~1", "/").replace("~0", "~")) if part and isinstance(node, Mapping) else node
+            key = part.replace("~1", "/").replace("~0", "~")
+            node = node.get(key) if part and isinstance(node, Mapping) else node
         return node if isinstance(node, Mapping) else {}
 
     def _merged(self, schema: Schema, depth: int) -> dict[str, Any]:
+        """Return the node with its ``allOf`` taken in, and the fields that only sometimes apply."""
         node = dict(self.resolve(schema))
-        for part in node.pop("allOf", ()):
+        for part in _schemas(node.pop("allOf", ())):
             other = self._merged(part, depth + 1) if depth < MAX_DEPTH else {}
-            properties = {**other.get("properties", {}), **node.get("properties", {})}
-            required = [*other.get("required", ()), *node.get("required", ())]
-            node = {**other, **node} | ({"properties": properties, "required": required} if properties else {})
+            node = _joined(other, node)
+        fields = dict(self._conditional(node))
+        if fields and (node.get("type") == "object" or "properties" in node):
+            node["properties"] = {**fields, **kinds.mapping(node.get("properties"))}
         return node
 
-    def _union(self, node: dict[str, Any], alternatives: Any, depth: int) -> Spec:
-        branches = tuple(branch for branch in map(self.resolve, alternatives) if not _is_null(branch))
-        nullable = len(branches) < len(alternatives)
+    def _conditional(self, node: Schema) -> Iterator[tuple[str, Any]]:
+        """Yield the fields of ``then``, ``else`` and ``dependentSchemas``; a constant there is a rule, no field."""
+        parts = [node.get("then"), node.get("else"), *kinds.mapping(node.get("dependentSchemas")).values()]
+        for part in map(self.resolve, parts):
+            for name, inner in kinds.mapping(part.get("properties")).items():
+                if isinstance(inner, Mapping) and inner.keys() & {"type", "enum", "$ref", "anyOf", "oneOf"}:
+                    yield name, inner
+
+    def _read(self, node: dict[str, Any], depth: int) -> Spec:
+        if isinstance(node.get("type"), list):
+            rest = {key: value for key, value in node.items() if key != "type"}
+            bare = {key: value for key, value in rest.items() if key not in _NOTES}
+            node = {**rest, "anyOf": [{**bare, "type": kind} for kind in node["type"]]}
+        alternatives = _schemas(node.get("anyOf")) or _schemas(node.get("oneOf"))
+        if alternatives:
+            return self._union(node, alternatives, depth)
+        plain = _plain(node)
+        if plain.kind == "rows":
+            item = self.spec(node["items"], depth + 1)
+            if item.kind == "choice" and not item.nullable:
+                return replace(plain, kind="checks", options=item.options, labels=item.labels)
+        return plain
+
+    def _union(self, node: dict[str, Any], alternatives: list[Schema], depth: int) -> Spec:
         rest = {key: value for key, value in node.items() if key not in {"anyOf", "oneOf"}}
+        resolved = [self._merged(branch, depth + 1) for branch in alternatives]
+        if rest.keys() & _STRUCTURE:
+            if _only_rules(resolved):
+                return self._read(rest, depth)
+            bare = {key: value for key, value in rest.items() if key not in _NOTES}
+            resolved = [_joined(bare, branch) for branch in resolved]
+        branches = tuple(branch for branch in resolved if not _is_null(branch))
+        nullable = len(branches) < len(resolved)
         if not branches:
             return Spec(kind="const", schema={**rest, "const": None})
         if len(branches) == 1:
             return self._optional({**branches[0], **rest}, branches[0], nullable, depth)
-        if _is_decimal(branches):
+        if kinds.is_decimal(branches):
             return Spec(kind="decimal", schema={**branches[0], **branches[1], **rest}, nullable=nullable)
-        options = tuple(option for branch in branches for option in _options(branch))
-        if all(_options(branch) for branch in branches):
-            return Spec(kind="choice", schema=rest, nullable=nullable, options=options)
+        options = [(option, _label(branch)) for branch in branches for option in kinds.options_of(branch)]
+        if all(kinds.options_of(branch) for branch in branches):
+            values, labels = tuple(option for option, _ in options), tuple(label for _, label in options)
+            return Spec(kind="choice", schema=rest, nullable=nullable, options=values, labels=labels)
         return Spec(kind="union", schema=rest, nullable=nullable, branches=branches)
 
     def _optional(self, schema: dict[str, Any], branch: Schema, nullable: bool, depth: int) -> Spec:
@@ -121,6 +175,21 @@ class Schemas:
         return replace(inner, nullable=inner.nullable or nullable)
 
 
+def _joined(outer: Schema, inner: Schema) -> dict[str, Any]:
+    """Return both schemas as one, as far as a form needs: the inner one wins, their fields add up."""
+    properties = {**kinds.mapping(outer.get("properties")), **kinds.mapping(inner.get("properties"))}
+    required = [name for part in (outer, inner) for name in _names(part.get("required"))]
+    return {**outer, **inner} | ({"properties": properties, "required": required} if properties else {})
+
+
+def _only_rules(branches: list[dict[str, Any]]) -> bool:
+    """Say whether alternatives speak of fields named elsewhere: such as "one of the two is required"."""
+    names = {"properties", "required"}
+    fields = [inner for branch in branches for inner in kinds.mapping(branch.get("properties")).values()]
+    typed = any(isinstance(inner, Mapping) and inner.keys() & {"type", "$ref", "anyOf", "oneOf"} for inner in fields)
+    return not typed and not any(branch.keys() & (_STRUCTURE - names) for branch in branches)
+
+
 def _plain(node: dict[str, Any]) -> Spec:
     """Understand a node without alternatives."""
     if "const" in node:
@@ -128,46 +197,18 @@ def _plain(node: dict[str, Any]) -> Spec:
     if isinstance(node.get("enum"), list):
         options = tuple(option for option in node["enum"] if option is not None)
         return Spec(kind="choice", schema=node, options=options, nullable=None in node["enum"])
-    kind = _KINDS.get(str(node.get("type")))
-    if kind == "array":
-        return _array(node)
-    if kind == "object":
-        return _object(node)
-    if kind == "text":
-        return Spec(kind=_text_kind(node), schema=node)
-    return Spec(kind=kind or ("group" if node.get("properties") else "json"), schema=node)
+    kind = kinds.of(node)
+    if kind == "tuple" and isinstance(node.get("items"), list):
+        node = {**node, "prefixItems": node["items"]}
+    return Spec(kind=kind, schema=node)
 
 
-_KINDS = {
-    "string": "text",
-    "integer": "integer",
-    "number": "number",
-    "boolean": "switch",
-    "array": "array",
-    "object": "object",
-}
+def _schemas(given: Any) -> list[Schema]:
+    return [part for part in given if isinstance(part, Mapping)] if isinstance(given, list | tuple) else []
 
 
-def _text_kind(node: Schema) -> str:
-    kind = _FORMATS.get(str(node.get("format")))
-    long = "textarea" in {node.get("format"), node.get("x-widget")} or (node.get("maxLength") or 0) > 200
-    uploads = node.get("x-upload") or node.get("contentMediaType")
-    return kind or ("area" if long or uploads else "text")
-
-
-def _array(node: Schema) -> Spec:
-    if node.get("prefixItems"):
-        return Spec(kind="tuple", schema=node)
-    if not isinstance(node.get("items"), Mapping) or not node["items"]:
-        return Spec(kind="json", schema=node)
-    return Spec(kind="rows", schema=node)
-
-
-def _object(node: Schema) -> Spec:
-    extra = node.get("additionalProperties")
-    if "properties" in node and (node["properties"] or not extra):
-        return Spec(kind="group", schema=node)
-    return Spec(kind="pairs" if isinstance(extra, Mapping) and extra else "json", schema=node)
+def _names(given: Any) -> list[str]:
+    return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
 
 
 def _is_null(schema: Schema) -> bool:
@@ -176,22 +217,9 @@ def _is_null(schema: Schema) -> bool:
     )
 
 
-def _is_decimal(branches: tuple[Schema, ...]) -> bool:
-    """Pydantic writes ``Decimal`` as number or string; the string branch may carry a pattern of digits."""
-    kinds = sorted(str(branch.get("type")) for branch in branches)
-    plain = all(not branch.get("format") and "title" not in branch for branch in branches)
-    return kinds == ["number", "string"] and plain
-
-
-def _options(schema: Schema) -> tuple[Any, ...]:
-    if "const" in schema:
-        return (schema["const"],)
-    values = schema.get("enum")
-    return tuple(values) if isinstance(values, list) else ()
-
-
-def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in _NOTES or key == "format"}
+def _label(branch: Schema) -> str:
+    title = branch.get("title")
+    return title if isinstance(title, str) and len(kinds.options_of(branch)) == 1 else ""
 
 
 def humanize(name: str) -> str:
