@@ -6,12 +6,13 @@ The clock is the database's.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.models import Q
 from django.utils import timezone
 
@@ -32,6 +33,8 @@ from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.schema import problems_of
 from wfdash.seen import fingerprint
 from wfdash.workflow.policy import Moment, Policy, default_answer
+
+log = logging.getLogger(__name__)
 
 OVER = (Phase.CANCELLED, Phase.COMPLETED)
 WAITING = Q(answered__isnull=True, closed__isnull=True, settles__isnull=True) & ~Q(run__phase__in=OVER)
@@ -61,7 +64,7 @@ def next_alarm() -> datetime | None:
 def fire_alarms(limit: int = 100) -> int:
     """Do what is due by policy, the oldest first, one transaction each; returns for how many requests."""
     late = HumanRequest.objects.filter(WAITING, alarm__lte=database_now()).order_by("alarm", "pk")
-    return sum(_fire(request) for request in list(late.values_list("pk", flat=True)[:limit]))
+    return sum(_fire_safely(request) for request in list(late.values_list("pk", flat=True)[:limit]))
 
 
 def extend_deadline(viewer: Viewer, request_id: str, due: datetime) -> HumanRequest:
@@ -103,6 +106,17 @@ def due_moments(
     passed = max([first, *(n for n, (at, _) in enumerate(moments) if at <= now)])
     asked = [what for _, what in moments[first : passed + 1] if what != "remind" or due is None or due > now]
     return asked, moments[passed + 1][0] if passed + 1 < len(moments) else None
+
+
+def _fire_safely(request_id: str) -> bool:
+    """Let no request that cannot be dealt with keep the others waiting; it is tried again."""
+    try:
+        return _fire(request_id)
+    except DatabaseError:
+        raise
+    except Exception:
+        log.exception("The alarm of request %s could not be dealt with; trying again", request_id)
+        return False
 
 
 def _fire(request_id: str) -> bool:

@@ -19,6 +19,7 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
+from wfdash.runner.alarms import sweep_until
 from wfdash.runner.drive import Lease, advance
 from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
@@ -63,13 +64,15 @@ class Worker:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
-        releasing = asyncio.create_task(release_until(self._stopping), name="release held runs")
+        loops = {"release held runs": release_until, "clockwork": sweep_until}
+        aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()
         finally:
             leave()
-            releasing.cancel()
-            await asyncio.gather(releasing, return_exceptions=True)
+            for task in aside:
+                task.cancel()
+            await asyncio.gather(*aside, return_exceptions=True)
             await self._release_all()
 
     def stop(self) -> None:

@@ -1,0 +1,65 @@
+"""The clockwork of requests: answers take effect, deadlines pass, openings are announced, each at its moment.
+
+Any number of workers may run it: each row is done by one of them, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from wfdash.runner.lane import Lane
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+"""So often it looks, and sooner when something is known to come up sooner."""
+BATCH = 100
+"""What one sweep does of each kind; with more to do the next one follows at once."""
+
+
+async def sweep_until(stopping: asyncio.Event) -> None:
+    """Do what is due until stopped."""
+    lane = Lane("wfdash-alarms")
+    try:
+        while not stopping.is_set():
+            pause = SWEEP_SECONDS
+            try:
+                pause = await lane.call(sweep)
+            except Exception:
+                log.exception("Could not look for deadlines; trying again")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause)
+    finally:
+        await lane.aclose()
+
+
+def sweep() -> float:
+    """Do what is due now; returns the seconds until there is more to do, or to look for."""
+    # Servers import their runner before Django has its models.
+    from wfdash.desk.announce import announce_opened
+    from wfdash.desk.settling import next_settling, settle_due
+    from wfdash.desk.timers import database_now, fire_alarms, next_alarm
+
+    counts = [_count(work) for work in (settle_due, fire_alarms, announce_opened)]
+    if max(counts) >= BATCH:
+        return 0.0
+    return _pause((next_settling(), next_alarm()), database_now())
+
+
+def _count(work: Callable[[int], int]) -> int:
+    """One kind of work that fails does not keep the others from being done."""
+    try:
+        return work(BATCH)
+    except Exception:
+        log.exception("Could not do what is due (%s); trying again", work.__name__)
+        return 0
+
+
+def _pause(moments: Iterable[datetime | None], now: datetime) -> float:
+    """Return the seconds to the nearest moment. What is late already could not be done just now: no haste."""
+    ahead = [seconds for at in moments if at and (seconds := (at - now).total_seconds()) > 0]
+    return min([SWEEP_SECONDS, *ahead])
