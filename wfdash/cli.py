@@ -1,4 +1,7 @@
-"""The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``manage`` is Django's command line."""
+"""The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``verify`` proves the audit chain.
+
+``manage`` is Django's command line.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     signin.add_argument("user", help="user name")
     signin.add_argument("--base", default="http://127.0.0.1:8000", help="address of the dashboard")
     signin.set_defaults(run=_signin)
+    verify = verbs.add_parser("verify", help="prove that the audit chain, or an exported pack, was not altered")
+    verify.add_argument(
+        "pack", nargs="?", type=Path, metavar="PACK.json", help="an exported pack (default: the database)"
+    )
+    verify.set_defaults(run=_verify)
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
-    for verb in (up, signin):
+    for verb in (up, signin, verify):
         verb.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
     return parser
 
@@ -116,6 +124,18 @@ def _signin(options: argparse.Namespace) -> int:
         print(f"There is no active person named {options.user!r}", file=sys.stderr)
         return 1
     print(_link(options.user, options.base))
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    _setup(options)
+    from django.core.management import CommandError, call_command
+
+    try:
+        call_command("verify", *([str(options.pack)] if options.pack else []))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

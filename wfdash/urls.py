@@ -6,10 +6,11 @@ from django.contrib import admin
 from django.urls import path, register_converter
 
 from wfdash.api.router import api
-from wfdash.pages import addresses, checkpoint, health, inbox, request, run, runs, signin, skew, workflows
+from wfdash.pages import addresses, audit, checkpoint, health, inbox, request, run, runs, signin, skew, workflows
 
 register_converter(addresses.IdConverter, "id")
 register_converter(addresses.VerbConverter, "verb")
+register_converter(addresses.KindConverter, "kind")
 CHECKPOINT = "runs/<id:run_id>/checkpoints/<id:checkpoint_id>/"
 
 urlpatterns = [
@@ -19,10 +20,15 @@ urlpatterns = [
     path("runs/<id:run_id>/", run.run, name="run"),
     path("runs/<id:run_id>/migrate/", skew.migrate, name="run-migrate"),
     path("runs/<id:run_id>/override/", skew.override, name="run-override"),
+    path("runs/<id:run_id>/record/", audit.record, name="run-record"),
     path("runs/<id:run_id>/<verb:verb>/", run.act, name="run-act"),
     path(CHECKPOINT, checkpoint.checkpoint, name="checkpoint"),
     path(f"{CHECKPOINT}restore/", checkpoint.restore, name="restore"),
     path(f"{CHECKPOINT}fork/", checkpoint.fork, name="fork"),
+    path("audit/", audit.acts, name="audit"),
+    path("audit/<int:n>/", audit.act, name="audit-entry"),
+    path("audit/<int:n>/shown/", audit.shown, name="audit-shown"),
+    path("audit/export.<kind:kind>", audit.export, name="audit-export"),
     path("workflows/", workflows.workflows, name="workflows"),
     path("workflows/<path:name>/", workflows.workflow, name="workflow"),
     path("sign-in/", signin.sign_in, name="sign-in"),

@@ -8,6 +8,7 @@ from django.db import connection
 from checkpoints.models import AuditEntry, AuditHead, Run
 from checkpoints.orm import write
 from wfdash import desk
+from wfdash.chain import hash_of
 from wfdash.desk import audit
 
 YES = {"action": "approve"}
@@ -67,7 +68,7 @@ def test_an_altered_entry_with_a_new_hash_breaks_the_one_after_it(person, run) -
     acts(person, run, 4)
     forged = AuditEntry.objects.get(n=2)
     forged.actor = "mallory"
-    AuditEntry.objects.filter(n=2).update(actor="mallory", hash=audit.hash_of(audit.as_json(forged)))
+    AuditEntry.objects.filter(n=2).update(actor="mallory", hash=hash_of(audit.as_json(forged)))
     assert [broken.n for broken in audit.check_chain()[1]] == [3]
 
 

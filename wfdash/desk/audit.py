@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from hashlib import sha256
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints.canonical import dumps
 from checkpoints.models import AuditEntry, AuditHead, Run, Shown
 from wfdash.access import Viewer
+from wfdash.chain import CHAINED, Break, breaks, hash_of
 
-CHAINED = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "facts", "prev")
-"""What an entry's hash covers, in this order."""
 DEADLINE = "a deadline"
-
-
-@dataclass(frozen=True)
-class Break:
-    """Where a chain does not hold: the entry's number, and what is wrong with it."""
-
-    n: int
-    words: str
 
 
 def record(
@@ -73,29 +61,6 @@ def as_json(entry: AuditEntry) -> dict[str, Any]:
     """Return an entry as it is exported."""
     told = {name: getattr(entry, name) for name in CHAINED}
     return {**told, "at": entry.at.isoformat(timespec="microseconds")}
-
-
-def hash_of(told: Mapping[str, Any]) -> str:
-    """Return the hash of an entry as it is exported."""
-    return sha256(dumps([told[name] for name in CHAINED])).hexdigest()
-
-
-def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True) -> Iterator[Break]:
-    """Yield what does not hold in a chain of exported entries (with their ``hash``), in order.
-
-    ``whole``: it must begin with the first entry and have no gap; else it is a selection, each entry proven by itself.
-    """
-    before: Mapping[str, Any] | None = None
-    for entry in entries:
-        n = entry["n"]
-        if hash_of(entry) != entry["hash"]:
-            yield Break(n, "the entry was changed after it was written")
-        follows = before is not None and n == before["n"] + 1
-        if whole and not (follows or (before is None and n == 1)):
-            yield Break(n, f"entries before it are missing (the one before is {before['n'] if before else 'none'})")
-        elif follows and before is not None and entry["prev"] != before["hash"]:
-            yield Break(n, "it does not follow from the entry before it")
-        before = entry
 
 
 def check_chain() -> tuple[int, list[Break]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Answer, HumanRequest, Reply, Shown
+from checkpoints.models import Answer, Draft, HumanRequest, Reply, Shown
 from checkpoints.orm import write
 from checkpoints.records import Json, Phase
 from wfdash.access import Right, Viewer
@@ -75,6 +76,7 @@ def answer_request(
         reply = _write_reply(viewer, request, value, said, right, manner)
         _count(viewer, request, reply, manner)
         _record(viewer, request, reply, manner)
+        Draft.objects.filter(request=request, user=viewer.user).delete()
         tell_inbox(request.workflow)
     return reply
 
@@ -231,8 +233,9 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner)
     """Keep who decided, by which right, on what they saw, and what they changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
     audit.keep_shown(request.id, "card", reply.seen, json.dumps(shown))
-    if manner.page:
-        audit.keep_shown(request.id, "page", reply.seen, manner.page)
+    page = sha256(manner.page.encode()).hexdigest() if manner.page else ""
+    if page:
+        audit.keep_shown(request.id, "page", page, manner.page)
     changed = reply.value.get("edited") if isinstance(reply.value, dict) else None
     facts = {
         "reply": reply.id,
@@ -243,6 +246,7 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner)
         "via": reply.via,
         "acting_for": reply.acting_for,
         "seen": reply.seen,
+        "page": page,
         "proposal": request.card.get("proposal"),
         "edited": changed,
         "settles": reply.settles.isoformat() if reply.settles else None,

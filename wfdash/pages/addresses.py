@@ -23,3 +23,9 @@ class VerbConverter(StringConverter):
     """What can be done to a run."""
 
     regex = "cancel|pause|resume|retry"
+
+
+class KindConverter(StringConverter):
+    """A format of an export."""
+
+    regex = "json|csv"

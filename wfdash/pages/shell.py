@@ -20,6 +20,7 @@ PLACES = (
     ("inbox", "Inbox", "inbox", ("inbox", "request")),
     ("runs", "Runs", "queue-list", ("runs", "run", "checkpoint", "restore", "fork")),
     ("workflows", "Workflows", "rectangle-group", ("workflows", "workflow")),
+    ("audit", "Audit", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
 )
 
 

@@ -37,6 +37,17 @@ EVENTS: dict[str, str] = {
     "request.opened": "{step} asked: {subject}",
     "request.answered": "{by} {past}: {subject}",
     "request.withdrawn": "Request withdrawn",
+    "request.voted": "{by} {past}: {subject}",
+    "request.answering": "{by} {past}, it takes effect in a moment: {subject}",
+    "request.undone": "{by} took it back: {subject}",
+    "request.assigned": "{by} assigned it to {to}: {subject}",
+    "request.commented": "{by} commented: {subject}",
+    "request.asked": "{by} asked back: {subject}",
+    "request.replied": "{by} replied: {subject}",
+    "request.amended": "{by} added to what is shown: {subject}",
+    "request.extended": "{by} moved the deadline: {subject}",
+    "request.reminded": "Reminder sent: {subject}",
+    "request.escalated": "Escalated: {subject}",
     "call.intended": "About to call {name}",
     "call.done": "Called {name}",
     "call.unknown": "Unknown whether {name} happened",
@@ -67,6 +78,17 @@ MARKS: dict[str, tuple[str, str]] = {
     "request.opened": ("question-mark-circle", "is-waiting"),
     "request.answered": ("user-circle", "is-completed"),
     "request.withdrawn": ("minus-circle", "is-cancelled"),
+    "request.voted": ("user-circle", "is-running"),
+    "request.answering": ("clock", "is-running"),
+    "request.undone": ("arrow-uturn-left", "is-interrupted"),
+    "request.assigned": ("user-plus", "is-waiting"),
+    "request.commented": ("chat-bubble-left", "is-queued"),
+    "request.asked": ("question-mark-circle", "is-waiting"),
+    "request.replied": ("chat-bubble-left-right", "is-queued"),
+    "request.amended": ("pencil-square", "is-interrupted"),
+    "request.extended": ("clock", "is-waiting"),
+    "request.reminded": ("bell-alert", "is-waiting"),
+    "request.escalated": ("arrow-trending-up", "is-retrying"),
     "call.done": ("bolt", "is-completed"),
     "call.intended": ("bolt", "is-running"),
     "call.unknown": ("exclamation-triangle", "is-failed"),
@@ -126,7 +148,9 @@ def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
     """Return an event in words; an unknown kind is its own name."""
     known = {**data, "step": called(step) if step else "The run", "past": past(str(data.get("verdict") or ""))}
     words = EVENTS[kind].format_map(_Known(known)) if kind in EVENTS else kind
-    if kind in {"request.opened", "request.answered"} and not data.get("subject"):
+    if kind == "request.assigned" and not data.get("to"):
+        words = words.replace("assigned it to ", "took the assignment back")
+    if kind.startswith("request.") and not data.get("subject"):
         words = words.partition(":")[0]
     if kind == "progress":
         words = _progress(data)
@@ -157,6 +181,10 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
     if kind == "run.migrated" and data.get("by"):
         return f" by {data['by']}"
+    if kind == "request.voted" and data.get("need"):
+        return f" ({data['need']} are needed)"
+    if kind == "request.escalated" and data.get("to"):
+        return f", now also for {', '.join(map(str, data['to']))}"
     if kind in {"step.sleeping", "run.sleeping"} and data.get("until"):
         return f" until {_moment(str(data['until']))}"
     return ""

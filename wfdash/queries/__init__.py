@@ -5,6 +5,7 @@ Lists read metadata only and cost a constant number of queries; each function sa
 
 from __future__ import annotations
 
+from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
 from wfdash.queries.board import Move, StepCounts, board, count, moves
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import TABS, RequestRow, count_open, count_tabs, inbox, requests_of
@@ -29,6 +30,7 @@ from wfdash.queries.workflows import (
 __all__ = [
     "TABS",
     "AnswerView",
+    "AuditRow",
     "Behind",
     "CheckpointRow",
     "CheckpointView",
@@ -45,6 +47,9 @@ __all__ = [
     "StepCounts",
     "VersionRow",
     "WorkflowRow",
+    "act",
+    "acts",
+    "acts_of_run",
     "behind",
     "board",
     "checkpoint",
@@ -56,11 +61,14 @@ __all__ = [
     "count_tabs",
     "description_of",
     "events",
+    "evidence",
+    "exported_rows",
     "failures",
     "inbox",
     "last_events",
     "moves",
     "old_runs",
+    "pack",
     "preview",
     "request",
     "requests_of",
