@@ -6,7 +6,22 @@ from django.contrib import admin
 from django.urls import path, register_converter
 
 from wfdash.api.router import api
-from wfdash.pages import addresses, audit, checkpoint, health, inbox, request, run, runs, signin, skew, workflows
+from wfdash.pages import (
+    addresses,
+    audit,
+    away,
+    checkpoint,
+    health,
+    inbox,
+    request,
+    run,
+    runs,
+    signin,
+    skew,
+    talk,
+    together,
+    workflows,
+)
 
 register_converter(addresses.IdConverter, "id")
 register_converter(addresses.VerbConverter, "verb")
@@ -15,7 +30,18 @@ CHECKPOINT = "runs/<id:run_id>/checkpoints/<id:checkpoint_id>/"
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
+    path("requests/undo/", together.undo_all, name="undo-all"),
     path("requests/<id:request_id>/", request.request, name="request"),
+    path("requests/<id:request_id>/undo/", together.undo, name="undo"),
+    path("requests/<id:request_id>/draft/", together.draft, name="draft"),
+    path("requests/<id:request_id>/here/", together.here, name="here"),
+    path("requests/<id:request_id>/take/", together.take, name="take"),
+    path("requests/<id:request_id>/assign/", together.assign, name="assign"),
+    path("requests/<id:request_id>/people/", together.people, name="people"),
+    path("requests/<id:request_id>/talk/", talk.talk, name="talk"),
+    path("requests/<id:request_id>/amend/", talk.amend, name="amend"),
+    path("away/", away.away, name="away"),
+    path("away/<int:absence_id>/end/", away.back, name="away-end"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<id:run_id>/", run.run, name="run"),
     path("runs/<id:run_id>/migrate/", skew.migrate, name="run-migrate"),

@@ -6,6 +6,12 @@ from checkpoints.models import Answer, Event, HumanRequest
 from tests import people
 
 
+@pytest.fixture(autouse=True)
+def _at_once(settings):
+    """Answers take effect at once."""
+    settings.WFDASH_UNDO = 0
+
+
 def test_approving_answers_the_request(question, as_):
     answer = as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"})
     assert answer.status_code == 302
@@ -103,8 +109,10 @@ def test_a_closed_request_says_what_became_of_it(run, everybody, as_):
     assert f"/requests/{new.pk}/" in as_("ana").get(f"/requests/{old.pk}/").content.decode()
 
 
-def test_the_notice_alone_can_be_fetched(question, as_):
-    page = as_("ana").get(f"/requests/{question.pk}/?fragment=notice").content.decode()
-    assert page.startswith('<div id="request-notice"')
+def test_what_changes_by_itself_can_be_fetched_alone(question, as_):
+    page = as_("ana").get(f"/requests/{question.pk}/?fragment=live").content.decode()
+    assert page.startswith('<div id="request-live"')
+    assert 'hx-swap-oob="outerMorph"' in page
+    assert "card-form" not in page
     assert "<html" not in page
     assert as_("ana").get(f"/requests/{question.pk}/?fragment=other").status_code == 404

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.template.loader import render_to_string
 
+from checkpoints.models import Reply
 from wfdash import desk, queries
 from wfdash.access import Viewer
-from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.pages import card
 from wfdash.pages.card.actions import choices_of
+from wfdash.pages.diff import diff_values
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import respond
+from wfdash.pages.panel import fields_of, offer_undo, panel, place_of
+from wfdash.pages.words import past
 
-FRAGMENTS = {"notice": "request/notice.html"}
-PLACE = ("tab", "q", "sort")
+__all__ = ["panel", "place_of", "request"]
+
+PAGE = "request/page.html"
+FRAGMENTS = {"live": "request/live.html"}
 
 
 @page("GET", "POST")
@@ -28,68 +33,101 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     """Show a request; a POST answers it. 422 and 409 keep what was typed.
 
     ``tab``, ``q`` and ``sort`` say from where in the inbox the person came, so that the next one opens after it.
+    ``override`` is an operator's way to decide instead of those it is addressed to.
     """
     viewer = viewer_of(request)
     found = queries.request(viewer, request_id)
+    override = "override" in request.GET
     if request.method == "POST":
-        return _answer(request, viewer, found)
-    return respond(request, "request/page.html", panel(found, place_of(request.GET)), FRAGMENTS)
+        return _answer(request, viewer, found, override)
+    context = panel(found, place_of(request.GET), override=override)
+    shown = request.GET.get("seen", "")
+    context |= {"fragment": "fragment" in request.GET, "stale": found.open and shown not in {"", found.seen}}
+    return respond(request, PAGE, context, FRAGMENTS)
 
 
-def panel(
-    found: queries.RequestView,
-    place: Mapping[str, str],
-    reading: card.Reading | None = None,
-    errors: Iterable[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """Return what ``request/panel.html`` needs: the card, with a form if this person may answer."""
-    url = reverse("request", args=[found.id]) + (f"?{urlencode(place)}" if place else "")
-    drawn = card.build(
-        found.card,
-        found.answer_schema,
-        url=url if found.open and not found.refusal else "",
-        initial=(found.suggestion or {}).get("value"),
-        reading=reading,
-        errors=errors,
-    )
-    return {"item": found, "card": drawn, "title": queries.titles().get(found.workflow, found.workflow)}
-
-
-def place_of(query: QueryDict) -> dict[str, str]:
-    """Return the place in the inbox that an address names; empty for a request's own page."""
-    if query.get("tab") not in queries.TABS:
-        return {}
-    return {name: query.get(name, "") for name in PLACE}
-
-
-def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView) -> HttpResponse:
+def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, override: bool) -> HttpResponse:
     reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
-    place = place_of(request.GET)
-    if found.open and (reading.editing or reading.errors):
-        context = panel(found, place, reading)
-        return render(request, "request/page.html", context, status=200 if reading.editing else 422)
+    place, seen = place_of(request.GET), request.POST.get("_seen", "")
+    if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
+        context = panel(found, place, reading, override=override)
+        context["override_reason"] = request.POST.get("_reason", "")
+        return render(request, PAGE, context, status=200 if reading.editing else 422)
     try:
-        answer = desk.answer_request(viewer, found.id, reading.value, verdict=reading.action)
+        reply = desk.answer_request(
+            viewer,
+            found.id,
+            reading.value,
+            verdict=reading.action,
+            reason=request.POST.get("_reason", ""),
+            seen=seen,
+            undo=True,
+            via="page",
+            page=_as_shown(found),
+            override=override,
+        )
     except Invalid as error:
-        return render(request, "request/page.html", panel(found, place, reading, error.errors), status=422)
-    except (AlreadyAnswered, NoLongerOpen) as error:
-        context = panel(queries.request(viewer, found.id), place, reading)
-        context |= {"conflict": str(error), "typed": reading.value}
-        return render(request, "request/page.html", context, status=409)
-    messages.success(request, _said(found, answer.verdict))
-    return _go_on(viewer, found, place)
+        context = panel(found, place, reading, error.errors, override=override)
+        return render(request, PAGE, context | {"override_reason": request.POST.get("_reason", "")}, status=422)
+    except (AlreadyAnswered, Changed, NoLongerOpen) as error:
+        return _lost(request, viewer, found, reading, error)
+    _say(request, viewer, found, reply)
+    return offer_undo(_go_on(viewer, found, place), reply.settles)
+
+
+def _lost(
+    request: HttpRequest,
+    viewer: Viewer,
+    found: queries.RequestView,
+    reading: card.Reading,
+    error: AlreadyAnswered | Changed | NoLongerOpen,
+) -> HttpResponse:
+    """Say why the answer was not taken, what changed, and keep what was typed."""
+    now = queries.request(viewer, found.id)
+    context = panel(now, place_of(request.GET), reading._replace(errors=[]), override="override" in request.GET)
+    context |= {"conflict": str(error), "typed": reading.value, "error": type(error).__name__}
+    before, after = error.facts.get("before"), now.card
+    if isinstance(error, NoLongerOpen) and now.replaced_by:
+        before, after = now.card, _carry_over(request, viewer, now.replaced_by)
+        context["carried"] = after is not None
+    if before is not None and after is not None:
+        context["changes"] = diff_values(before, after)
+    return render(request, PAGE, context, status=409)
+
+
+def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
+    """Keep what was typed as a draft of the request that took the place of this one; returns its card."""
+    try:
+        later = queries.request(viewer, replaced_by)
+        if later.open and not later.refusal:
+            desk.save_draft(viewer, replaced_by, fields_of(request.POST))
+    except (NotFound, NotAllowed, Invalid):
+        return None
+    return later.card
+
+
+def _as_shown(found: queries.RequestView) -> str:
+    """Return the card as HTML, for the record. It is what was shown: its fingerprint is compared."""
+    return render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
+
+
+def _say(request: HttpRequest, viewer: Viewer, found: queries.RequestView, reply: Reply) -> None:
+    """Say what became of the answer; while it may be taken back, the undo bar does."""
+    if reply.settles is not None:
+        return
+    if found.rules.need > 1 and queries.request(viewer, found.id).open:
+        messages.success(request, f"Your vote counts: you {past(reply.verdict)} “{found.subject}”.")
+        return
+    words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
+    labels = {choice.name: choice.label for choice in choices_of(found.answer_schema, found.card)}
+    done = words.get(reply.verdict) or labels.get(reply.verdict) or reply.verdict
+    messages.success(request, f"{done}: {found.subject}. The run goes on.")
 
 
 def _go_on(viewer: Viewer, found: queries.RequestView, place: dict[str, str]) -> HttpResponse:
     """Open the next request of the inbox where the answer came from there, else show what became of this one."""
     if not place:
         return redirect("request", found.id)
-    rows = queries.inbox(viewer, place["tab"], place["q"], sort=place["sort"], limit=2).items
+    rows = queries.inbox(viewer, place["tab"], place.get("q", ""), sort=place.get("sort", "age"), limit=2).items
     following = next((row.id for row in rows if row.id != found.id and place["tab"] != "answered"), "")
     return redirect("/?" + urlencode({**place, **({"request": following} if following else {})}))
-
-
-def _said(found: queries.RequestView, verdict: str) -> str:
-    words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
-    labels = {choice.name: choice.label for choice in choices_of(found.answer_schema, found.card)}
-    return f"{words.get(verdict) or labels.get(verdict) or verdict}: {found.subject}. The run goes on."

@@ -16,6 +16,7 @@ from wfdash import queries
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "wfdash_theme"
+UNDO_COOKIE = "wfdash_undo"
 PLACES = (
     ("inbox", "Inbox", "inbox", ("inbox", "request")),
     ("runs", "Runs", "queue-list", ("runs", "run", "checkpoint", "restore", "fork")),
@@ -58,6 +59,11 @@ class Shell:
     def open_count(self) -> int:
         """How many open requests this person may answer; 0 for strangers."""
         return queries.count_open(self._viewer) if self._viewer is not None and self.name else 0
+
+    @cached_property
+    def undoable(self) -> tuple[queries.Undoable, ...]:
+        """Own answers that may still be taken back; looked for only where a cookie says that there may be some."""
+        return queries.undoable(self._viewer) if UNDO_COOKIE in self._request.COOKIES and self.name else ()
 
     @property
     def name(self) -> str:

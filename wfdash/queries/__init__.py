@@ -8,13 +8,38 @@ from __future__ import annotations
 from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
 from wfdash.queries.board import Move, StepCounts, board, count, moves
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
-from wfdash.queries.inbox import TABS, RequestRow, count_open, count_tabs, inbox, requests_of
+from wfdash.queries.inbox import (
+    SORTS,
+    TABS,
+    RequestRow,
+    alike,
+    count_open,
+    count_since,
+    count_tabs,
+    following,
+    inbox,
+    neighbours,
+    requests_of,
+    rows_now,
+)
 from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
+from wfdash.queries.together import (
+    Together,
+    Undoable,
+    absences,
+    assignable,
+    mentionable,
+    stand_ins,
+    thread,
+    together,
+    undoable,
+)
+from wfdash.queries.views import ViewRow, view, views
 from wfdash.queries.workflows import (
     VersionRow,
     WorkflowRow,
@@ -28,6 +53,7 @@ from wfdash.queries.workflows import (
 )
 
 __all__ = [
+    "SORTS",
     "TABS",
     "AnswerView",
     "AuditRow",
@@ -45,11 +71,17 @@ __all__ = [
     "RunRow",
     "RunView",
     "StepCounts",
+    "Together",
+    "Undoable",
     "VersionRow",
+    "ViewRow",
     "WorkflowRow",
+    "absences",
     "act",
     "acts",
     "acts_of_run",
+    "alike",
+    "assignable",
     "behind",
     "board",
     "checkpoint",
@@ -58,25 +90,36 @@ __all__ = [
     "count",
     "count_open",
     "count_runs",
+    "count_since",
     "count_tabs",
     "description_of",
     "events",
     "evidence",
     "exported_rows",
     "failures",
+    "following",
     "inbox",
     "last_events",
+    "mentionable",
     "moves",
+    "neighbours",
     "old_runs",
     "pack",
     "preview",
     "request",
     "requests_of",
+    "rows_now",
     "run",
     "runs",
+    "stand_ins",
+    "thread",
     "titles",
+    "together",
+    "undoable",
     "unknown_keys",
     "versions",
+    "view",
+    "views",
     "workflow",
     "workflows",
 ]

@@ -140,6 +140,13 @@ def markdown(text: Any) -> SafeString:
 
 
 @register.filter
+def mentioned(text: str, names: Iterable[str]) -> str:
+    """Return markdown in which the mentions of these people stand out."""
+    known = "|".join(re.escape(name) for name in names)
+    return re.sub(rf"(?<![\w@/.`*])@({known})(?![\w-])", r"**@\1**", text) if known else text
+
+
+@register.filter
 def first_paragraph(text: Any) -> str:
     """Return a text up to its first empty line."""
     return re.split(r"\n\s*\n", str(text or "").strip(), maxsplit=1)[0]

@@ -1,0 +1,77 @@
+// Says that this person has a request open, hears who else has, and renews what is shown about it: [data-request].
+const BEAT = 15_000;
+const TYPED = 8_000;
+const CALM = 1_000;
+
+let shown = "";
+let typedAt = -Infinity;
+let toldTyping = false;
+let waiting = 0;
+let renewedAt = -Infinity;
+
+const panel = () => document.querySelector("[data-request]");
+const address = (id) => `/requests/${encodeURIComponent(id)}/here/`;
+const token = () => JSON.parse(document.body.getAttribute("hx-headers") ?? "{}")["x-csrftoken"] ?? "";
+const typing = () => performance.now() - typedAt < TYPED;
+
+function tell(id, facts) {
+  const body = new URLSearchParams({ ...facts, csrfmiddlewaretoken: token() });
+  return fetch(address(id), { method: "POST", body, keepalive: true }).catch(() => {});
+}
+
+function beat() {
+  const here = panel();
+  const id = here && "open" in here.dataset && !document.hidden ? here.dataset.request : "";
+  if (shown && shown !== id) tell(shown, { leave: 1 });
+  shown = id;
+  if (!id) return;
+  toldTyping = typing();
+  tell(id, toldTyping ? { typing: 1 } : {});
+}
+
+// One's own request at once; what happens to others at most once a second.
+function renew(urgent) {
+  clearTimeout(waiting);
+  const wait = urgent ? 0 : Math.max(0, renewedAt + CALM - performance.now());
+  waiting = setTimeout(() => {
+    const live = document.getElementById("request-live");
+    if (!live) return;
+    renewedAt = performance.now();
+    live.dispatchEvent(new CustomEvent("request:moved"));
+  }, wait);
+}
+
+// Answered by somebody else meanwhile: what was typed stays to be copied, but there is nothing to send it to.
+function shut() {
+  const live = document.getElementById("request-live");
+  const closed = live !== null && "shut" in live.dataset;
+  for (const button of document.querySelectorAll("#answer-form button, [form=answer-form][formaction]")) {
+    if (closed && !button.disabled) Object.assign(button, { disabled: true }).dataset.shut = "";
+    else if (!closed && "shut" in button.dataset) { button.disabled = false; delete button.dataset.shut; }
+  }
+}
+
+document.body.addEventListener("live:changed", ({ detail: { what } }) => {
+  const id = panel()?.dataset.request;
+  if (!id) return;
+  if (what.includes(`request:${id}`)) renew(true);
+  else if (what.includes("inbox")) renew(false);
+});
+
+document.addEventListener("input", (event) => {
+  if (!event.target.closest("#answer-form, #request-thread")) return;
+  typedAt = performance.now();
+  if (!toldTyping) beat();
+});
+
+document.addEventListener("htmx:after:swap", () => {
+  shut();
+  if ((panel()?.dataset.request ?? "") !== shown) beat();
+});
+document.addEventListener("visibilitychange", beat);
+addEventListener("pagehide", () => { if (shown) tell(shown, { leave: 1 }); });
+addEventListener("pageshow", (event) => { if (event.persisted) beat(); });
+
+setInterval(beat, BEAT);
+setInterval(() => { if (toldTyping && !typing()) beat(); }, 2_000);
+beat();

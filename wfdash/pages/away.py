@@ -1,0 +1,69 @@
+"""Being away: when, and who decides meanwhile."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+
+from wfdash import desk, queries
+from wfdash.errors import Invalid
+from wfdash.pages.door import page, viewer_of
+
+
+@page("GET", "POST")
+def away(request: HttpRequest) -> HttpResponse:
+    """Show when this person is away and for whom they stand in; a POST sets a new absence."""
+    viewer = viewer_of(request)
+    problems: dict[str, str] = {}
+    if request.method == "POST":
+        since, until, problems = _read_days(request)
+        if since and until:
+            try:
+                absence = desk.set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
+                messages.success(request, f"Set. {absence.delegate.get_username()} may decide for you meanwhile.")
+                return redirect("away")
+            except Invalid as error:
+                problems = {str(problem["loc"][0]): str(problem["msg"]) for problem in error.errors}
+    mine, others = queries.absences(viewer)
+    context = {
+        "mine": mine,
+        "others": others,
+        "names": queries.stand_ins(viewer),
+        "typed": request.POST,
+        "problems": problems,
+        "today": timezone.now().date().isoformat(),
+    }
+    return render(request, "request/away.html", context, status=422 if problems else 200)
+
+
+@page("POST")
+def back(request: HttpRequest, absence_id: int) -> HttpResponse:
+    """End an absence."""
+    desk.end_absence(viewer_of(request), absence_id)
+    messages.success(request, "Welcome back: your requests are yours alone again.")
+    return redirect("away")
+
+
+def _read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:
+    """Read the first and the last day; the last one counts whole. Today begins now."""
+    first, problem = _read_day(request, "since")
+    last, second = _read_day(request, "until")
+    problems = {name: words for name, words in (("since", problem), ("until", second)) if words}
+    now = timezone.now()
+    since = first and (now if first.date() == now.date() else first)
+    return since, last and last + timedelta(days=1), problems
+
+
+def _read_day(request: HttpRequest, name: str) -> tuple[datetime | None, str]:
+    try:
+        day = parse_date(request.POST.get(name, ""))
+    except ValueError:
+        day = None
+    if day is None:
+        return None, "Give a day, like 2026-12-24"
+    return datetime.combine(day, time(), tzinfo=UTC), ""

@@ -1,0 +1,102 @@
+"""The panel of one request, on its own page and in the inbox: the card, who else is there, what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from math import ceil
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+
+from wfdash import queries
+from wfdash.pages import card
+from wfdash.pages.shell import UNDO_COOKIE
+
+PLACE = ("tab", "q", "sort", "view", "focus")
+
+
+def panel(
+    found: queries.RequestView,
+    place: Mapping[str, str],
+    reading: card.Reading | None = None,
+    errors: Iterable[Mapping[str, Any]] = (),
+    *,
+    override: bool = False,
+) -> dict[str, Any]:
+    """Return what ``request/panel.html`` needs; with a form if this person may answer.
+
+    ``reading``: what was typed, else their draft, their answer that was taken back, or a suggestion fills the form.
+    ``override``: an operator wants to decide instead of those it is addressed to.
+    """
+    here = queries.together(found)
+    errors = [dict(error) for error in errors]
+    overrides = override and found.may_override
+    decides = found.open and here.mine is None and (not found.refusal or overrides)
+    query = urlencode({**place, **({"override": "1"} if overrides else {})})
+    begin = here.former if here.former is not None else (found.suggestion or {}).get("value")
+    drawn = card.build(
+        found.card,
+        found.answer_schema,
+        url=address("request", found.id, query) if decides else "",
+        initial=begin,
+        reading=reading or _from_draft(found, here.draft),
+        errors=errors,
+    )
+    return {
+        "item": found,
+        "card": drawn,
+        "title": queries.titles().get(found.workflow, found.workflow),
+        "here": here,
+        "place": urlencode(place),
+        "decides": decides,
+        "overrides": overrides,
+        "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
+        "drafted": bool(here.draft and decides and reading is None),
+    }
+
+
+def place_of(query: QueryDict) -> dict[str, str]:
+    """Return the place in the inbox that an address names; empty for a request's own page."""
+    if query.get("tab") not in queries.TABS:
+        return {}
+    return {name: str(query[name]) for name in PLACE if query.get(name)}
+
+
+def address(name: str, request_id: str, query: str) -> str:
+    """Return an address of a request with where in the inbox the person is."""
+    return reverse(name, args=[request_id]) + (f"?{query}" if query else "")
+
+
+def back_to(request_id: str, place: Mapping[str, str], anchor: str = "") -> HttpResponse:
+    """Return to the request: in the inbox, if the person came from there."""
+    where = f"/?{urlencode({**place, 'request': request_id})}" if place else reverse("request", args=[request_id])
+    return redirect(where + anchor)
+
+
+def offer_undo(response: HttpResponse, settles: datetime | None) -> HttpResponse:
+    """Let the next pages look for answers that may still be taken back, until the latest takes effect."""
+    if settles is not None:
+        seconds = ceil((settles - timezone.now()).total_seconds()) + 1
+        response.set_cookie(UNDO_COOKIE, "1", max_age=max(1, seconds), httponly=True, samesite="Lax")
+    return response
+
+
+def fields_of(post: QueryDict) -> dict[str, list[str]]:
+    """Return the fields of a card's form as they were sent, without the page's own."""
+    own = {"csrfmiddlewaretoken", "_seen", "_reason", "_add", "_remove", "_up", "_down", "_show", "_draft"}
+    return {name: [str(value) for value in values] for name, values in post.lists() if name not in own}
+
+
+def _from_draft(found: queries.RequestView, draft: Any) -> card.Reading | None:
+    """Read a draft as if it had been sent, without its errors: it is not finished."""
+    if draft is None:
+        return None
+    post = QueryDict(mutable=True)
+    for name, values in draft.fields.items():
+        post.setlist(name, values)
+    return card.read_answer(found.answer_schema, found.card, post)._replace(errors=[])
