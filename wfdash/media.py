@@ -46,9 +46,16 @@ def sniff(content: bytes) -> str:
 
 
 def encoding_of(schema: Mapping[str, Any]) -> str:
-    """Return ``base64`` or ``base64url`` where a schema's text stands for bytes, else nothing."""
-    named = schema.get("contentEncoding") or schema.get("format")
-    return str(named) if named in ENCODED else ""
+    """Return ``base64`` or ``base64url`` where a schema's text stands for bytes, else nothing.
+
+    Pydantic writes the media type of an optional file beside its alternatives, the format inside of one.
+    """
+    inner = schema.get("anyOf")
+    for part in (schema, *(inner if isinstance(inner, list) else ())):
+        named = (part.get("contentEncoding") or part.get("format")) if isinstance(part, Mapping) else None
+        if isinstance(named, str) and named in ENCODED:
+            return named
+    return ""
 
 
 def wanted_types(schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -92,7 +99,7 @@ def check_type(_: Any, wanted: Any, text: Any, schema: Any) -> Iterator[Validati
 
 def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
     """``contentEncoding`` for ``jsonschema``: base64 has to be base64."""
-    if encoding in ENCODED and isinstance(text, str) and _content(schema, text) is None:
+    if isinstance(encoding, str) and encoding in ENCODED and isinstance(text, str) and _content(schema, text) is None:
         yield ValidationError("Must be base64 text, the content of a file")
 
 

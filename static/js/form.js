@@ -1,5 +1,5 @@
 // Forms work without this. With it, row buttons redraw the form in place and files fill their text at once.
-const ROW_BUTTONS = new Set(["_add", "_remove", "_up", "_down", "_show"]);
+const ROW_BUTTONS = new Set(["_add", "_remove", "_up", "_down", "_show", "_mode"]);
 
 async function redraw(form, button) {
   const part = button.closest("[data-form]");
@@ -8,14 +8,26 @@ async function redraw(form, button) {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.getElementById(part.id);
   if (!fresh) throw new Error(`no form in the answer (${answer.status})`);
+  keepSecrets(part, fresh, button);
   part.replaceWith(document.adoptNode(fresh));
   return fresh;
+}
+
+// The server never sends a secret back; what was typed stays in this page, but for rows that changed their names.
+function keepSecrets(part, fresh, button) {
+  const moved = ["_remove", "_up", "_down"].includes(button.name) ? button.value.replace(/\d+$/, "") : null;
+  for (const input of fresh.querySelectorAll("input[type=password]")) {
+    if (moved !== null && input.name.startsWith(moved)) continue;
+    const typed = part.querySelector(`input[type=password][name="${CSS.escape(input.name)}"]`);
+    if (typed) input.value = typed.value;
+  }
 }
 
 function focusAfter(part, name, value) {
   const lists = [...part.querySelectorAll("[data-list]")];
   const buttons = [...part.querySelectorAll(`button[name="${name}"]`)];
   const same = buttons.find((button) => button.value === value && !button.disabled);
+  if (name === "_mode") return part.querySelector("textarea.mono, input:not([type=hidden]), select, textarea")?.focus();
   if (name !== "_add") return (same ?? part.querySelector("[data-list] button:not(:disabled)"))?.focus();
   const list = lists.find((found) => [...found.querySelectorAll('button[name="_add"]')].at(-1)?.value === value);
   const row = [...(list?.querySelectorAll(":scope > .list-rows > .list-row") ?? [])].at(-1);

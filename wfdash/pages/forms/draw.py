@@ -101,10 +101,17 @@ class Drawer:
         kind, attributes = control(spec, text)
         original = None if typed else self.notes.originals.get(place.name) or _original(spec, text, value)
         if spec.kind == "secret":
-            text, original = "", None
+            return self._secret(spec, place, value)
         accept = ",".join(wanted_types(spec.schema)) if spec.uploads else ""
         field = self._field(kind, spec, place, text=text, original=original, attributes=attributes, accept=accept)
         return replace(field, uploads=spec.uploads)
+
+    def _secret(self, spec: Spec, place: Place, value: Any) -> Field:
+        """Return an empty control, whatever the value: a secret goes one way only."""
+        kind, attributes = control(spec, "")
+        field = self._field(kind, spec, place, attributes=attributes)
+        again = "Secrets are not sent back: if it is empty, type it again." if isinstance(value, str) and value else ""
+        return replace(field, help=" ".join(part for part in (field.help, again) if part))
 
     def _const(self, spec: Spec, place: Place, value: Any) -> Field:
         return self._field("const", spec, place, text=scalars.show(spec, spec.schema["const"]))
@@ -164,7 +171,7 @@ class Drawer:
         return self._field("rows", spec, place, rows=rows, original="[]" if value == [] else None)
 
     def _row(self, schema: Any, place: Place, index: int, item: Any, count: int) -> Row:
-        label = f"{place.label or 'Item'} {index + 1}"
+        label = f"{_title(self.schemas.resolve(schema)) or place.label or 'Item'} {index + 1}"
         spot = place.inner(index, label, True)
         field = self.draw(schema, spot, self._unless_blank(spot, item))
         return Row(

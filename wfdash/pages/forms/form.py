@@ -129,10 +129,12 @@ class Form:
         """The error summary, in the order of the fields; of a text, with the lines."""
         if self.text is not None:
             return tuple(self._complaints_of(self.text))
+        found = list(walk(self.root))
+        labels = {one.loc: one.label for one in reversed(found) if one.label}
         return tuple(
-            Complaint(target=found.id if found.loc else "", label=found.label, message=message)
-            for found in walk(self.root)
-            for message in found.errors
+            Complaint(target=one.id if one.loc else "", label=_named(one, labels), message=message)
+            for one in found
+            for message in one.errors
         )
 
     @property
@@ -195,6 +197,12 @@ class BoundForm(Form):
                 if not any(len(other) > len(loc) and _within(where, other) for other, _ in picked):
                     told.append({"loc": list(where), "msg": problem["msg"]})
         yield from told or found
+
+
+def _named(field: Field, labels: Mapping[Loc, str]) -> str:
+    """Return a field's label, with that of what it lies in: the same label may stand in several places."""
+    outer = labels.get(field.loc[:-1], "") if len(field.loc) > 1 else ""
+    return f"{outer} › {field.label}" if outer else field.label
 
 
 def walk(root: Field, *, every: bool = False) -> Iterator[Field]:

@@ -98,7 +98,7 @@ def _limits(spec: Spec) -> str:
             spec, *(("minProperties", "maxProperties") if spec.kind == "pairs" else ("minItems", "maxItems"))
         )
     if spec.uploads:
-        return f"{_file_kinds(spec)}At most {size(media.limit_of(spec.schema))}."
+        return f"{_file_kinds(spec)}At most {size(media.limit_of(spec.schema)).replace('.0 ', ' ')}."
     return _length(spec)
 
 
