@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.fields.json import KT
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -166,7 +165,7 @@ def _asked(run_ids: Iterable[str]) -> defaultdict[str, list[_Asked]]:
     """Return run id -> its open requests, oldest first (one query)."""
     asked: defaultdict[str, list[_Asked]] = defaultdict(list)
     rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
-    rows = rows.annotate(subject=KT("card__subject")).order_by("created")
+    rows = rows.order_by("created")
     hidden = ("card",) if current_sealer().active else ()
     for id_, run_id, subject, step, by, *card in rows.values_list("id", "run_id", "subject", "step", "by", *hidden):
         for document in card:
