@@ -55,5 +55,5 @@ inbox_moved: Bell[[str]] = Bell()
 notices_moved: Bell[[int]] = Bell()
 """``ring(user)``: this person (primary key) was told something, or has read it."""
 
-requests_moved: Bell[[str, str]] = Bell()
-"""``ring(workflow, request)``: something happened to this request, or to who has it open."""
+requests_moved: Bell[[str, str, str]] = Bell()
+"""``ring(workflow, part, request)``: something happened to it (``request``) or to who has it open (``people``)."""

@@ -1,6 +1,7 @@
 // Makes the page live. <… data-live="/live/…/" data-after="seq"> names the stream; what happens is told on <body>:
 // live:events {address, events}, live:stream {step, text}, live:snapshot {seq}, and live:changed {what} when panels
-// should be fetched again (what: ["run"] for a run's page, "runs" and "inbox" for lists).
+// should be fetched again (what: ["run"] for a run's page, "runs" and "inbox" for lists, "request:id" and "people:id"
+// for what people do to a request: that is told at once).
 import { addRows, addText, reloadRows } from "./live-rows.js";
 import { LiveSocket } from "./live-socket.js";
 
@@ -12,20 +13,28 @@ const sockets = [];
 const states = new Map();
 const changed = new Set();
 let settling = 0;
+let settled = -Infinity;
 
 const tell = (name, detail) => document.body.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
 
-// Many events in a row make one refresh; a hidden tab makes none until somebody looks at it.
+// Many events in a row make two refreshes, the first at once; a hidden tab makes none until somebody looks at it.
 function change(what) {
   for (const part of what) changed.add(part);
-  if (document.hidden || settling || !changed.size) return;
-  settling = setTimeout(() => {
-    settling = 0;
-    if (document.hidden) return;
-    const detail = { what: [...changed] };
-    changed.clear();
-    tell("live:changed", detail);
-  }, SETTLE);
+  if (document.hidden || !changed.size) return;
+  const urgent = what.some((part) => part.includes(":"));
+  const wait = urgent ? 0 : settled + SETTLE - performance.now();
+  if (wait <= 0) return flush();
+  settling ||= setTimeout(flush, wait);
+}
+
+function flush() {
+  clearTimeout(settling);
+  settling = 0;
+  if (document.hidden || !changed.size) return;
+  settled = performance.now();
+  const detail = { what: [...changed] };
+  changed.clear();
+  tell("live:changed", detail);
 }
 
 function showState(key, state, code) {

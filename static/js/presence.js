@@ -54,7 +54,7 @@ function shut() {
 document.body.addEventListener("live:changed", ({ detail: { what } }) => {
   const id = panel()?.dataset.request;
   if (!id) return;
-  if (what.includes(`request:${id}`)) renew(true);
+  if ([`request:${id}`, `people:${id}`, "request:*"].some((part) => what.includes(part))) renew(true);
   else if (what.includes("inbox")) renew(false);
 });
 

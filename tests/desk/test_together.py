@@ -19,7 +19,7 @@ def rung(django_capture_on_commit_callbacks):
 
     def call(function):
         heard: list[str] = []
-        leave = nudge.requests_moved.listen(lambda workflow, request: heard.append(request))
+        leave = nudge.requests_moved.listen(lambda workflow, part, request: heard.append(request))
         with django_capture_on_commit_callbacks(execute=True):
             function()
         leave()

@@ -59,9 +59,9 @@ def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None 
     return seq
 
 
-def ring_request(workflow: str, request_id: str) -> None:
+def ring_request(workflow: str, request_id: str, part: str = "request") -> None:
     """Ring for those who have this request open, once the caller's transaction is committed."""
-    transaction.on_commit(lambda: nudge.requests_moved.ring(workflow, request_id))
+    transaction.on_commit(lambda: nudge.requests_moved.ring(workflow, part, request_id))
 
 
 def fence(run: Run) -> None:

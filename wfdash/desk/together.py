@@ -43,7 +43,7 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> N
             create_defaults=_new(now, typed),
         )
         if not fresh or (before is not None and (before.typing is not None) != typing):
-            ring_request(request.workflow, request.pk)
+            ring_request(request.workflow, request.pk, "people")
 
 
 def leave_request(viewer: Viewer, request_id: str) -> None:
@@ -53,7 +53,7 @@ def leave_request(viewer: Viewer, request_id: str) -> None:
         now = timezone.now()
         mine = Presence.objects.filter(request=request, user=viewer.user, seen__gt=now - HERE)
         if mine.update(seen=now - HERE, typing=None):
-            ring_request(request.workflow, request.pk)
+            ring_request(request.workflow, request.pk, "people")
 
 
 def take_over(viewer: Viewer, request_id: str) -> None:
@@ -71,7 +71,7 @@ def take_over(viewer: Viewer, request_id: str) -> None:
         )
         tell("taken", request, others, facts={"by": viewer.name})
         record(viewer, request, "take", {"from": sorted(other.get_username() for other in others)})
-        ring_request(request.workflow, request.pk)
+        ring_request(request.workflow, request.pk, "people")
 
 
 def assign_request(viewer: Viewer, request_id: str, to: str | None) -> HumanRequest:

@@ -123,6 +123,7 @@ class Hub:
         for (run, step), text in post.texts.items():
             if run in self.feeds:
                 self.feeds[run].stream(step, text)
+        self.lists.tell_at_once(post.requests)
         self.lists.stir(runs=post.runs, inboxes=post.inboxes)
 
     async def _poll_for_ever(self) -> None:

@@ -16,7 +16,7 @@ NEWEST = 200
 """How many of the newest events a poll looks at. If all of them are new, more may be: then everything changed."""
 
 Change = tuple[str, str]
-"""``(runs|inbox, workflow)``; workflow ``*`` stands for any."""
+"""``(runs | inbox | request:id | people:id, workflow)``; workflow ``*`` stands for any."""
 
 
 class ListWatcher(Protocol):
@@ -42,6 +42,16 @@ class Lists:
         self._changes.update(("inbox", workflow) for workflow in inboxes)
         if self._runs or self._changes:
             self._stirred.set()
+
+    def tell_at_once(self, requests: Iterable[Change]) -> None:
+        """Tell what people did to requests without waiting: people do not do a thousand things a second.
+
+        What happened to a request changed the inbox, too; who has one open did not.
+        """
+        changes = set(requests)
+        changes |= {("inbox", workflow) for what, workflow in changes if what.startswith("request:")}
+        for watcher in tuple(self.watchers) if changes else ():
+            watcher.tell(changes)
 
     async def begin(self) -> None:
         """Count what is stored now as seen."""

@@ -10,6 +10,9 @@ from wfdash.live.hub import Hub
 from wfdash.live.lists import Change
 from wfdash.live.socket import RIGHT_LOST, Closed, Receive, Scope, Send, Socket
 
+MOST_REQUESTS = 50
+"""How many requests one message names."""
+
 
 class ListsSocket(Socket):
     """One viewer of list pages."""
@@ -49,5 +52,13 @@ class ListsSocket(Socket):
         while True:
             await self._woken.wait()
             self._woken.clear()
-            changed, self._changed = sorted(self._changed), set()
+            changed, self._changed = _bounded(self._changed), set()
             await self.send(json.dumps({"type": "changed", "what": changed}))
+
+
+def _bounded(changed: set[str]) -> list[str]:
+    """Return what changed; many requests at once (a batch) are ``request:*``."""
+    single = {what for what in changed if ":" in what}
+    if len(single) <= MOST_REQUESTS:
+        return sorted(changed)
+    return sorted((changed - single) | {"request:*"})

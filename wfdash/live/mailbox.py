@@ -26,6 +26,8 @@ class Post:
     runs: set[str] = field(default_factory=set)
     """Every run that moved, watched or not, while lists are watched."""
     inboxes: set[str] = field(default_factory=set)
+    requests: set[tuple[str, str]] = field(default_factory=set)
+    """``(request:id | people:id, workflow)``."""
 
 
 class Mailbox:
@@ -41,6 +43,7 @@ class Mailbox:
             nudge.runs_moved.listen(self.moved),
             nudge.text_streamed.listen(self.streamed),
             nudge.inbox_moved.listen(self.inbox_moved),
+            nudge.requests_moved.listen(self.request_moved),
         ]
 
     def close(self) -> None:
@@ -72,6 +75,13 @@ class Mailbox:
         if self._lists():
             with self._lock:
                 self._post.inboxes.add(workflow)
+                self._knock()
+
+    def request_moved(self, workflow: str, part: str, request: str) -> None:
+        """Any thread: something happened to this request, or to who has it open."""
+        if self._lists():
+            with self._lock:
+                self._post.requests.add((f"{part}:{request}", workflow))
                 self._knock()
 
     def _knock(self) -> None:
