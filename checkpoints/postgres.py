@@ -28,6 +28,12 @@ NO_WAIT = "SET LOCAL synchronous_commit TO off"
 """Lets this transaction's commit return before it is on the disk."""
 RECONNECT = 3.0
 """Seconds a pool tries on its own to reach a server that is away; then the next who asks makes it try again."""
+STANDSTILL = 10.0
+"""Seconds a transaction may wait for its client: what a frozen process has locked is free then, as is its claim."""
+LONGEST = 30.0
+"""Seconds a transaction may last in all, from PostgreSQL 17 on: it may also freeze in the middle of a pipeline."""
+VANISHED = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 2}
+"""Seconds and times after which the server gives up a client whose machine has vanished."""
 ATTEMPTS = 3
 """How often a script runs when PostgreSQL chose it to break a deadlock."""
 
@@ -79,9 +85,20 @@ class Pools:
 
 
 async def configure(connection: Connection) -> None:
-    """Read JSON as text: this package has its own reader. Wait for the disk, whatever the server's setting is."""
+    """Read JSON as text: this package has its own reader. Wait for the disk, whatever the server's setting is.
+
+    Nobody waits for ever for a transaction whose process is frozen, or whose machine has vanished.
+    """
     connection.adapters.register_loader("json", TextLoader)
     await connection.execute(waiting(local=False))
+    for name, value in limits(connection.info.server_version).items():
+        await connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+
+
+def limits(server_version: int) -> dict[str, int]:
+    """Return the server's settings for our connections, times in milliseconds."""
+    total = {"transaction_timeout": int(LONGEST * 1000)} if server_version >= 170000 else {}
+    return {"idle_in_transaction_session_timeout": int(STANDSTILL * 1000), **total, **VANISHED}
 
 
 async def run_script(connection: Connection, script: Script[T], *, waits: bool = True) -> T:
