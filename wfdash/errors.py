@@ -50,6 +50,10 @@ class WrongState(WfdashError):
     """The run is not in a state in which this can be done."""
 
 
+class LinkUsed(WfdashError):
+    """This link was used before: it decides only once."""
+
+
 class VersionChanged(WfdashError):
     """The workflow's graph changed since this run began: run the old code, or migrate the run."""
 
@@ -63,6 +67,7 @@ STATUS: dict[type[Exception], int] = {
     NoLongerOpen: 409,
     Changed: 409,
     WrongState: 409,
+    LinkUsed: 409,
     VersionChanged: 409,
     ground.NotFound: 404,
     ground.Conflict: 409,

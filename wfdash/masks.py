@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import re
 
-LINK = re.compile(r"(/sign-in/)[^/\s?\"']+")
+LINK = re.compile(r"(/(?:sign-in|answer)/)[^/\s?\"']+")
 
 
 class MaskLinks(logging.Filter):
-    """Replaces the secret of one-time sign-in links: Django logs the address of every request it refuses."""
+    """Replaces the secret of sign-in and answer links: Django logs the address of every request it refuses."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass, without secrets."""
