@@ -12,11 +12,13 @@ from tests.e2e.server import wait_until
 from tests.faults.checks import Promised, look
 from tests.faults.conftest import DATABASES
 from tests.faults.ledger import read_facts
+from tests.faults.sleepers import freeze_and_wake
 from tests.faults.worlds import World
 
 pytestmark = pytest.mark.process
 NOTHING = Promised(starts={}, answers={})
 ROUNDS = 60
+FREEZES = 12
 
 
 @pytest.mark.parametrize("database", DATABASES)
@@ -64,6 +66,14 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(s
     findings = look(tables, world.ledger, NOTHING, world.commits)
     assert open_runs
     assert (findings.stale_writes, findings.holes, findings.wrong_ends) == ([], [], [])
+
+
+def test_a_worker_frozen_anywhere_even_in_a_transaction_loses_its_run_and_writes_nothing_more(
+    shared_world: World,
+) -> None:
+    seen, wrong = freeze_and_wake(shared_world, rounds=FREEZES, seed=7)
+    assert wrong == []
+    assert seen["epochs"] > FREEZES
 
 
 def by_process(world: World) -> dict[int, set[str]]:
