@@ -197,6 +197,8 @@ class HumanRequest(models.Model):
                     "by",
                     "not_by",
                     "subject",
+                    "closed",
+                    "answered",
                 ],
                 condition=Q(closed__isnull=True, answered__isnull=True),
                 name="request_open",

@@ -42,6 +42,8 @@ class Migration(migrations.Migration):
                     "by",
                     "not_by",
                     "subject",
+                    "closed",
+                    "answered",
                 ],
                 fields=["created", "id"],
                 name="request_open",
