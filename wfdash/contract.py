@@ -148,9 +148,6 @@ class Carried(Record):
 class Migrates(Protocol):
     """An engine that can carry checkpoints over to a changed graph. Others keep such runs as they are."""
 
-    def has_way(self, definition: object, version: str) -> bool:
-        """Say whether the definition declares anything that may lead from that version to the present one."""
-
     def carry(
         self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
     ) -> Carried:

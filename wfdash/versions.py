@@ -6,7 +6,7 @@ loaded and nothing declared leads there: it is paused, with an error of type ``I
 
 from __future__ import annotations
 
-from checkpoints.errors import Incompatible
+from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models import Run, WorkflowVersion
 from checkpoints.records import Checkpoint, Phase
@@ -45,13 +45,17 @@ def find_skew(workflow: str, version: str) -> Skew | None:
 
 
 def has_way(run: Run) -> bool:
-    """Say whether the run's own graph is loaded, or something declared may lead from there to the loaded one."""
+    """Say whether the run's own graph is loaded, or what is declared leads from its head to the loaded one."""
     entry = catalog.find(run.workflow)
     if entry is None:
         return False
     if entry.description.version == run.version:
         return True
-    return isinstance(entry.engine, Migrates) and entry.engine.has_way(entry.definition, run.version)
+    try:
+        carry_head(run, override=False)
+    except CheckpointsError:
+        return False
+    return True
 
 
 def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]:

@@ -152,6 +152,16 @@ def test_an_old_name_that_is_declared_later_is_found_when_a_process_looks(hold, 
     assert output(run) == "paid 7"
 
 
+def test_a_start_of_a_process_that_changes_nothing_for_a_held_run_says_nothing(hold, serve):
+    run = hold(expense(step="decide", extra=True))
+    new = expense(step="decide", was="other")
+    new.migrate(from_version="another")(lambda migration: None)
+    serve(new)
+    before = kinds(run)
+    assert desk.skew.release_held(declared=True) == []
+    assert kinds(run) == before
+
+
 def test_an_operator_overrides_and_the_run_goes_on_under_the_new_graph(otto, hold):
     run = hold(expense(extra=True))
     desk.override_run(otto, run.pk)

@@ -9,7 +9,7 @@ from checkpoints.storage import Recorder
 from wfdash.contract import Carried, Description, Outcome, RunInput, Start
 from wfdash.skew import compare
 from wfdash.workflow.answertypes import check_answer
-from wfdash.workflow.carry import carry, has_way
+from wfdash.workflow.carry import carry
 from wfdash.workflow.describe import describe
 from wfdash.workflow.workflow import Workflow
 
@@ -43,11 +43,6 @@ class NativeEngine:
         pending = {request.key for request in given.checkpoint.requests}
         answers: dict[Any, Any] = {key: answer for key, answer in given.answers.items() if key in pending}
         return await workflow.run(answers=answers, checkpoint=given.checkpoint, storage=recorder, run_id=given.run)
-
-    def has_way(self, definition: object, version: str) -> bool:
-        """Say whether hooks lead from that version to this graph, or any step had another name before."""
-        workflow = _own(definition)
-        return has_way(workflow.graph, workflow.hooks, version)
 
     def carry(
         self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False

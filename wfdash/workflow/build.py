@@ -11,7 +11,7 @@ from typing import Any
 from wfdash.workflow.aliases import read_aliases
 from wfdash.workflow.codec import Codec, codec_for, either, is_any, members
 from wfdash.workflow.errors import InvalidWorkflow
-from wfdash.workflow.graph import Edge, Graph, JoinRule, Node
+from wfdash.workflow.graph import Edge, Graph, JoinRule, Level, Node
 from wfdash.workflow.plan import Definition, Link, Place, Plan, draw_plan, incoming, outgoing
 from wfdash.workflow.policy import Policy
 from wfdash.workflow.staterules import read_state
@@ -44,7 +44,25 @@ def build(definition: Definition) -> Graph:
         starts=tuple(name for name, node in nodes.items() if node.start),
         closers=_closers(nodes.values()),
         aliases=aliases,
+        levels=_levels(plan, nodes.values(), edges),
     )
+
+
+def _levels(plan: Plan, nodes: Iterable[Node], edges: Iterable[Edge]) -> dict[str, Level]:
+    """Return the workflow and its sub-workflows by name; nothing where there is one level only."""
+    inner = {prefix.removesuffix("/"): definition for prefix, definition in plan.namespaces.items() if prefix}
+    if not inner:
+        return {}
+    built = {name: (definition, build(definition)) for name, definition in inner.items()}
+    subs = {name: _level(definition, graph.nodes.values(), graph.edges) for name, (definition, graph) in built.items()}
+    return {"": _level(plan.namespaces[""], nodes, edges), **subs}
+
+
+def _level(definition: Definition, nodes: Iterable[Node], edges: Iterable[Edge]) -> Level:
+    here = [node for node in nodes if "/" not in node.name]
+    names = {node.name for node in here}
+    between = [edge for edge in edges if edge.source in names and edge.target in names]
+    return Level(definition=definition, version=signature(nodes, edges), own=signature(here, between))
 
 
 def _edge(index: int, link: Link) -> Edge:

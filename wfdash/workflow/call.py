@@ -111,7 +111,7 @@ class Call:
         rule = graph.state
         state = {key: rule.codecs[key].encode(make(), f"state.{key}") for key, make in rule.defaults.items()}
         began = Began(at=recorder.now(), routes=routes, state=state)
-        return Ready(Drive(graph, recorder, book, new_moment(), self.park_after), (began,))
+        return Ready(Drive(graph, recorder, book, new_moment(graph), self.park_after), (began,))
 
     def _resume(
         self, name: str, graph: Graph, recorder: Recorder, checkpoint: Checkpoint, answers: dict[RequestKey, Answer]

@@ -20,6 +20,7 @@ from wfdash.workflow.errors import NotStorable
 from wfdash.workflow.fits import Fit
 from wfdash.workflow.graph import Graph
 from wfdash.workflow.joins import settle
+from wfdash.workflow.levels import level_words, ways_below
 from wfdash.workflow.migration import Migration, Way, find_way
 from wfdash.workflow.reposition import Standpoint, apply_change, rename
 from wfdash.workflow.ticks import Moment, Note
@@ -35,16 +36,17 @@ def carry(
     at = _standpoint(checkpoint)
     how, at = _override(graph, at) if override else _declared(graph, ways, checkpoint, skew, at)
     fit = Fit(graph, *_changes(skew))
-    at = fit.fit(at)
+    at = fit.fit(_marked(at, graph))
     if fit.problems:
         listed = "; ".join(dict.fromkeys(fit.problems))
         raise Incompatible(f"checkpoint {checkpoint.n} does not fit this graph: {listed}", problems=fit.problems)
     return _settled(graph, checkpoint, how, at)
 
 
-def has_way(graph: Graph, ways: tuple[Way, ...], version: str) -> bool:
-    """Say whether hooks lead from that version here, or any step had another name before."""
-    return bool(graph.aliases) or bool(find_way(ways, version, graph.version))
+def _marked(at: Standpoint, graph: Graph) -> Standpoint:
+    """Return it remembering the versions of the graph's sub-workflows."""
+    position = {name: part for name, part in at.position.items() if name != "levels"}
+    return replace(at, position=position | ({"levels": graph.marks} if graph.levels else {}))
 
 
 def _standpoint(checkpoint: Checkpoint) -> Standpoint:
@@ -58,6 +60,11 @@ def _declared(
     way = find_way(ways, checkpoint.version, graph.version)
     if way:
         return "hook", _run_hooks(way, at)
+    below = ways_below(graph.levels, at.position.get("levels", {}))
+    if below:
+        for inside, inner in below.items():
+            at = _run_hooks(inner, at, f"{inside}/")
+        return "hook", at
     names = _exact_names(graph, checkpoint.version, skew)
     if names is None and skew is not None:
         names = _names_used(graph, at)
@@ -92,15 +99,18 @@ def _names_used(graph: Graph, at: Standpoint) -> dict[str, str]:
     return known if at.steps() & known.keys() else {}
 
 
-def _run_hooks(way: tuple[Way, ...], at: Standpoint) -> Standpoint:
+def _run_hooks(way: tuple[Way, ...], at: Standpoint, inside: str = "") -> Standpoint:
+    """Run hooks one after the other; those of a sub-workflow see what is ``inside`` it, by its own names."""
     for one in way:
-        steps = Counter(record["step"] for record in at.position["live"].values())
-        migration = Migration(at.state, steps)
-        state = _call_hook(one, migration)
+        live = [record["step"] for record in at.position["live"].values() if record["step"].startswith(inside)]
+        own = {key.removeprefix(inside): value for key, value in at.state.items() if key.startswith(inside)}
+        migration = Migration(own, Counter(step.removeprefix(inside) for step in live))
+        outside = {key: value for key, value in at.state.items() if not key.startswith(inside)}
+        state = outside | {inside + key: value for key, value in _call_hook(one, migration).items()}
         words = _state_words(at.state, state)
         at = replace(at, state=state)
         for change in migration.changes:
-            at = apply_change(at, change)
+            at = apply_change(at, change.inside(inside))
         at = at.said(*words)
     return at
 
@@ -170,6 +180,7 @@ def _no_way(graph: Graph, checkpoint: Checkpoint, skew: Skew | None, at: Standpo
     gone = sorted(at.steps() - graph.nodes.keys())
     found = [f"; {skew.summary}"] if skew else []
     found += [f"; steps that are gone: {', '.join(gone)}"] if gone else []
+    found += [f"; {words}" for words in level_words(graph.levels, at.position.get("levels", {}))]
     return Incompatible(
         f"workflow {graph.name!r} has changed since this checkpoint (graph {checkpoint.version}, now {graph.version})"
         f"{''.join(found)}. Run the old code, or declare @workflow.migrate(from_version={checkpoint.version!r})"

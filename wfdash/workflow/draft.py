@@ -23,9 +23,10 @@ EMPTY: dict[str, Json] = {
 """A position before the start. ``docs``: see ``reduce``."""
 
 
-def new_moment() -> Moment:
-    """Return the moment before a run's start."""
-    return Moment(state={}, position=dict(EMPTY))
+def new_moment(graph: Graph | None = None) -> Moment:
+    """Return the moment before a run's start; with sub-workflows it remembers which versions of them it began under."""
+    marks: dict[str, Json] = {"levels": graph.marks} if graph is not None and graph.levels else {}
+    return Moment(state={}, position=EMPTY | marks)
 
 
 class Draft:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wfdash.workflow.codec import Codec
+from wfdash.workflow.plan import Definition
 from wfdash.workflow.policy import Policy
 from wfdash.workflow.retry import Retry
 from wfdash.workflow.steps import Function
@@ -100,6 +101,22 @@ class StateRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Level:
+    """The workflow that is run, or one of its sub-workflows."""
+
+    definition: Definition
+    version: str
+    """The signature of all of it: what its migration hooks name."""
+    own: str
+    """The signature of its own steps alone: what lies in its sub-workflows left out."""
+
+    @property
+    def mark(self) -> list[str]:
+        """What a position remembers of it."""
+        return [self.version, self.own]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     """A valid workflow. Immutable, holds no run, shared by all runs of the definition."""
 
@@ -114,3 +131,10 @@ class Graph:
     """Map or sub-workflow -> the nodes that close it."""
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Step or sub-workflow -> its last name part in earlier versions."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """The workflow itself (``""``) and every sub-workflow by name; empty if there are none."""
+
+    @property
+    def marks(self) -> dict[str, list[str]]:
+        """What a position remembers of the graph, beside its version."""
+        return {name: level.mark for name, level in self.levels.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from checkpoints.records import Json
@@ -18,6 +18,10 @@ class Change:
     verb: str
     step: str
     to: str = ""
+
+    def inside(self, prefix: str) -> Change:
+        """Return it with the names that the whole graph has for a sub-workflow's steps."""
+        return replace(self, step=prefix + self.step, to=prefix + self.to if self.to else "")
 
 
 class Migration:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.migration import Way
 from wfdash.workflow.policy import Policy
 from wfdash.workflow.steps import Signature, Step, read_signature
 from wfdash.workflow.wiring import After, Case, Each, Gather, Join, Source
@@ -31,6 +32,10 @@ class Definition(Protocol):
     @property
     def subs(self) -> Mapping[str, Sub]:
         """The declared sub-workflows by name."""
+
+    @property
+    def hooks(self) -> tuple[Way, ...]:
+        """The declared migrations, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
