@@ -20,6 +20,10 @@ class Large(BaseModel):
     n: int
 
 
+class Named(BaseModel):
+    name: str
+
+
 async def test_a_chain_hands_each_output_to_the_next_step():
     wf = Workflow("chain")
 
@@ -402,3 +406,34 @@ async def test_a_step_runs_at_most_so_many_at_once():
     wf.step(after=gather(work), name="collect")(lambda found: found)
     assert finished(await wf.run(list(range(20)))) == list(range(20))
     assert most == 3
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_run_may_begin_in_a_sub_workflow_however_deep(depth):
+    wf = Workflow("innermost")
+
+    @wf.step(start=True)
+    async def double(n: Small) -> int:
+        return n.n * 2
+
+    for level in range(depth):
+        outer = Workflow(f"level{level}")
+        outer.sub("inner", wf, start=True)
+        wf = outer
+    assert finished(await wf.run({"n": 4})) == 8
+
+
+@pytest.mark.parametrize(("message", "output"), [(Small(n=1), "small 1"), (Named(name="x"), "named x")])
+async def test_a_sub_workflow_that_begins_the_run_is_entered_by_the_start_step_that_takes_the_message(message, output):
+    child, wf = Workflow("child"), Workflow("parent")
+
+    @child.step(start=True)
+    async def small(one: Small) -> str:
+        return f"small {one.n}"
+
+    @child.step(start=True)
+    async def named(one: Named) -> str:
+        return f"named {one.name}"
+
+    wf.sub("inner", child, start=True)
+    assert finished(await wf.run(message)) == output

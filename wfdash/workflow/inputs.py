@@ -11,23 +11,13 @@ from wfdash.contract import InvalidInput
 from wfdash.workflow.codec import codec_for, either, is_any
 from wfdash.workflow.errors import NotStorable
 from wfdash.workflow.graph import Graph, Node
-from wfdash.workflow.packing import pack
+from wfdash.workflow.packing import first_steps, pack, pack_for_first
 from wfdash.workflow.ticks import Route
 
 
 def start_nodes(graph: Graph) -> list[Node]:
     """Return the nodes that take the input; a sub-workflow's start steps instead of its hidden way in."""
-    found: list[Node] = []
-    for name in graph.starts:
-        node = graph.nodes[name]
-        pending = [node]
-        while pending:
-            current = pending.pop(0)
-            if current.hidden:
-                pending += [graph.nodes[edge.target] for edge in current.out]
-            else:
-                found.append(current)
-    return found
+    return [found for name in graph.starts for found in first_steps(graph, graph.nodes[name])]
 
 
 def input_type(graph: Graph) -> Any:
@@ -64,21 +54,7 @@ def pack_input(graph: Graph, message: Any) -> tuple[Route, ...]:
     routes = []
     for name in graph.starts:
         node = graph.nodes[name]
-        packed = _pack_hidden(graph, node, value) if node.hidden else pack(node, None, value)
+        packed = pack_for_first(graph, node, value) if node.hidden else pack(node, None, value)
         if packed is not None:
             routes.append(Route(name, None, ((0, packed),)))
     return tuple(routes)
-
-
-def _pack_hidden(graph: Graph, node: Node, value: Any) -> list[Any] | None:
-    """Write the message down for the way into a sub-workflow, as what its start step takes."""
-    inner = next((graph.nodes[edge.target] for edge in node.out if not graph.nodes[edge.target].hidden), None)
-    if inner is None or not inner.takes_message:
-        return [None, None]
-    return pack(node, None, value) if is_any(inner.takes) else pack_as(inner, value)
-
-
-def pack_as(node: Node, value: Any) -> list[Any] | None:
-    """Write a value down as the type a later node takes."""
-    packed = pack(node, None, value)
-    return None if packed is None else [f"{node.name}<{packed[0]}", packed[1]]

@@ -41,6 +41,39 @@ def pack(node: Node, source: Node | None, value: Any, *, item: bool = False) -> 
     return pack_output(source, value, item=item) if source else [None, PLAIN.encode(value, path)]
 
 
+def first_steps(graph: Graph, node: Node) -> list[Node]:
+    """Return the node itself, or what lies behind a hidden way in, however deep."""
+    if not node.hidden:
+        return [node]
+    return [found for edge in node.out for found in first_steps(graph, graph.nodes[edge.target])]
+
+
+def pack_for_first(graph: Graph, node: Node, value: Any) -> Packed | None:
+    """Write the value down for a way into a sub-workflow, as what one of the steps behind it takes; None if none does.
+
+    For a value whose producer declares no type: a run's message that passes on from one way in to the next.
+    """
+    inner = [step for step in first_steps(graph, node) if step.takes_message]
+    if not inner:
+        return [None, None]
+    typed = (_pack_as(step, value) for step in inner if not is_any(step.takes))
+    written = next((packed for packed in typed if packed is not None), None)
+    untyped = any(is_any(step.takes) for step in inner)
+    return pack(node, None, value) if written is None and untyped else written
+
+
+def _pack_as(node: Node, value: Any) -> Packed | None:
+    packed = pack(node, None, value)
+    return None if packed is None else [f"{node.name}<{packed[0]}", packed[1]]
+
+
+def _pack_along(graph: Graph, edge: Edge, source: Node, value: Any, *, item: bool) -> Packed | None:
+    target = graph.nodes[edge.target]
+    if edge.kind == "enter" and target.hidden and source.produces is None:
+        return pack_for_first(graph, target, value)
+    return pack(target, source, value, item=item)
+
+
 def pack_output(source: Node, value: Any, *, item: bool = False) -> Packed:
     """Write the value down as what its producer declares."""
     path = f"output of {source.name!r}"
@@ -126,12 +159,12 @@ def _taken(graph: Graph, node: Node, edges: list[Edge], value: Any, *, item: boo
             continue
         if not _goes(edge, value, cases):
             continue
-        packed = pack(graph.nodes[edge.target], node, value, item=item)
+        packed = _pack_along(graph, edge, node, value, item=item)
         if packed is not None:
             matched = matched or edge.when is not None
             yield edge, packed
     for edge in later if not matched else ():
-        packed = pack(graph.nodes[edge.target], node, value, item=item)
+        packed = _pack_along(graph, edge, node, value, item=item)
         if packed is not None and _goes(edge, value, cases):
             yield edge, packed
 
