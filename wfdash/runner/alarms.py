@@ -39,15 +39,13 @@ async def sweep_until(stopping: asyncio.Event) -> None:
 
 def sweep() -> float:
     """Do what is due now; returns the seconds until there is more to do, or to look for."""
-    # Servers import their runner before Django has its models.
-    from wfdash.desk.announce import announce_opened
-    from wfdash.desk.settling import next_settling, settle_due
-    from wfdash.desk.timers import database_now, fire_alarms, next_alarm
+    # Servers import their runner before Django has its models. The package first: see ``held``.
+    from wfdash.desk import announce, settling, timers
 
-    counts = [_count(work) for work in (settle_due, fire_alarms, announce_opened)]
+    counts = [_count(work) for work in (settling.settle_due, timers.fire_alarms, announce.announce_opened)]
     if max(counts) >= BATCH:
         return 0.0
-    return _pause((next_settling(), next_alarm()), database_now())
+    return _pause((settling.next_settling(), timers.next_alarm()), timers.database_now())
 
 
 def _count(work: Callable[[int], int]) -> int:

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from concurrent.futures import Future
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
@@ -53,6 +54,8 @@ class EmbeddedWorker:
             self._lock.close()
             log.warning("Another process drives the runs of %s; this one only serves pages", self._lock_path.parent)
             return False
+        # Before there is a second thread: both would import it, each from another end (see ``held``).
+        import_module("wfdash.desk")
         self._home = _read_home(self._lock)
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()

@@ -1,6 +1,8 @@
 """Runs whose graph has changed: carried over, or held until a process has their code.
 
-Servers import their runner before Django has its models, so the verbs are imported where they are used.
+Servers import their runner before Django has its models, so the verbs are imported where they are used: the package
+first. Two threads of which one begins with the package and the other with a module of it would wait for each other, and
+Python would break that by handing out a module that is half there.
 """
 
 from __future__ import annotations
@@ -38,19 +40,19 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
 
 async def carry_or_hold(claim: Claim) -> bool:
     """Carry a claimed run over to the loaded graph by what is declared; False if it is held instead."""
-    from wfdash.desk.skew import settle_skew
+    from wfdash.desk import skew
 
-    return await in_thread(settle_skew, claim)
+    return await in_thread(skew.settle_skew, claim)
 
 
 async def release_until(stopping: asyncio.Event) -> None:
     """Release held runs whose code is here, at once and every ``LOOK_SECONDS`` until stopped."""
-    from wfdash.desk.skew import release_held
+    from wfdash.desk import skew
 
     declared = True
     while not stopping.is_set():
         try:
-            released = await in_thread(release_held, declared=declared)
+            released = await in_thread(skew.release_held, declared=declared)
             declared = False
             if released:
                 log.info("Their code is here, so these runs go on: %s", ", ".join(released))
