@@ -2,7 +2,7 @@
 
 Position (JSON): ``live`` activations by id (step, message, scope, journal, born, attempt ...), ``joins`` that collect,
 ``asked`` request key -> [activation, journal index], ``outputs`` of end steps, ``loose`` the last value nobody took,
-``since`` steps per scope since an answer, ``past``/``wrote``/``v`` see ``writes``, ``levels`` see ``Graph``, ``next`` id.
+``since`` steps per scope since an answer, ``past``/``wrote``/``v`` see ``writes``, ``levels`` (``Graph``), ``next`` id.
 
 Journal entries: ``k`` ask | call | sleep | label, ``name``, ``o`` when others were open at the time, and how they
 ended: ``answer``, ``result``, ``done``, ``raised`` (an exception that the step has handled); for ``once`` calls also
