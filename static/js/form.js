@@ -62,7 +62,7 @@ document.addEventListener("change", async (event) => {
 
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details.action") && event.target.open) {
-    for (const other of event.target.parentElement.querySelectorAll("details.action[open]")) {
+    for (const other of event.target.closest(".card-actions").querySelectorAll("details.action[open]")) {
       if (other !== event.target) other.open = false;
     }
     event.target.querySelector(".action-panel :is(input:not([type=hidden]), textarea, select)")?.focus();

@@ -6,10 +6,11 @@ from classes, never from inline styles.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import nh3
 from django.utils.html import escape, format_html
@@ -21,7 +22,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from wfdash.pages.visible import visible
+from wfdash.pages.visible import is_deceiving, visible
 
 SCHEMES = {"http", "https", "mailto"}
 TAGS = {"a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span"}
@@ -35,6 +36,7 @@ ATTRIBUTES: dict[str, set[str]] = {
 ATTRIBUTES |= {"ol": {"start"}, "div": {"class"}}
 MAX_TEXT = 200_000
 MAX_PAINTED = 50_000
+_ODD_ADDRESS = re.compile(r"[\s\\]")
 
 _DIFF_LINES = (("+++", "meta"), ("---", "meta"), ("@@", "hunk"), ("diff ", "meta"), ("+", "added"), ("-", "removed"))
 
@@ -60,21 +62,29 @@ def highlight(text: str, language: str = "") -> SafeString:
 
 
 def host_of(address: str) -> str:
-    """Return where a link leads: its host, or the address of a mailto link; empty when it cannot be told."""
+    """Return where a link leads: its host, or the address of a mailto link; empty when it cannot be told.
+
+    A host is shown as browsers look it up: letters that only look like Latin ones become ``xn--``.
+    """
     try:
         parts = urlsplit(address)
-        return parts.path if parts.scheme == "mailto" else parts.hostname or ""
+        if parts.scheme == "mailto":
+            return visible(unquote(parts.path))
+        host = parts.hostname or ""
+        return host if host.isascii() else host.encode("idna").decode()
     except ValueError:
         return ""
 
 
 def is_safe_link(address: str) -> bool:
-    """Say whether a link may be followed: an absolute http or https address, or mailto."""
-    try:
-        parts = urlsplit(address.strip())
-    except ValueError:
+    """Say whether a link may be followed: an absolute http or https address, or mailto.
+
+    What browsers and this code could read differently is refused: backslashes, blanks and hidden characters.
+    """
+    if _ODD_ADDRESS.search(address) or is_deceiving(address):
         return False
-    return parts.scheme == "mailto" or (parts.scheme in {"http", "https"} and bool(parts.hostname))
+    scheme = address.partition(":")[0].lower()
+    return scheme == "mailto" or (scheme in {"http", "https"} and bool(host_of(address)))
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from wfdash.pages.visible import visible
+from wfdash.workflow.shown import OPAQUE
 
 MAX_DEPTH = 40
 MAX_ITEMS = 200
@@ -31,19 +32,33 @@ def pretty(value: Any) -> str:
     """Return indented JSON text; what JSON cannot say is shown by its repr."""
     try:
         return json.dumps(value, indent=2, ensure_ascii=False, default=_scalar_text)
-    except (TypeError, ValueError, RecursionError):
-        return describe(value)
+    except Exception:
+        return _described(value)
 
 
 def describe(value: Any) -> str:
     """Return one line that says what a value is: ``3 fields``, ``12 items``, ``"short text"``, ``42``."""
     if isinstance(value, Mapping):
+        if is_opaque(value):
+            return str(value[OPAQUE])
         return f"{len(value)} field{'' if len(value) == 1 else 's'}"
     if isinstance(value, (list, tuple)):
         return f"{len(value)} item{'' if len(value) == 1 else 's'}"
     if isinstance(value, str):
         return f"“{visible(value[:60])}{'…' if len(value) > 60 else ''}”"
     return _scalar_text(value)
+
+
+def _described(value: Any) -> str:
+    try:
+        return describe(value)
+    except Exception:
+        return _scalar_text(value)
+
+
+def is_opaque(value: Mapping[Any, Any]) -> bool:
+    """Say whether this stands for a value that JSON cannot say: its type, perhaps its size, its repr."""
+    return OPAQUE in value and {OPAQUE, "repr"} <= set(value) <= {OPAQUE, "repr", "size"}
 
 
 def _scalar_text(value: Any) -> str:
@@ -66,12 +81,17 @@ class _Painter:
         """Return one value behind its key; what folds takes the key into its summary."""
         self.left -= 1
         if isinstance(value, (Mapping, list, tuple)):
-            return self._compound(value, depth, key)
+            try:
+                return self._compound(value, depth, key)
+            except Exception:
+                return key + _scalar(value)
         if isinstance(value, str):
             return _text(value, key)
         return key + _scalar(value)
 
     def _compound(self, value: Mapping[Any, Any] | Sequence[Any], depth: int, key: SafeString) -> SafeString:
+        if isinstance(value, Mapping) and is_opaque(value):
+            return key + _chip(value[OPAQUE], value.get("size"), value["repr"])
         if not value:
             return key + format_html('<span class="v-empty">{}</span>', "{}" if isinstance(value, Mapping) else "[]")
         if depth >= MAX_DEPTH or self.left <= 0:
@@ -97,8 +117,12 @@ class _Painter:
         return format_html_join("", "{}", ((row,) for row in drawn))
 
     def _row(self, key: Any, item: Any, depth: int) -> SafeString:
-        name = format_html('<span class="v-key">{}</span> ', visible(str(key)[:LONG_TEXT]))
+        name = format_html('<span class="v-key">{}</span> ', visible(_name(key)))
         return format_html("<li>{}</li>", self.paint(item, depth + 1, name))
+
+
+def _name(key: Any) -> str:
+    return key[:LONG_TEXT] if isinstance(key, str) else _scalar_text(key)[:LONG_TEXT]
 
 
 def _text(value: str, key: SafeString) -> SafeString:
@@ -128,10 +152,23 @@ def _scalar(value: Any) -> SafeString:
         return format_html('<span class="v-word">{}</span>', _scalar_text(value))
     if isinstance(value, (int, float)):
         return format_html('<span class="v-number">{}</span>', _scalar_text(value))
-    size = f", {len(value):,} bytes" if isinstance(value, (bytes, bytearray)) else ""
+    return _chip(type(value).__name__, _size_of(value), _scalar_text(value))
+
+
+def _size_of(value: Any) -> int | None:
+    try:
+        return len(value)
+    except Exception:
+        return None
+
+
+def _chip(kind: Any, size: Any, text: Any) -> SafeString:
+    """Return what stands for a value of another type: its name, its size, its repr."""
+    unit = "bytes" if kind in {"bytes", "bytearray", "memoryview"} else "items"
+    told = f", {size:,} {unit}" if isinstance(size, int) else ""
     return format_html(
         '<span class="v-other"><span class="chip">{}{}</span> <code>{}</code></span>',
-        type(value).__name__,
-        size,
-        _scalar_text(value),
+        visible(str(kind)[:LONG_TEXT]),
+        told,
+        visible(str(text)[:MAX_REPR]),
     )

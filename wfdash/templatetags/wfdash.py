@@ -15,7 +15,7 @@ from heroicons.templatetags import heroicons
 
 from wfdash.pages import timefmt, words
 from wfdash.pages.card import Card
-from wfdash.pages.diff import FileDiff, diff_text, diff_values, parse_unified
+from wfdash.pages.diff import Change, FileDiff, diff_text, diff_values, grouped, parse_unified
 from wfdash.pages.forms import Form
 from wfdash.pages.graph import Graph
 from wfdash.pages.markup import highlight, render_markdown
@@ -192,6 +192,12 @@ def removed(files: Iterable[FileDiff]) -> int:
 def value_diff(before: Any, after: Any) -> dict[str, Any]:
     """Return what changed between two JSON values."""
     return {"changes": diff_values(before, after)}
+
+
+@register.filter(name="grouped")
+def in_groups(changes: Iterable[Change]) -> tuple[tuple[bool, tuple[Change, ...]], ...]:
+    """Return changes with neighbours that fit into rows together."""
+    return grouped(changes)
 
 
 @register.inclusion_tag("components/card.html", takes_context=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
+from wfdash.pages.card.tables import cell
 from wfdash.pages.forms import BoundForm, Form
 from wfdash.pages.forms.fields import part
 from wfdash.pages.forms.rows import BUTTONS
@@ -19,7 +20,7 @@ from wfdash.pages.forms.spec import Schemas, humanize
 from wfdash.schema import problems_of
 
 ACTION = "_action"
-WORDY = frozenset({"reason", "comment", "note", "notes", "message", "feedback", "explanation"})
+WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", "feedback", "explanation"})
 STYLES = {"approve": "primary", "reject": "danger"}
 
 
@@ -33,6 +34,7 @@ class Choice:
     schema: dict[str, Any]
     required: bool
     consequence: str = ""
+    description: str = ""
 
     @property
     def prefix(self) -> str:
@@ -73,11 +75,12 @@ def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[
     told = card.get("consequence")
     return Choice(
         name=name,
-        label=str(action.get("label") or humanize(name)),
+        label=cell(str(action.get("label") or humanize(name))),
         style=str(action.get("style") or STYLES.get(name, "quiet")),
         schema=_own_schema(schema, fields, required),
         required=bool(required),
-        consequence=str(told.get(name) or "") if isinstance(told, Mapping) else "",
+        consequence=cell(str(told.get(name) or "")) if isinstance(told, Mapping) else "",
+        description=cell(str(action.get("description") or "")),
     )
 
 

@@ -8,9 +8,21 @@ from typing import Any
 
 from wfdash.pages.card.actions import Choice, Reading, choices_of, shared_schema
 from wfdash.pages.card.parts import Part, context_part, evidence_parts, proposal_part
+from wfdash.pages.card.stand import Stop
 from wfdash.pages.forms import Form
+from wfdash.pages.visible import visible
 
-RISKS = ("low", "medium", "high")
+MANY = 4
+MAX_LINE = 2000
+EDITED = ("edited", "arguments")
+"""Fields that begin with the proposal."""
+PARTS = {
+    "proposal": "no proposal",
+    "evidence": "no evidence",
+    "consequence": "no word on what happens next",
+    "risk": "no risk",
+    "undo": "no way back",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +41,25 @@ class Action:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tool:
+    """The tool that is to be called. ``flaws``: why its arguments do not fit."""
+
+    name: str
+    description: str = ""
+    flaws: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    """An option that can be ticked beside others."""
+
+    sent: str
+    label: str
+    description: str
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Card:
     """Ready for ``components/card.html``. ``url`` empty: shown without a way to answer."""
 
@@ -40,11 +71,14 @@ class Card:
     risk: str
     undo: str
     consequence: str
-    missing: tuple[str, ...]
+    missing: str
     actions: tuple[Action, ...]
     shared: Form
     url: str
     problem: str = ""
+    tool: Tool | None = None
+    options: tuple[Tick, ...] = ()
+    path: tuple[Stop, ...] = ()
 
     @property
     def has_upload(self) -> bool:
@@ -52,9 +86,14 @@ class Card:
         return self.shared.has_upload or any(action.form.has_upload for action in self.actions)
 
     @property
-    def consequences(self) -> tuple[Choice, ...]:
-        """The actions whose outcome the author described."""
-        return tuple(action.choice for action in self.actions if action.choice.consequence)
+    def many(self) -> bool:
+        """Whether there are too many actions to keep them in sight while one reads."""
+        return len(self.actions) > MANY
+
+    @property
+    def outcomes(self) -> bool:
+        """Whether the author said of any action what happens then."""
+        return any(action.choice.consequence or action.choice.description for action in self.actions)
 
 
 def build(
@@ -65,31 +104,72 @@ def build(
     initial: Any = None,
     reading: Reading | None = None,
     errors: Iterable[Mapping[str, Any]] = (),
+    files: str = "",
+    path: tuple[Stop, ...] = (),
 ) -> Card:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
     ``errors``: refusals of the desk (``{loc, msg}``), shown at their fields instead of those of the reading.
+    ``files``: the address of the evidence's bytes, without it they are part of the page; ``path``: where it stands.
     """
     choices = choices_of(schema, card)
     told = [dict(error) for error in errors] or (reading.errors if reading else [])
-    risk, consequence = str(card.get("risk") or ""), card.get("consequence")
+    shared = _shared(schema, card, choices, initial, reading, told)
     return Card(
-        subject=str(card.get("subject") or ""),
+        subject=_line(card.get("subject")),
         body=str(card.get("body") or ""),
         proposal=proposal_part(card),
-        evidence=evidence_parts(card),
+        evidence=evidence_parts(card, files),
         context=context_part(card),
-        risk=risk,
-        undo=str(card.get("undo") or ""),
-        consequence=consequence if isinstance(consequence, str) else "",
+        risk=_line(card.get("risk")),
+        undo=_line(card.get("undo")),
+        consequence=_line(card.get("consequence")) if isinstance(card.get("consequence"), str) else "",
         missing=_missing(card, choices),
         actions=tuple(
             _action(choice, key, card, initial, reading, told)
             for choice, key in zip(choices, _keys(choices), strict=True)
         ),
-        shared=_shared(schema, card, choices, initial, reading, told),
+        shared=shared,
         url=url,
         problem=_problem(choices, reading, told),
+        tool=_tool(card),
+        options=_options(card, shared),
+        path=path,
+    )
+
+
+def _line(value: Any) -> str:
+    """Return a part that is words, with nothing hidden in them and cut where nobody reads on."""
+    text = str(value or "")
+    return visible(text[:MAX_LINE]) + ("…" if len(text) > MAX_LINE else "")
+
+
+def _tool(card: Mapping[str, Any]) -> Tool | None:
+    tool = card.get("tool")
+    if not isinstance(tool, Mapping):
+        return None
+    flaws = tool.get("flaws")
+    told = tuple(_line(flaw) for flaw in flaws) if isinstance(flaws, list) else ()
+    return Tool(name=_line(tool.get("name")), description=_line(tool.get("description")), flaws=told)
+
+
+def _options(card: Mapping[str, Any], shared: Form) -> tuple[Tick, ...]:
+    """Return what can be ticked, with what the author said about each; nothing where the form says it all."""
+    listed = card.get("options")
+    if not card.get("multiple") or not isinstance(listed, list) or len(shared.fields) != 1:
+        return ()
+    told = {str(one.get("name")): one for one in listed if isinstance(one, Mapping)}
+    drawn = shared.fields[0].options
+    if shared.fields[0].kind != "checks" or not any(_line(one.get("label")) for one in told.values()):
+        return ()
+    return tuple(
+        Tick(
+            sent=option.sent,
+            label=_line(told.get(option.sent, {}).get("label")) or option.label,
+            description=_line(told.get(option.sent, {}).get("description")),
+            chosen=option.chosen,
+        )
+        for option in drawn
     )
 
 
@@ -102,7 +182,11 @@ def _shared(
     told: list[dict[str, Any]],
 ) -> Form:
     begin = card.get("current") if initial is None and not choices else initial
-    form: Form = reading.shared if reading else Form.from_schema(shared_schema(schema, card), initial=begin)
+    common = shared_schema(schema, card)
+    if choices and isinstance(begin, Mapping):
+        # What belongs to an action alone is no further field of all of them.
+        begin = {name: value for name, value in begin.items() if name in common.get("properties", {})}
+    form: Form = reading.shared if reading else Form.from_schema(common, initial=begin)
     if not choices:
         return form.with_errors(told)
     known = form.schema.get("properties", {})
@@ -110,8 +194,8 @@ def _shared(
 
 
 def _keys(choices: tuple[Choice, ...]) -> list[str]:
-    """Return a letter for each action: its first one that is free, j, k and g being the list's own."""
-    taken = {"j", "k", "g"}
+    """Return a letter for each action: its first one that is free, c, g, j, k and u being the page's own."""
+    taken = {"j", "k", "g", "c", "u"}
     keys = []
     for choice in choices:
         key = next(
@@ -144,9 +228,10 @@ def _action(
 
 def _start(choice: Choice, card: Mapping[str, Any], initial: Any) -> dict[str, Any]:
     """Return what the fields of an action begin with: the suggestion, else the proposal where it is edited."""
-    begin = {} if "edited" not in choice.schema["properties"] else {"edited": card.get("proposal")}
+    own = choice.schema["properties"]
+    begin = {name: card.get("proposal") for name in EDITED if name in own}
     given = initial if isinstance(initial, Mapping) else {}
-    return {name: value for name, value in {**begin, **given}.items() if name in choice.schema["properties"]}
+    return {name: value for name, value in {**begin, **given}.items() if name in own}
 
 
 def _problem(choices: tuple[Choice, ...], reading: Reading | None, told: list[dict[str, Any]]) -> str:
@@ -160,15 +245,12 @@ def _problem(choices: tuple[Choice, ...], reading: Reading | None, told: list[di
     return ". ".join(str(error["msg"]) for error in told if not error["loc"] or error["loc"][0] not in placed)
 
 
-def _missing(card: Mapping[str, Any], choices: tuple[Choice, ...]) -> tuple[str, ...]:
+def _missing(card: Mapping[str, Any], choices: tuple[Choice, ...]) -> str:
     """Return what the author did not provide, for decisions; a plain question needs none of it."""
     if not any(choice.name == "approve" for choice in choices):
-        return ()
-    parts = {
-        "proposal": "the proposal",
-        "evidence": "evidence",
-        "consequence": "what happens next",
-        "risk": "risk",
-        "undo": "a way back",
-    }
-    return tuple(words for name, words in parts.items() if card.get(name) in (None, "", [], {}))
+        return ""
+    words = [what for name, what in PARTS.items() if card.get(name) in (None, "", [], {})]
+    if not words:
+        return ""
+    *some, last = words
+    return f"The author gave {', '.join(some)}{' and ' if some else ''}{last}."

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from wfdash.pages.diff.lines import Line, Pair, TextDiff, diff_text
-from wfdash.pages.diff.trees import Change, diff_values
+from wfdash.pages.diff.trees import Change, diff_values, grouped
 from wfdash.pages.diff.unified import FileDiff, Hunk, parse_unified
 
-__all__ = ["Change", "FileDiff", "Hunk", "Line", "Pair", "TextDiff", "diff_text", "diff_values", "parse_unified"]
+__all__ = [
+    "Change",
+    "FileDiff",
+    "Hunk",
+    "Line",
+    "Pair",
+    "TextDiff",
+    "diff_text",
+    "diff_values",
+    "grouped",
+    "parse_unified",
+]

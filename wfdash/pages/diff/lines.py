@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import groupby
+from typing import TypeAlias
 
 from wfdash.pages.visible import visible
 
@@ -13,8 +15,14 @@ MAX_LINES = 4000
 MAX_CELLS = 4_000_000
 MAX_WIDTH = 2000
 MAX_MARKED = 400
+MAX_HIDDEN = 1200
+MAX_BESIDE = 1200
+LEAST_FOLD = 3
+"""Fewer equal lines than this are not worth a fold."""
 ALIKE = 0.35
 
+Step: TypeAlias = tuple[str, int, int, int, int]
+"""One of difflib's opcodes."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -28,13 +36,17 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line of a difference. ``kind``: same | added | removed | fold (then ``count`` lines are left out) | note."""
+    """A line of a difference. ``kind``: same | added | removed | note | fold.
+
+    A fold stands for ``count`` equal lines; ``hidden`` are those lines, unless they are too many to send.
+    """
 
     kind: str
     old: int | None = None
     new: int | None = None
     pieces: tuple[Piece, ...] = ()
     count: int = 0
+    hidden: tuple[Line, ...] = ()
 
     @property
     def sign(self) -> str:
@@ -63,6 +75,11 @@ class TextDiff:
     def same(self) -> bool:
         """Whether there is no difference."""
         return not self.added and not self.removed
+
+    @property
+    def long(self) -> bool:
+        """Whether it is too long to be drawn side by side as well."""
+        return len(self.lines) > MAX_BESIDE
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -119,31 +136,44 @@ def mark_words(left: str, right: str) -> tuple[tuple[Piece, ...], tuple[Piece, .
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     if matcher.ratio() < ALIKE:
         return whole(left), whole(right)
-    steps = matcher.get_opcodes()
+    steps = list(_bridged(matcher.get_opcodes(), old))
     return (
-        tuple(
-            Piece(text=visible("".join(old[i1:i2])), marked=tag != "equal") for tag, i1, i2, _, _ in steps if i2 > i1
-        ),
-        tuple(
-            Piece(text=visible("".join(new[j1:j2])), marked=tag != "equal") for tag, _, _, j1, j2 in steps if j2 > j1
-        ),
+        _pieces((tag, "".join(old[i1:i2])) for tag, i1, i2, _, _ in steps),
+        _pieces((tag, "".join(new[j1:j2])) for tag, _, _, j1, j2 in steps),
     )
 
 
+def _bridged(steps: Sequence[Step], old: Sequence[str]) -> Iterator[Step]:
+    """Yield the steps; blanks between two changes count as changed, so that a phrase is one mark."""
+    for index, (tag, *spans) in enumerate(steps):
+        blank = tag == "equal" and "".join(old[spans[0] : spans[1]]).isspace()
+        yield ("replace" if blank and 0 < index < len(steps) - 1 else tag, *spans)  # type: ignore[misc]
+
+
+def _pieces(parts: Iterable[tuple[str, str]]) -> tuple[Piece, ...]:
+    """Return the parts of a line, neighbours of one kind joined."""
+    groups = groupby((part for part in parts if part[1]), key=lambda part: part[0] != "equal")
+    return tuple(Piece(text=visible("".join(text for _, text in group)), marked=marked) for marked, group in groups)
+
+
 def fold(lines: Sequence[Line], context: int) -> Iterator[Line]:
-    """Yield the lines, with long runs of equal ones replaced by a fold that says how many."""
+    """Yield the lines, with long runs of equal ones replaced by a fold that holds them."""
     near = {n for i, line in enumerate(lines) if line.kind != "same" for n in range(i - context, i + context + 1)}
-    hidden = 0
-    for index, line in enumerate(lines):
-        if line.kind == "same" and index not in near:
-            hidden += 1
+    hidden: list[Line] = []
+    left = MAX_HIDDEN
+    for index, line in enumerate([*lines, None]):
+        if line is not None and line.kind == "same" and index not in near:
+            hidden.append(line)
             continue
-        if hidden:
-            yield Line(kind="fold", count=hidden)
-            hidden = 0
-        yield line
-    if hidden:
-        yield Line(kind="fold", count=hidden)
+        if len(hidden) < LEAST_FOLD:
+            yield from hidden
+        else:
+            kept = tuple(hidden) if len(hidden) <= left else ()
+            left -= len(kept)
+            yield Line(kind="fold", count=len(hidden), hidden=kept)
+        hidden = []
+        if line is not None:
+            yield line
 
 
 def bounded(lines: Iterator[Line]) -> Iterator[Line]:
@@ -181,7 +211,7 @@ def _columns(removed: Sequence[Line], added: Sequence[Line]) -> Iterator[Pair]:
         yield Pair(left=left, right=added[index] if index < len(added) else None)
 
 
-def _blocks(old: list[str], new: list[str]) -> tuple[list[tuple[str, int, int, int, int]], bool]:
+def _blocks(old: list[str], new: list[str]) -> tuple[list[Step], bool]:
     """Return difflib's opcodes; for huge texts, only what is equal at both ends is told apart."""
     start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - start

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
+
+from wfdash.pages.diff.lines import Piece, mark_words, whole
+from wfdash.pages.visible import visible
 
 MAX_CHANGES = 500
 MAX_ALIGNED = 300
 MAX_DEPTH = 60
+SHORT = 160
+"""Characters of a value that fits into a row."""
 NOTHING = object()
 
 
@@ -31,6 +36,11 @@ class Change:
         return text.removeprefix(".") or "value"
 
     @property
+    def path_shown(self) -> str:
+        """The path with nothing hidden in it, cut where nobody reads on."""
+        return visible(self.where[:SHORT]) + ("…" if len(self.where) > SHORT else "")
+
+    @property
     def is_patch(self) -> bool:
         """Whether a unified diff appeared, better shown as one."""
         return not self.before and isinstance(self.after, str) and "\n@@ -" in self.after
@@ -39,7 +49,28 @@ class Change:
     def is_text(self) -> bool:
         """Whether both sides are texts of several lines, better shown as a text difference."""
         texts = isinstance(self.before, str) and isinstance(self.after, str)
-        return texts and ("\n" in self.before or "\n" in self.after)
+        return texts and not self.is_short
+
+    @property
+    def is_short(self) -> bool:
+        """Whether both sides fit into a row: no texts of several lines, nothing that has parts."""
+        return _is_short(self.before) and _is_short(self.after)
+
+    @property
+    def sides(self) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+        """Both sides of a short change as text, with the words that differ marked; empty where there is none."""
+        before, after = _word(self.before), _word(self.after)
+        if before == after:
+            before, after = _canonical(self.before), _canonical(self.after)
+        if self.kind != "changed":
+            return ((), whole(after)) if self.kind == "added" else (whole(before), ())
+        both = isinstance(self.before, str) and isinstance(self.after, str)
+        return mark_words(before, after) if both else (whole(before), whole(after))
+
+
+def grouped(changes: Iterable[Change]) -> tuple[tuple[bool, tuple[Change, ...]], ...]:
+    """Return the changes in order, neighbours that are short together: they make one table."""
+    return tuple((short, tuple(group)) for short, group in groupby(changes, key=lambda change: change.is_short))
 
 
 def diff_values(before: Any, after: Any) -> tuple[Change, ...]:
@@ -102,4 +133,25 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=repr)
+    try:
+        return json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
+    except Exception:
+        return _word(value)
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= SHORT and "\n" not in value
+    return value is None or isinstance(value, (bool, int, float)) or (isinstance(value, (list, dict)) and not value)
+
+
+def _word(value: Any) -> str:
+    """Return a short value as people read it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "yes", False: "no"}[value]
+    if isinstance(value, str):
+        return value or "(empty text)"
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"(cannot be shown: {type(error).__name__})"
