@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
@@ -20,12 +20,12 @@ MAY_NOT = {"claim", "step", "second step"}
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the library that tells of syncs, in a folder that a server's own user may read."""
-    folder = tmp_path_factory.mktemp("syncs")
-    for each in (folder, folder.parent, folder.parent.parent):
-        each.chmod(each.stat().st_mode | 0o055)
-    return build_library(folder)
+def library() -> Iterator[Path]:
+    """Give the library that tells of syncs, in a folder that a server's own user may read: pytest's are closed."""
+    with TemporaryDirectory(prefix="syncs") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield build_library(folder)
 
 
 def synced_acts(syncs: Syncs, part: str, *, not_by: int = 0) -> set[str]:
