@@ -94,3 +94,28 @@ async def test_a_withdrawn_right_ends_the_socket(make_hub, db, run, cookie) -> N
     await db.call(lambda: Grant.objects.all().delete())
     assert (await socket.receive_output(timeout=5))["code"] == 4403
     await socket.wait()
+
+
+async def test_what_people_do_to_a_request_is_told_at_once_and_by_name(make_hub, db, run, cookie) -> None:
+    socket = await watching(make_hub(poll_every=1000, lists_every=1000), cookie)
+    nudge.requests_moved.ring("expense", "people", "r1")
+    assert await changed(socket) == ["people:r1"]
+    nudge.requests_moved.ring("expense", "request", "r1")
+    assert await changed(socket) == ["inbox", "request:r1"]
+    await socket.disconnect()
+
+
+async def test_a_batch_is_told_as_a_whole(make_hub, db, run, cookie) -> None:
+    hub = make_hub(poll_every=1000, lists_every=1000)
+    socket = await watching(hub, cookie)
+    hub.lists.tell_at_once([(f"request:{n}", "expense") for n in range(100)])
+    assert await changed(socket) == ["inbox", "request:*"]
+    await socket.disconnect()
+
+
+async def test_nobody_hears_of_requests_they_may_not_see(make_hub, db, run, cookie) -> None:
+    other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
+    socket = await watching(make_hub(poll_every=1000), other)
+    nudge.requests_moved.ring("expense", "request", "r1")
+    assert await socket.receive_nothing(timeout=0.2)
+    await socket.disconnect()

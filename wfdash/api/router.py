@@ -12,6 +12,7 @@ from pydantic import Field
 
 from wfdash import desk, queries
 from wfdash.access import Viewer
+from wfdash.api import together
 from wfdash.api.schemas import (
     AnswerIn,
     AnswerOut,
@@ -31,6 +32,7 @@ Limit = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 
 api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
+api.add_router("", together.router)
 
 
 def _viewer(request: HttpRequest) -> Viewer:
@@ -147,14 +149,15 @@ def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: s
 @api.get("/requests/{request_id}", response=RequestDetail)
 def get_request(request: HttpRequest, request_id: str) -> Any:
     """One request with its card and schema."""
-    return asdict(queries.request(_viewer(request), request_id))
+    return queries.request(_viewer(request), request_id)
 
 
 @api.post("/requests/{request_id}/answer", response=AnswerOut)
 def answer_request(request: HttpRequest, request_id: str, given: AnswerIn) -> Any:
-    """Answer. 422 with errors per field, 409 with who was first."""
-    answer = desk.answer_request(_viewer(request), request_id, given.value, verdict=given.verdict)
-    return {"request": answer.pk, "verdict": answer.verdict, "value": answer.value, "at": answer.at}
+    """Answer. 422 with errors per field, 409 with who was first, or with what changed since it was ``seen``."""
+    reply = desk.answer_request(_viewer(request), request_id, given.value, **given.model_dump(exclude={"value"}))
+    facts = {"request": reply.request_id, "verdict": reply.verdict, "value": reply.value, "at": reply.at}
+    return {**facts, "settles": reply.settles, "stands": reply.stands}
 
 
 def _moved(run: Any) -> dict[str, Any]:

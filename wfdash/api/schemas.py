@@ -102,6 +102,9 @@ class RequestDetail(Schema):
     due: datetime | None
     created: datetime
     state: str
+    seen: str
+    assignee: str
+    asked: datetime | None
     refusal: str
     suggestion: dict[str, Any] | None
 
@@ -119,15 +122,24 @@ class AnswerIn(Schema):
 
     value: Any = None
     verdict: str = ""
+    reason: str = ""
+    seen: str = ""
+    """The request's ``seen`` as it was read: the answer counts only for that."""
+    undo: bool = False
+    """Let it take effect only after the time in which it may be taken back."""
+    override: bool = False
+    """As an operator, decide instead of those it is addressed to; needs a reason."""
 
 
 class AnswerOut(Schema):
-    """The answer that was accepted."""
+    """The answer that was accepted. ``settles``: it may be taken back until then."""
 
     request: str
     verdict: str
     value: Any
     at: datetime
+    settles: datetime | None = None
+    stands: str = ""
 
 
 class CheckpointOut(Schema):

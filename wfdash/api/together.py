@@ -1,0 +1,129 @@
+"""The API of working together on a request: take back, talk, give to somebody, keep a draft."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Schema, Status
+
+from wfdash import desk, queries
+from wfdash.access import Viewer
+
+router = Router()
+
+
+class TextIn(Schema):
+    """What is said: ``kind`` comment, ask (a question back) or reply (to it); markdown."""
+
+    text: str
+    kind: str = "comment"
+
+
+class LineOut(Schema):
+    """A line of the thread."""
+
+    id: str
+    by: str
+    kind: str
+    text: str
+    mentions: list[str]
+    at: datetime
+
+
+class AssignIn(Schema):
+    """Whose it shall be: a user name, null for nobody."""
+
+    to: str | None = None
+
+
+class AssignOut(Schema):
+    """Whose it is."""
+
+    request: str
+    assignee: str
+
+
+class DraftIn(Schema):
+    """A half-filled answer: field names and values as a browser sends them."""
+
+    fields: dict[str, list[str]]
+
+
+class AmendIn(Schema):
+    """What is added to the card: markdown for the body, pieces of evidence ``{kind, title, value}``."""
+
+    body: str = ""
+    evidence: list[dict[str, Any]] = []
+
+
+class PersonOut(Schema):
+    """Somebody who has the request open."""
+
+    name: str
+    since: datetime
+    typing: bool
+
+
+def viewer_of(request: HttpRequest) -> Viewer:
+    """Return the person who asks."""
+    viewer: Viewer = request.viewer  # type: ignore[attr-defined]
+    return viewer
+
+
+@router.post("/requests/{request_id}/undo", response={204: None})
+def undo_answer(request: HttpRequest, request_id: str) -> Any:
+    """Take one's own answer or vote back. 409 when it has taken effect."""
+    desk.undo_answer(viewer_of(request), request_id)
+    return Status(204, None)
+
+
+@router.get("/requests/{request_id}/comments", response=list[LineOut])
+def list_comments(request: HttpRequest, request_id: str) -> Any:
+    """The thread, oldest first."""
+    return list(queries.thread(queries.request(viewer_of(request), request_id)))
+
+
+@router.post("/requests/{request_id}/comments", response={201: LineOut})
+def say(request: HttpRequest, request_id: str, given: TextIn) -> Any:
+    """Comment, ask back, or reply to what was asked."""
+    verbs = {"comment": desk.comment_on, "ask": desk.ask_back, "reply": desk.reply_to_ask}
+    viewer = viewer_of(request)
+    line = verbs.get(given.kind, desk.comment_on)(viewer, request_id, given.text)
+    facts = {"id": line.pk, "by": viewer.name, "kind": line.kind, "text": line.text}
+    return Status(201, {**facts, "mentions": line.mentions, "at": line.at})
+
+
+@router.post("/requests/{request_id}/assign", response=AssignOut)
+def assign_request(request: HttpRequest, request_id: str, given: AssignIn) -> Any:
+    """Give it to somebody who may answer it, or to nobody. 422 at ``to`` for others."""
+    assigned = desk.assign_request(viewer_of(request), request_id, given.to)
+    return {"request": assigned.pk, "assignee": assigned.assignee.get_username() if assigned.assignee else ""}
+
+
+@router.put("/requests/{request_id}/draft", response={204: None})
+def save_draft(request: HttpRequest, request_id: str, given: DraftIn) -> Any:
+    """Keep one's own half-filled answer."""
+    desk.save_draft(viewer_of(request), request_id, given.fields)
+    return Status(204, None)
+
+
+@router.delete("/requests/{request_id}/draft", response={204: None})
+def drop_draft(request: HttpRequest, request_id: str) -> Any:
+    """Throw it away."""
+    desk.drop_draft(viewer_of(request), request_id)
+    return Status(204, None)
+
+
+@router.post("/requests/{request_id}/amend", response={204: None})
+def amend_request(request: HttpRequest, request_id: str, given: AmendIn) -> Any:
+    """Add to body and evidence; those who have it open are shown the difference. The proposal stays."""
+    desk.amend_request(viewer_of(request), request_id, body=given.body, evidence=given.evidence)
+    return Status(204, None)
+
+
+@router.get("/requests/{request_id}/people", response=list[PersonOut])
+def list_people(request: HttpRequest, request_id: str) -> Any:
+    """Who else has it open now."""
+    return list(queries.together(queries.request(viewer_of(request), request_id)).people)
