@@ -23,6 +23,7 @@ from wfdash.runner.alarms import sweep_until
 from wfdash.runner.drive import Lease, advance
 from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
+from wfdash.runner.postman import deliver_until
 from wfdash.runner.recorder import ClaimedRecorder
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Worker:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
-        loops = {"release held runs": release_until, "clockwork": sweep_until}
+        loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()
