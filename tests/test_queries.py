@@ -109,7 +109,7 @@ def test_answered_and_closed_requests_leave_the_inbox(run, everybody):
     mine, gone = people.ask(run), people.ask(run, closed=people.THEN, closed_as="withdrawn")
     people.answered(mine, everybody["ana"])
     ana = people.viewer("ana")
-    assert queries.count_tabs(ana) == {"mine": 0, "all": 0, "answered": 1}
+    assert {tab: number for tab, number in queries.count_tabs(ana).items() if number} == {"answered": 1}
     row = queries.inbox(ana, "answered").items[0]
     assert (row.id, row.verdict, row.answered_by) == (mine.pk, "approve", "ana")
     assert gone.pk not in {row.id for row in queries.inbox(ana, "all").items}
@@ -131,8 +131,8 @@ def test_inbox_pages_join_without_gap_or_double(run, sort):
 
 
 def test_the_inbox_filters_by_word_workflow_and_risk(run):
-    wanted = people.ask(run, "Refund the blue chair")
-    people.ask(run, "Something else", card={"subject": "Something else", "risk": "low"})
+    wanted = people.ask(run, "Refund the blue chair", risk=3)
+    people.ask(run, "Something else", card={"subject": "Something else", "risk": "low"}, risk=1)
     ana = people.viewer("ana")
     for text in ("blue", "risk:high", "BLUE workflow:expense_batch"):
         assert [row.id for row in queries.inbox(ana, text=text).items] == [wanted.pk], text

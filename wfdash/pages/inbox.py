@@ -14,7 +14,14 @@ from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import respond
 from wfdash.pages.request import panel
 
-LABELS = {"mine": "For me", "all": "All open", "answered": "Answered"}
+LABELS = {
+    "mine": "For me",
+    "groups": "My groups",
+    "unassigned": "Unassigned",
+    "asked": "Asked of me",
+    "all": "All open",
+    "answered": "Answered",
+}
 SORTS = (("age", "Oldest first"), ("due", "Due first"))
 FRAGMENTS = {"list": "inbox/list.html"}
 

@@ -1,30 +1,51 @@
-"""Requests as lists: what waits for this person, what waits at all, what they answered."""
+"""Requests as lists: what waits for this person, what waits at all, what they answered.
+
+A tab's count and its list come from the same filter. Of 10,000 open requests a list reads those it shows: the rest is
+decided within one index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import F, Q, QuerySet, TextField
-from django.db.models.fields.json import KT
-from django.db.models.functions import Cast, Coalesce
-from django.db.models.lookups import Exact
-from django.utils.timezone import make_aware
+from django.db.models import Case, Count, Q, QuerySet, When
+from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from checkpoints.fields import current_sealer, opened
-from checkpoints.models import HumanRequest
+from checkpoints.models import Answer, HumanRequest, Presence, Reply
 from checkpoints.rules import RISKS
 from wfdash.access import Viewer
-from wfdash.queries.names import ListLength, NamesAny
-from wfdash.queries.paging import Filter, Page, decode_cursor, encode_cursor, parse_filter
+from wfdash.queries import audience
+from wfdash.queries.keyset import Order
+from wfdash.queries.matching import matching
+from wfdash.queries.paging import Page
+from wfdash.queries.together import HERE
 
-TABS = ("mine", "all", "answered")
+TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
+SORTS = ("age", "due", "risk", "alike")
 WORDS = {number: word for word, number in RISKS.items()}
-KEYS = frozenset({"workflow", "risk", "step", "by"})
-NEVER = make_aware(datetime(9999, 1, 1))  # noqa: DTZ001
-OPEN = Q(closed__isnull=True, answered__isnull=True)
+MOST_COUNTED = 1000
+"""Answers that are counted; there is no end of them."""
+MOST_OPEN = 1_000_000
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+OPEN = Q(closed__isnull=True, answered__isnull=True, settles__isnull=True)
+PENDING = Q(closed__isnull=True, answered__isnull=True)
+"""Open, or decided and not yet in effect."""
+NEWEST = Order(columns=("-place", "-id"))
+ORDERS = {
+    "age": Order(columns=("created", "id")),
+    "due": Order(columns=("place", "id")),
+    "risk": Order(columns=("-risk", "created", "id")),
+    "alike": Order(columns=("workflow", "step", "kind", "created", "id")),
+}
+
+Gate = tuple[str, str, str]
+"""Workflow, step and kind: what asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,100 +67,175 @@ class RequestRow:
     answered_by: str = ""
     verdict: str = ""
     closed_as: str = ""
-    place: datetime
+    settles: datetime | None = None
+    """Decided; takes effect then."""
+    asked: datetime | None = None
+    """Since when it waits for its requester's word."""
+    assignee: str = ""
+    unread: bool = False
+    here: tuple[str, ...] = ()
+    """Who else has it open."""
+
+    @property
+    def gate(self) -> Gate:
+        """What asks."""
+        return self.workflow, self.step, self.kind
+
+    @property
+    def open(self) -> bool:
+        """Say whether it still waits for an answer."""
+        return self.answered is None and self.settles is None and not self.closed_as
 
 
-def addressed_to(viewer: Viewer) -> Q:
-    """Return the filter of requests this person may answer: the role, ``by`` and ``not_by``."""
-    names = {viewer.name, *viewer.groups}
-    started = Q(run__created_by_id=viewer.user.pk)
-    asked = Q(Exact(ListLength("by"), 0)) | Q(NamesAny("by", names)) | (Q(NamesAny("by", ["requester"])) & started)
-    refused = Q(NamesAny("not_by", [viewer.name]))
-    own = Q(NamesAny("not_by", ["requester"])) & started
-    own &= Q(run__created_by__isnull=False)
-    return viewer.scope("answer") & asked & ~refused & ~own
+FLAGS: dict[str, Callable[[Viewer], Q]] = {
+    "may": audience.may_answer,
+    "free": audience.free_for,
+    "unspoken": audience.unspoken_by,
+    "grouped": audience.through_groups,
+    "untaken": audience.unassigned,
+    "back": audience.asked_back_of,
+}
+OF: dict[str, tuple[str, ...]] = {
+    "mine": ("may", "free", "unspoken"),
+    "groups": ("may", "grouped"),
+    "unassigned": ("may", "untaken"),
+    "asked": ("back",),
+    "all": (),
+}
+"""What a request of a tab is: lists filter by it, counts count by it."""
 
 
-def tab_query(viewer: Viewer, tab: str) -> QuerySet[HumanRequest]:
-    """Return a tab's requests; its list and its count both come from here."""
-    requests = _seen(viewer)
+def tab_filter(viewer: Viewer, tab: str) -> Q:
+    """Return a tab's filter."""
     if tab == "answered":
-        return requests.filter(answer__by_id=viewer.user.pk)
-    if tab == "all":
-        return requests.filter(OPEN)
-    return requests.filter(OPEN & addressed_to(viewer))
+        said = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
+        return viewer.scope("see") & Q(pk__in=said.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
+    found = OPEN if tab == "asked" else OPEN & viewer.scope("see")
+    for flag in OF[tab]:
+        found &= FLAGS[flag](viewer)
+    return found
 
 
 def count_open(viewer: Viewer) -> int:
-    """Return how many open requests this person may answer."""
-    return tab_query(viewer, "mine").count() if viewer.may_anywhere("answer") else 0
+    """Return how many open requests wait for this person (one query)."""
+    return HumanRequest.objects.filter(tab_filter(viewer, "mine")).count() if viewer.may_anywhere("answer") else 0
 
 
-def count_tabs(viewer: Viewer) -> dict[str, int]:
-    """Return the count of every tab (three queries)."""
-    return {tab: tab_query(viewer, tab).count() for tab in TABS}
+def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
+    """Return the count of every tab under a filter (two queries). ``Invalid`` for a filter that is none.
+
+    One pass over what is open: each request's flags are found once, and those with the same flags counted together.
+    """
+    wanted = matching(viewer, text)
+    flags = {name: Case(When(say(viewer), then=1), default=0) for name, say in FLAGS.items()}
+    seen = Case(When(viewer.scope("see"), then=1), default=0)
+    visible = viewer.scope("see") | audience.asked_back_of(viewer)
+    rows = HumanRequest.objects.filter(OPEN, visible, wanted).annotate(seen=seen, **flags).order_by()
+    # The slice makes it a query within a query: databases would otherwise find the flags anew for each count.
+    found = rows.values("seen", *flags)[:MOST_OPEN]
+    counts = found.aggregate(**{tab: Count("seen", filter=_has(tab)) for tab in OF})
+    counts["answered"] = HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted)[:MOST_COUNTED].count()
+    return {tab: counts[tab] for tab in TABS}
+
+
+def _has(tab: str) -> Q:
+    return Q(**dict.fromkeys(OF[tab] if tab == "asked" else (*OF[tab], "seen"), 1))
 
 
 def inbox(
     viewer: Viewer, tab: str = "mine", text: str = "", *, sort: str = "age", cursor: str = "", limit: int = 50
 ) -> Page[RequestRow]:
-    """Return one page of a tab (one query): oldest first, ``sort="due"`` nearest deadline first.
+    """Return one page of a tab (three queries): oldest first, nearest deadline, highest risk, or alike together.
 
-    The answered tab is newest answer first.
+    The answered tab is newest answer first. ``Invalid`` for a filter that cannot be understood.
     """
-    rows = _match(tab_query(viewer, tab), parse_filter(text, KEYS))
-    newest = tab == "answered"
-    if newest:
-        rows = rows.annotate(place=F("answer__at"))
-    else:
-        rows = rows.annotate(place=Coalesce("due", NEVER) if sort == "due" else F("created"))
-    rows = rows.order_by(*(("-place", "-id") if newest else ("place", "id")))
-    after = decode_cursor(cursor)
+    order = _order(tab, sort)
+    places = _places(viewer, tab, text, order)
+    after = order.place(cursor)
     if after:
-        rows = rows.filter(_beyond(after, newest))
-    found = [_row(values) for values in rows.values(*_fields())[: limit + 1]]
-    more = encode_cursor(found[limit - 1].place, found[limit - 1].id) if len(found) > limit else ""
-    return Page(items=tuple(found[:limit]), next=more)
+        places = places.filter(order.after(after))
+    found = list(places[: limit + 1])
+    more = order.cursor(found[limit - 1]) if len(found) > limit else ""
+    return Page(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
+
+
+def neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:
+    """Return what comes before and after a request in a list, empty at its ends (three queries).
+
+    The request itself need not be in it any more: that is how the next one is found after an answer.
+    """
+    order = _order(tab, sort)
+    here = _placed(HumanRequest.objects.filter(_visible(viewer), pk=request_id), tab, order).first()
+    if here is None:
+        return "", ""
+    found = []
+    for way in (order.backwards(), order):
+        row = _places(viewer, tab, text, way).filter(way.after(here)).exclude(pk=request_id).first()
+        found.append(row["id"] if row else "")
+    return found[0], found[1]
+
+
+def following(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> str:
+    """Return what to decide after this request: the next of the list, at its end the first; empty if none is left."""
+    later = neighbours(viewer, request_id, tab, text, sort=sort)[1]
+    if later:
+        return later
+    first = _places(viewer, tab, text, _order(tab, sort)).exclude(pk=request_id).first()
+    return first["id"] if first else ""
+
+
+def rows_now(viewer: Viewer, ids: Iterable[str]) -> tuple[RequestRow, ...]:
+    """Return what became of these requests, in their order (two queries); what is not theirs to see is left out."""
+    return _rows_of(viewer, list(ids))
+
+
+def count_since(viewer: Viewer, tab: str, text: str, since: datetime) -> int:
+    """Return how many requests of a tab were opened after a moment (one query)."""
+    return HumanRequest.objects.filter(tab_filter(viewer, tab), matching(viewer, text), created__gt=since).count()
+
+
+def alike(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> dict[Gate, int]:
+    """Return how many requests of a tab are asked by the gates that occur more than once in these rows (one query)."""
+    seen = Counter(row.gate for row in rows if row.open)
+    gates = {gate for gate, number in seen.items() if number > 1}
+    if not gates:
+        return {}
+    wanted = Q(workflow__in={gate[0] for gate in gates}, step__in={gate[1] for gate in gates})
+    found = HumanRequest.objects.filter(wanted, tab_filter(viewer, tab), matching(viewer, text))
+    counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
+    return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] > 1 and row[:3] in gates}
 
 
 def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestRow, ...]:
-    """Return a run's requests, newest first, answered and closed ones included (one query)."""
-    rows = _seen(viewer).filter(run_id=run_id).annotate(place=F("created"))
-    return tuple(_row(values) for values in rows.order_by("-created", "-id").values(*_fields())[:limit])
+    """Return a run's requests, newest first, answered and closed ones included (three queries)."""
+    rows = HumanRequest.objects.filter(viewer.scope("see"), run_id=run_id).order_by("-created", "-id")
+    return _rows_of(viewer, list(rows.values_list("id", flat=True)[:limit]))
 
 
-def _text(name: str) -> Cast:
-    """Return a text of the card as a plain column, so that looking for it does not compare JSON."""
-    return Cast(KT(f"card__{name}"), TextField())
+def _visible(viewer: Viewer) -> Q:
+    """Return the filter of requests whose page is this person's to open."""
+    return viewer.scope("see") | viewer.started()
 
 
-def _seen(viewer: Viewer) -> QuerySet[HumanRequest]:
-    return HumanRequest.objects.filter(viewer.scope("see")).annotate(subject=_text("subject"))
+def _order(tab: str, sort: str) -> Order:
+    return NEWEST if tab == "answered" else ORDERS.get(sort, ORDERS["age"])
 
 
-def _beyond(after: tuple[datetime, str], newest: bool) -> Q:
-    at, row_id = after
-    if newest:
-        return Q(place__lt=at) | Q(place=at, id__lt=row_id)
-    return Q(place__gt=at) | Q(place=at, id__gt=row_id)
+def _places(viewer: Viewer, tab: str, text: str, order: Order) -> QuerySet[Any, dict[str, Any]]:
+    rows = HumanRequest.objects.filter(tab_filter(viewer, tab), matching(viewer, text))
+    return _placed(rows, tab, order)
 
 
-def _match(rows: QuerySet[Any], wanted: Filter) -> QuerySet[Any]:
-    for word in wanted.words:
-        rows = rows.filter(Q(subject__icontains=word) | Q(workflow__icontains=word) | Q(run__title__icontains=word))
-    for workflow in wanted.terms.get("workflow", ()):
-        rows = rows.filter(workflow=workflow)
-    for step in wanted.terms.get("step", ()):
-        rows = rows.filter(step=step)
-    for risk in wanted.terms.get("risk", ()):
-        rows = rows.filter(risk=RISKS.get(risk.lower(), -1))
-    return _match_names(rows, wanted.terms.get("by", ()))
-
-
-def _match_names(rows: QuerySet[HumanRequest], names: Iterable[str]) -> QuerySet[HumanRequest]:
-    for name in names:
-        rows = rows.filter(Q(NamesAny("by", [name])) | Q(answer__by__username=name))
-    return rows
+def _placed(rows: QuerySet[HumanRequest], tab: str, order: Order) -> QuerySet[Any, dict[str, Any]]:
+    """Return rows in order, of each only what its place is made of."""
+    if tab == "answered":
+        place: Any = Coalesce("answered", "settles", "created")
+    else:
+        place = Coalesce("due", NEVER)
+    names = [column.lstrip("-") for column in order.columns]
+    named = rows.annotate(place=place) if "place" in names else rows
+    ordered: QuerySet[Any, dict[str, Any]] = named.order_by(*order.columns).values(*names)
+    return ordered
 
 
 FIELDS = (
@@ -155,28 +251,49 @@ FIELDS = (
     "due",
     "created",
     "answered",
+    "settles",
+    "asked",
+    "assignee__username",
     "answer__by__username",
     "answer__verdict",
     "closed_as",
-    "place",
 )
 
 
-def _fields() -> tuple[str, ...]:
-    """Return what a row is made of: where cards are encrypted, the database cannot read their headlines."""
-    return (*FIELDS, "card") if current_sealer().active else FIELDS
+def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
+    """Return rows by id, in that order, with who has seen them."""
+    # Where cards are encrypted, the database cannot read their headlines.
+    fields = (*FIELDS, "card") if current_sealer().active else FIELDS
+    found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*fields)
+    rows = {values["id"]: _row(values) for values in found}
+    return _with_people(viewer, [rows[one] for one in ids if one in rows])
 
 
-def _row(values: dict[str, object]) -> RequestRow:
-    row: dict[str, object] = dict(values)
+def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ...]:
+    since = timezone.now() - HERE
+    mine = Q(user_id=viewer.user.pk)
+    presences = Presence.objects.filter(mine | Q(seen__gt=since), request_id__in=[row.id for row in rows])
+    read: set[str] = set()
+    here: dict[str, list[str]] = {}
+    for request_id, user_id, name in presences.values_list("request_id", "user_id", "user__username"):
+        if user_id == viewer.user.pk:
+            read.add(request_id)
+        else:
+            here.setdefault(request_id, []).append(name)
+    return tuple(replace(row, unread=row.id not in read, here=tuple(sorted(here.get(row.id, ())))) for row in rows)
+
+
+def _row(values: dict[str, Any]) -> RequestRow:
+    row = dict(values)
     if "card" in row:
         card = opened(HumanRequest, "card", row.pop("card"), str(row["id"]))
         row["subject"] = card.get("subject")
     row["run"] = row.pop("run_id")
     row["run_title"] = row.pop("run__title")
     row["subject"] = str(row["subject"] or row["step"])
-    row["risk"] = WORDS.get(int(str(row["risk"])), "")
+    row["risk"] = WORDS.get(row["risk"], "")
     row["answered_by"] = row.pop("answer__by__username") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
-    row["by"] = tuple(row["by"])  # type: ignore[arg-type]
-    return RequestRow(**row)  # type: ignore[arg-type]
+    row["assignee"] = row.pop("assignee__username") or ""
+    row["by"] = tuple(row["by"])
+    return RequestRow(**row)

@@ -1,13 +1,20 @@
-"""Database expressions over JSON lists of names, on SQLite and PostgreSQL."""
+"""Database expressions over JSON lists of names, on SQLite and PostgreSQL.
+
+Of thousands of lists hardly any needs to be parsed: a search in the text says which of them hold a name.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Func, IntegerField
+from django.db.models import BooleanField, Func
 from django.db.models.sql.compiler import SQLCompiler
+
+Params = tuple[Any, ...]
+Compiled = tuple[str, Params]
 
 
 class NamesAny(Func):
@@ -17,27 +24,40 @@ class NamesAny(Func):
 
     def __init__(self, column: str, names: Iterable[str]) -> None:
         super().__init__(column)
-        self.names = sorted(names)
+        self.names = sorted(set(names))
 
-    def as_sqlite(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        """Compare each element."""
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the expression."""
         column, params = compiler.compile(self.source_expressions[0])
         marks = ", ".join(["%s"] * len(self.names)) or "NULL"
-        sql = f"EXISTS (SELECT 1 FROM json_each({column}) WHERE json_each.value IN ({marks}))"  # noqa: S608
-        return sql, (*params, *self.names)
+        exact = f"EXISTS (SELECT 1 FROM json_each({column}) WHERE json_each.value IN ({marks}))"  # noqa: S608
+        return self._tested("instr", column, tuple(params), exact, (*params, *self.names))
 
-    def as_postgresql(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        """Use jsonb's own operator; the column itself is json."""
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the expression; the column is json, the operator jsonb's."""
         column, params = compiler.compile(self.source_expressions[0])
-        return f"(({column})::jsonb ?| %s::text[])", (*params, self.names)
+        exact = f"({column})::jsonb ?| %s::text[]"
+        return self._tested("strpos", f"({column})::text", tuple(params), exact, (*params, self.names))
+
+    def _tested(self, find: str, text: str, params: Params, exact: str, exact_params: Params) -> Compiled:
+        """Search for the names as they stand in the text. Where it has a backslash, quotes may lie: there, be exact."""
+        hits = " OR ".join([f"{find}({text}, %s) > 0"] * len(self.names)) or "1 = 0"
+        found = tuple(value for name in self.names for value in (*params, json.dumps(name, ensure_ascii=False)))
+        sql = f"(CASE WHEN {find}({text}, %s) = 0 THEN ({hits}) ELSE {exact} END)"
+        return sql, (*params, "\\", *found, *exact_params)
 
 
-class ListLength(Func):
-    """How many elements the JSON list in a column has."""
+class NamesNobody(Func):
+    """True when the JSON list in ``column`` is empty. SQLite and PostgreSQL."""
 
-    function = "json_array_length"
-    output_field = IntegerField()
+    output_field = BooleanField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Compare the text."""
+        column, params = compiler.compile(self.source_expressions[0])
+        return f"({column} = '[]')", tuple(params)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Compare the text."""
+        column, params = compiler.compile(self.source_expressions[0])
+        return f"(({column})::text = '[]')", tuple(params)

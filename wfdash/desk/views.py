@@ -1,0 +1,76 @@
+"""Verbs on saved views: save, change, delete. Only the owner changes one; sharing shows a filter, never a row."""
+
+from __future__ import annotations
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.models import SavedView
+from checkpoints.orm import write
+from wfdash.access import Viewer
+from wfdash.errors import Invalid, NotFound
+
+MOST = 100
+"""Views one person may keep."""
+LONGEST_NAME = 80
+LONGEST_QUERY = 1000
+
+
+def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", shared: bool = False) -> SavedView:
+    """Keep a filter (the query string of a list's address) under a name. ``Invalid`` for a bad or a known name."""
+    name = _checked(name, query)
+    with write():
+        if SavedView.objects.filter(owner=viewer.user).count() >= MOST:
+            raise Invalid([{"loc": ["name"], "msg": f"You have {MOST} views: delete one first"}])
+        try:
+            with transaction.atomic():
+                return SavedView.objects.create(
+                    id=ids.new_request_id(),
+                    owner=viewer.user,
+                    page=page,
+                    name=name,
+                    query=query,
+                    shared=shared,
+                    created=timezone.now(),
+                )
+        except IntegrityError:
+            raise _known(name) from None
+
+
+def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = None, shared: bool = False) -> None:
+    """Rename an own view, share it or not, and with ``query`` let it show something else. ``NotFound``, ``Invalid``."""
+    name = _checked(name, query or "")
+    changes: dict[str, str | bool] = {"name": name, "shared": shared}
+    if query is not None:
+        changes["query"] = query
+    with write():
+        try:
+            with transaction.atomic():
+                changed = SavedView.objects.filter(pk=view_id, owner=viewer.user).update(**changes)
+        except IntegrityError:
+            raise _known(name) from None
+        if not changed:
+            raise NotFound("There is no such view of yours")
+
+
+def delete_view(viewer: Viewer, view_id: str) -> None:
+    """Delete an own view. ``NotFound``."""
+    with write():
+        if not SavedView.objects.filter(pk=view_id, owner=viewer.user).delete()[0]:
+            raise NotFound("There is no such view of yours")
+
+
+def _checked(name: str, query: str) -> str:
+    name = " ".join(name.split()).replace("\0", "")
+    if not name:
+        raise Invalid([{"loc": ["name"], "msg": "Give the view a name"}])
+    if len(name) > LONGEST_NAME:
+        raise Invalid([{"loc": ["name"], "msg": f"A name has at most {LONGEST_NAME} characters"}])
+    if len(query) > LONGEST_QUERY:
+        raise Invalid([{"loc": ["query"], "msg": "This filter is too long to be kept: shorten it"}])
+    return name
+
+
+def _known(name: str) -> Invalid:
+    return Invalid([{"loc": ["name"], "msg": f"You have a view named {name} already: choose another name"}])
