@@ -112,5 +112,5 @@ def test_one_kind_of_work_that_fails_does_not_stop_the_others(ask, monkeypatch, 
 
 def test_a_sweep_with_nothing_to_do_asks_little(ask, django_assert_max_num_queries) -> None:
     connection.ensure_connection()
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(8):
         alarms.sweep()
