@@ -50,17 +50,25 @@ def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the
 class Server:
     """Starts, stops and kills the server; its data directory outlives each process.
 
-    ``template``: a migrated SQLite file to begin with, which spares the first start most of its time.
+    ``template``: a migrated SQLite file to begin with, which spares the first start most of its time. ``undo``:
+    seconds in which an answer may be taken back; most stories do without.
     """
 
     def __init__(
-        self, data: Path, *, files: Sequence[Path] = (), demo: bool = False, template: Path | None = None
+        self,
+        data: Path,
+        *,
+        files: Sequence[Path] = (),
+        demo: bool = False,
+        template: Path | None = None,
+        undo: float = 0,
     ) -> None:
         self.data = data
         self.port = free_port()
         self.output = data.with_name(f"{data.name}.log")
         self._files = [str(path) for path in files]
         self._demo = ["--demo"] if demo else []
+        self._undo = str(undo)
         self._process: subprocess.Popen[bytes] | None = None
         self._read_from = 0
         self._beside: Beside | None = None
@@ -77,7 +85,8 @@ class Server:
     def env(self) -> dict[str, str]:
         """The environment for every process on this data directory: nothing of the tests' own settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-        return kept | {"WFDASH_DATA": str(self.data), "PYTHONUNBUFFERED": "1"}
+        own = {"WFDASH_DATA": str(self.data), "WFDASH_UNDO": self._undo, "PYTHONUNBUFFERED": "1"}
+        return kept | own
 
     def start(self) -> Server:
         """Start it and wait until it answers; its output goes on at the end of ``output``."""

@@ -1,0 +1,48 @@
+"""A workflow for stories of the reviewer's desk: its input says what is asked, of whom, and by which policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from wfdash.workflow import Approval, Context, Policy, Workflow
+
+
+class Refund(BaseModel):
+    """What is decided."""
+
+    customer: str
+    amount: float = Field(gt=0, le=5000)
+    note: str = ""
+
+
+class Gate(BaseModel):
+    """One question, and how it is decided."""
+
+    subject: str
+    refund: Refund
+    risk: str | None = None
+    policy: dict[str, Any] = {}
+
+
+gate = Workflow("gate", title="Refund gate")
+
+
+@gate.step(start=True)
+async def review(asked: Gate, ctx: Context) -> Refund:
+    """Ask people; returns what they agreed to."""
+    card = Approval(
+        subject=asked.subject,
+        body=f"**{asked.refund.customer}** wants their money back.",
+        proposal=asked.refund,
+        edit=Refund,
+        risk=asked.risk,
+        require_reason=True,
+        consequence={"approve": "The money is sent today.", "reject": "The customer is told why."},
+        undo="A refund can be charged again by hand.",
+    )
+    decision = await ctx.ask(card, policy=Policy(**asked.policy))
+    if not decision.approved:
+        raise ValueError(f"rejected: {decision.reason}")
+    return decision.edited or asked.refund
