@@ -110,6 +110,19 @@ async def test_a_name_that_has_come_to_mean_something_else_judges_nothing() -> N
     assert find_type("os:path", {}) is Any
 
 
+def break_down(value: str) -> str:
+    return {}[value]
+
+
+Fragile = Annotated[str, AfterValidator(break_down)]
+
+
+async def test_a_check_that_breaks_refuses_and_names_what_broke() -> None:
+    (request,) = (await waiting(asking(Fragile))).requests
+    (problem,) = check_answer(asking(Fragile).graph, request, "x")
+    assert "KeyError" in problem["msg"]
+
+
 async def test_a_request_of_a_step_that_is_gone_is_left_to_its_schema() -> None:
     wf = asking(Line)
     (request,) = (await waiting(wf)).requests

@@ -19,10 +19,11 @@ from checkpoints.records import Json, Phase
 from wfdash.access import Right, Viewer
 from wfdash.desk import audit
 from wfdash.desk.common import append_event, find_request, lock_request, tell_inbox
+from wfdash.desk.judging import judge
 from wfdash.desk.settling import settle
 from wfdash.desk.tally import Vote, decides, stands_as, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, WrongState
-from wfdash.schema import Problem, problems_of
+from wfdash.schema import Problem
 from wfdash.seen import fingerprint
 from wfdash.workflow.policy import Policy
 
@@ -62,13 +63,14 @@ def answer_request(
     ``NoLongerOpen``, ``Changed``, ``NotAllowed``, ``NotFound``.
     """
     manner = Manner(via=via, seen=seen, page=page, undo=undo, override=override)
+    judged = judge(find_request(viewer, request_id), value)
     with write():
         request = lock_request(find_request(viewer, request_id))
         right = _right(viewer, request, override)
         _refuse_unless_open(viewer, request)
         _refuse_if_changed(request, seen)
         said = reason or reason_in(value)
-        problems = problems_of(request.answer_schema, value) or _contradiction(value, verdict)
+        problems = judged or _contradiction(value, verdict)
         if override and not said.strip():
             problems = [{"loc": ["reason"], "msg": "Say why you decide instead of those it is addressed to"}]
         if problems:

@@ -89,6 +89,7 @@ class Drawer:
             spec,
             place,
             text=text,
+            original=_emptiness(spec, place, value),
             blank=describe_file(spec, text),
             preview=preview_of(spec, text),
             accept=wanted,
@@ -99,7 +100,7 @@ class Drawer:
         typed = self.notes.texts.get(place.name)
         text = typed or scalars.show(spec, value)
         kind, attributes = control(spec, text)
-        original = None if typed else self.notes.originals.get(place.name) or _original(spec, text, value)
+        original = None if typed else self.notes.originals.get(place.name) or _original(spec, place, text, value)
         if spec.kind == "secret":
             return self._secret(spec, place, value)
         accept = ",".join(wanted_types(spec.schema)) if spec.uploads else ""
@@ -132,12 +133,13 @@ class Drawer:
         short = len(options) <= MAX_RADIOS and sum(len(option.label) for option in options) <= MAX_RADIO_TEXT * 2
         blank = "None" if spec.nullable else "" if place.required or "default" in spec.schema else "Not set"
         text = "".join(option.sent for option in options if option.chosen)
-        return self._field("radios" if short else "select", spec, place, options=options, blank=blank, text=text)
+        kind, original = "radios" if short else "select", _emptiness(spec, place, value)
+        return self._field(kind, spec, place, options=options, blank=blank, text=text, original=original)
 
     def _checks(self, spec: Spec, place: Place, value: Any) -> Field:
         chosen = value if isinstance(value, list) else []
         shown = scalars.ticked(spec.options, chosen)
-        original = None if scalars.same(shown, chosen) and (chosen or value is MISSING) else json.dumps(chosen)
+        original = _emptiness(spec, place, value) if scalars.same(shown, chosen) else json.dumps(chosen)
         return self._field("checks", spec, place, options=options_of(spec, shown), original=original)
 
     def _group(self, spec: Spec, place: Place, value: Any) -> Field:
@@ -168,7 +170,7 @@ class Drawer:
         rows = tuple(
             self._row(spec.schema["items"], place, index, item, len(items)) for index, item in enumerate(items)
         )
-        return self._field("rows", spec, place, rows=rows, original="[]" if value == [] else None)
+        return self._field("rows", spec, place, rows=rows, original=_emptiness(spec, place, value))
 
     def _row(self, schema: Any, place: Place, index: int, item: Any, count: int) -> Row:
         label = f"{_title(self.schemas.resolve(schema)) or place.label or 'Item'} {index + 1}"
@@ -199,8 +201,7 @@ class Drawer:
         pairs = self.notes.pairs.get(place.name) or list(value.items() if isinstance(value, Mapping) else ())
         rows = tuple(self._pair(spec, place, index, key, item, len(pairs)) for index, (key, item) in enumerate(pairs))
         options = tuple(Option(sent=name, label=name, chosen=False) for name in self.schemas.names_of(spec))
-        original = "{}" if value == {} else None
-        return self._field("pairs", spec, place, rows=rows, options=options, original=original)
+        return self._field("pairs", spec, place, rows=rows, options=options, original=_emptiness(spec, place, value))
 
     def _pair(self, spec: Spec, place: Place, index: int, key: str, item: Any, count: int) -> Row:
         inner = place.inner(index, f"Value {index + 1}", True)
@@ -306,12 +307,20 @@ def _fits(spec: Spec, value: Any) -> bool:
     return spec.kind == "json" or isinstance(value, str)
 
 
-def _original(spec: Spec, text: str, value: Any) -> str | None:
+def _emptiness(spec: Spec, place: Place, value: Any) -> str | None:
+    """Return an empty value as JSON where an empty control would mean none."""
+    if value is MISSING or value or value is False:
+        return None
+    return None if spec.stays(place.required) and value != "" else json.dumps(value)
+
+
+def _original(spec: Spec, place: Place, text: str, value: Any) -> str | None:
     """Return the value as JSON where reading the text back would give another one, else None."""
     if value is MISSING or not _fits(spec, value):
         return None
     try:
-        again = scalars.read(spec, text) if text else (None if spec.nullable else MISSING)
+        empty = None if spec.nullable and spec.stays(place.required) else MISSING
+        again = scalars.read(spec, text) if text else empty
     except Unreadable:
         return json.dumps(value)
     return None if scalars.same(again, value) else json.dumps(value)

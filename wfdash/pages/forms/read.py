@@ -88,7 +88,7 @@ class Reader:
         if original is not MISSING and scalars.show(spec, original) == text.replace("\r\n", "\n"):
             return original
         if not text or (text.isspace() and spec.kind not in {"text", "area", "secret"}):
-            return _nothing(spec)
+            return _nothing(spec, required)
         return self._typed(spec, text, name, loc)
 
     def _typed(self, spec: Spec, text: str, name: str, loc: Loc) -> Any:
@@ -105,7 +105,9 @@ class Reader:
         if uploaded is not None:
             return uploaded
         kept = self._last(name)
-        return kept if kept and f"{name}!away" not in self.post else _nothing(spec)
+        if f"{name}!away" in self.post:
+            return _nothing(spec, required)
+        return kept or self._unless_kept(spec, name, required)
 
     def _upload(self, spec: Spec, name: str, loc: Loc) -> str | None:
         content = self.files.get(f"{name}!file")
@@ -125,12 +127,12 @@ class Reader:
             return given is not None if drawn or given is not None else MISSING
         if given:
             return {"true": True, "false": False}.get(given, given)
-        return _nothing(spec) if drawn else MISSING
+        return self._unless_kept(spec, name, required) if drawn else MISSING
 
     def _choice(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
         token = self._last(name)
         if not token:
-            return _nothing(spec) if f"{name}!" in self.post else MISSING
+            return self._unless_kept(spec, name, required) if f"{name}!" in self.post else MISSING
         return dict(zip(scalars.tokens(spec.options), spec.options, strict=True)).get(token, token)
 
     def _checks(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
@@ -142,7 +144,7 @@ class Reader:
         original = self._original(name)
         if original is not MISSING and scalars.same(scalars.ticked(spec.options, original), chosen):
             return original
-        return chosen if chosen or _stays_empty(spec, required) else MISSING
+        return chosen if chosen or spec.stays(required) else MISSING
 
     def _group(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> dict[str, Any]:
         needed = spec.schema.get("required", ())
@@ -164,11 +166,16 @@ class Reader:
             return self._none(spec, name, required, [])
         return [self._item(spec.schema["items"], name, loc, index, depth) for index in range(count)]
 
+    def _unless_kept(self, spec: Spec, name: str, required: bool) -> Any:
+        """Return the empty value that was there before, else what an empty control means."""
+        original = self._original(name)
+        return _nothing(spec, required) if original is MISSING or original else original
+
     def _none(self, spec: Spec, name: str, required: bool, empty: Any) -> Any:
         """Return what a list without rows means: an empty one where there has to be one, or was one before."""
         if self._count(name) is None:
             return MISSING
-        return empty if _stays_empty(spec, required) or self._original(name) is not MISSING else MISSING
+        return empty if spec.stays(required) or self._original(name) is not MISSING else MISSING
 
     def _tuple(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
         schemas: Sequence[Schema] = spec.schema["prefixItems"]
@@ -215,15 +222,10 @@ class Reader:
         return None if pick == "null" and spec.nullable else MISSING
 
 
-def _stays_empty(spec: Spec, required: bool) -> bool:
-    """Say whether nothing chosen is an empty list, and not the absence of one."""
-    return required or spec.nullable or "default" in spec.schema
-
-
-def _nothing(spec: Spec) -> Any:
+def _nothing(spec: Spec, required: bool) -> Any:
     """Return what an empty control means: null if that is allowed, an empty text over a default, else no value."""
     if spec.nullable:
-        return None
+        return None if spec.stays(required) else MISSING
     textual = spec.kind in {"text", "area", "secret"}
     return "" if textual and isinstance(spec.schema.get("default"), str) else MISSING
 

@@ -50,6 +50,10 @@ class Spec:
         """The HTML input type of a one-line text."""
         return _INPUTS.get(str(self.schema.get("format")), "text")
 
+    def stays(self, required: bool) -> bool:
+        """Whether an empty control is still a value, null or an empty list: there has to be one, or there is a way."""
+        return required or "default" in self.schema
+
     @property
     def entries(self) -> Any:
         """The schema of a dictionary's values, or of the fields of a group that have no name of their own."""
