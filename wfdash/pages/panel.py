@@ -13,11 +13,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from wfdash import queries
+from wfdash import catalog, queries
 from wfdash.pages import card
 from wfdash.pages.shell import UNDO_COOKIE
 
-PLACE = ("tab", "q", "sort", "view", "focus")
+PLACE = ("tab", "q", "sort", "view", "focus", "of")
 
 
 def panel(
@@ -46,6 +46,8 @@ def panel(
         initial=begin,
         reading=reading or _from_draft(found, here.draft),
         errors=errors,
+        files=f"{reverse('request', args=[found.id])}evidence/",
+        path=_path(found),
     )
     return {
         "item": found,
@@ -100,3 +102,9 @@ def _from_draft(found: queries.RequestView, draft: Any) -> card.Reading | None:
     for name, values in draft.fields.items():
         post.setlist(name, values)
     return card.read_answer(found.answer_schema, found.card, post)._replace(errors=[])
+
+
+def _path(found: queries.RequestView) -> tuple[card.Stop, ...]:
+    """Return where the run stands in its workflow's graph; nothing if that is not loaded."""
+    entry = next((entry for entry in catalog.entries() if entry.name == found.workflow), None)
+    return card.stand(entry.description, found.step) if entry is not None else ()

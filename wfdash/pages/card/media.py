@@ -10,10 +10,11 @@ from typing import Any
 
 from wfdash.pages.card.texts import TextBlock, block
 from wfdash.pages.visible import visible
-from wfdash.pictures import MAX_BYTES, Picture, media_type_of, picture_of, safe_name, text_of
+from wfdash.pictures import MAX_BYTES, TEXT, Picture, media_type_of, picture_of, safe_name, text_of
 
 MAX_PREVIEW = 200_000
 _SAYS = {
+    TEXT: "Text",
     "application/pdf": "PDF",
     "application/zip": "ZIP archive",
     "application/gzip": "GZIP archive",
@@ -75,10 +76,11 @@ def attachment(media: Media, alt: str, href: str) -> Attachment:
     src = ""
     if picture is not None:
         src = href or f"data:{picture.media_type};base64,{base64.b64encode(media.data).decode()}"
-    text = text_of(media.data) if picture is None and len(media.data) <= MAX_PREVIEW else None
+    short = len(media.data) <= MAX_PREVIEW and media.media_type == TEXT
+    text = text_of(media.data) if short else None
     return Attachment(
         name=media.name,
-        says=_SAYS.get(media.media_type, "Text" if text is not None else media.media_type.partition(";")[0]),
+        says=_SAYS.get(media.media_type, media.media_type.partition(";")[0]),
         size=len(media.data),
         alt=visible(alt),
         width=picture.width if picture else 0,

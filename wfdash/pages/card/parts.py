@@ -5,6 +5,7 @@ A card comes from a workflow's code and is not trusted to have any shape: what d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,10 @@ from wfdash.pages.card.texts import TextBlock, block
 from wfdash.pages.diff import Change, FileDiff, TextDiff, diff_text, diff_values, parse_unified
 from wfdash.pages.markup import host_of, is_safe_link
 from wfdash.pages.values import is_opaque, pretty
+from wfdash.pages.visible import visible
 
 MAX_FIELDS = 40
+MAX_ADDRESS = 120
 MAX_WHOLE = 200_000
 """Characters of two values as text up to which they are also compared line by line."""
 ICONS = {
@@ -47,7 +50,6 @@ class Part:
     changes: tuple[Change, ...] = ()
     diff: TextDiff | None = None
     href: str = ""
-    host: str = ""
     file: Attachment | None = None
 
     @property
@@ -182,7 +184,15 @@ def _link(title: str, value: Any, piece: Mapping[str, Any]) -> Part:
     address = value.get("href") or value.get("url") if isinstance(value, Mapping) else value
     if not isinstance(address, str) or not is_safe_link(address):
         return Part(kind="text", title=title, block=block(str(address)))
-    return Part(kind="link", title=title, href=address, host=host_of(address), text=title or cell(address))
+    return Part(kind="link", title=title or "Link", href=address, text=_address(address))
+
+
+def _address(address: str) -> str:
+    """Return an address as people should read it: where it truly leads, then the rest, nothing hidden."""
+    if address.startswith("mailto:"):
+        return host_of(address)
+    rest = re.sub(r"^https?://[^/?#]*", "", address)
+    return visible(f"{host_of(address)}{'' if rest == '/' else rest}")[:MAX_ADDRESS]
 
 
 def _diff(title: str, value: Any, piece: Mapping[str, Any]) -> Part:

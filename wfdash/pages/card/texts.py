@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from wfdash.pages.visible import visible
 
 FIRST_LINES = 24
-FIRST_CHARACTERS = 2400
+FIRST_CHARACTERS = 2000
+FIRST_WORD = 160
 MAX_TEXT = 100_000
+_ENDLESS = re.compile(r"\S{400,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +25,14 @@ class TextBlock:
 
 
 def block(text: str) -> TextBlock:
-    """Return a text as a block: long ones are folded after some lines, or in the middle of one that never ends."""
+    """Return a text as a block: long ones are folded after some lines, or within a word that never ends."""
     kept = visible(text[:MAX_TEXT])
-    lines = kept.split("\n")
-    first = "\n".join(lines[:FIRST_LINES])
-    if len(first) > FIRST_CHARACTERS:
-        first = first[:FIRST_CHARACTERS]
+    first = "\n".join(kept.split("\n")[:FIRST_LINES])[:FIRST_CHARACTERS]
+    endless = _ENDLESS.search(first)
+    if endless is not None:
+        first = first[: endless.start() + FIRST_WORD]
     rest = kept[len(first) :]
-    if len(rest) < FIRST_CHARACTERS // 8 and rest.count("\n") < 4:
+    if endless is None and len(rest) < FIRST_CHARACTERS // 8 and rest.count("\n") < 4:
         first, rest = kept, ""
     more = rest.count("\n")
     says = f"{more:,} more lines" if more > 1 else f"{len(rest):,} more characters"

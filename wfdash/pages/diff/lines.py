@@ -19,7 +19,7 @@ MAX_HIDDEN = 1200
 MAX_BESIDE = 1200
 LEAST_FOLD = 3
 """Fewer equal lines than this are not worth a fold."""
-ALIKE = 0.35
+ALIKE = 0.45
 
 Step: TypeAlias = tuple[str, int, int, int, int]
 """One of difflib's opcodes."""
@@ -134,13 +134,21 @@ def mark_words(left: str, right: str) -> tuple[tuple[Piece, ...], tuple[Piece, .
         return whole(left), whole(right)
     old, new = _WORDS.findall(left), _WORDS.findall(right)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    if matcher.ratio() < ALIKE:
+    if _likeness(matcher, old, new) < ALIKE:
         return whole(left), whole(right)
     steps = list(_bridged(matcher.get_opcodes(), old))
     return (
         _pieces((tag, "".join(old[i1:i2])) for tag, i1, i2, _, _ in steps),
         _pieces((tag, "".join(new[j1:j2])) for tag, _, _, j1, j2 in steps),
     )
+
+
+def _likeness(matcher: SequenceMatcher[str], old: Sequence[str], new: Sequence[str]) -> float:
+    """Return how much of two lines is the same, from 0 to 1; blanks do not count."""
+    count = sum(not word.isspace() for word in (*old, *new))
+    blocks = matcher.get_matching_blocks()
+    same = sum(not word.isspace() for found in blocks for word in old[found.a : found.a + found.size])
+    return 2 * same / count if count else 1.0
 
 
 def _bridged(steps: Sequence[Step], old: Sequence[str]) -> Iterator[Step]:
