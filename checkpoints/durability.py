@@ -19,12 +19,12 @@ class Durability(StrEnum):
     RELAXED = "relaxed"
 
 
-def parse_durability(text: str) -> Durability:
-    """Return the class of that name. ``InvalidConfig``."""
+def parse_durability(text: str, *, name: str = "WFDASH_DURABILITY") -> Durability:
+    """Return the class of that name. ``InvalidConfig`` calls what was set by ``name``."""
     try:
         return Durability(text)
     except ValueError:
-        raise InvalidConfig(f"WFDASH_DURABILITY must be full or relaxed, not {text!r}") from None
+        raise InvalidConfig(f"{name} must be full or relaxed, not {text!r}") from None
 
 
 def must_sync(commit: Commit) -> bool:

@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from checkpoints.canonical import dumps
+from checkpoints.durability import Durability, parse_durability
 from checkpoints.errors import Conflict, Incompatible, InvalidConfig, NotFound
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.records import Json
 from checkpoints.scripted import Database, ScriptedStorage
 from checkpoints.scripts import Script, Scripts
+from checkpoints.seal import Sealer, sealer_of
 from checkpoints.sql import SQLITE, Statements
 from checkpoints.sqlite import Gate, SqliteDatabase, connect, roll_back
 
@@ -87,9 +89,21 @@ class FileStorage(ScriptedStorage):
     ``aclose()`` once it is no longer needed.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """The file is created at first use, its folder is not. ``InvalidConfig`` for a database in memory."""
-        super().__init__()
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        encryption_keys: str = "",
+        durability: Durability | str = Durability.FULL,
+    ) -> None:
+        """The file is created at first use, its folder is not. ``InvalidConfig`` for a database in memory.
+
+        ``encryption_keys``: comma-separated; the first seals, all open, ``plain`` stands for what is not encrypted.
+        ``durability``: with ``relaxed`` a power failure may undo the last steps, but nothing that a drive's end, an
+        answer or a ``once`` call wrote.
+        """
+        super().__init__(sealer_of(encryption_keys))
+        self._durability = parse_durability(durability, name="durability")
         self.path = Path(path)
         if str(path) in ("", ":memory:"):
             raise InvalidConfig(f"path={str(path)!r}: give a file, or use MemoryStorage")
@@ -105,15 +119,15 @@ class FileStorage(ScriptedStorage):
     async def answer(self, run: RunId, key: RequestKey, value: Json, *, by: str | None = None) -> None:
         """Accept an answer to a pending request and make the run ready. ``NotFound``, ``Conflict`` if answered."""
         text = dumps(value).decode()
-        await self._write(lambda s: answer(s, run, key, text, by))
+        await self._write(lambda s: answer(s, self._sealer, run, key, text, by))
 
     def _open(self) -> Database:
         prepare(self.path)
         scripts = Scripts(SQLITE, Statements(SQLITE, users=None))
-        return SqliteDatabase(str(self.path), scripts, Gate())
+        return SqliteDatabase(str(self.path), scripts, Gate(), durability=self._durability)
 
 
-def answer(scripts: Scripts, run: RunId, key: RequestKey, value: str, by: str | None) -> Script[None]:
+def answer(scripts: Scripts, sealer: Sealer, run: RunId, key: RequestKey, value: str, by: str | None) -> Script[None]:
     """Insert an answer and wake the run that waits for it."""
     (rows,) = yield [(PENDING, (run, key))]
     if not rows:
@@ -121,7 +135,8 @@ def answer(scripts: Scripts, run: RunId, key: RequestKey, value: str, by: str | 
     ((request, answered),) = rows
     if answered is not None:
         raise Conflict("the request is already answered", run=run, key=key)
-    yield [(ANSWER, (request, value, by)), (ANSWERED, (request,)), (scripts.sql.woken_by_answer, (run, run))]
+    stored = sealer.seal_document(value, "answer", request, "value")
+    yield [(ANSWER, (request, stored, by)), (ANSWERED, (request,)), (scripts.sql.woken_by_answer, (run, run))]
 
 
 def prepare(path: Path) -> None:

@@ -11,13 +11,14 @@ from django.db import connections
 
 from checkpoints import models
 from checkpoints.conformance import CLAIMS, JOURNAL, STORAGE
-from checkpoints.errors import Damaged
-from checkpoints.ids import new_run_id
+from checkpoints.errors import Damaged, InvalidConfig
+from checkpoints.file import FileStorage
+from checkpoints.ids import RequestKey, new_run_id
 from checkpoints.orm import DatabaseStorage, write
 from checkpoints.records import Commit, Effect, EventDraft, Request, Standing
 from checkpoints.rotation import TABLES, rotate
 from checkpoints.seal import MARK, Locked
-from tests.conformance.worlds import DatabaseWorld, checkpoint, started
+from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, started
 
 OLD, NEW = "an-old-secret-long-enough-to-be-one", "a-new-secret-long-enough-to-be-one"
 CANARY = "canary-4711"
@@ -219,3 +220,31 @@ def rotated(alias: str) -> dict[str, int]:
         return rotate(alias)
     finally:
         connections[alias].close()
+
+
+@pytest.mark.parametrize("check", [*STORAGE, *JOURNAL, *CLAIMS], ids=lambda check: check.__name__)
+async def test_an_encrypted_file_keeps_every_promise(check: Callable[..., Any], tmp_path: Path) -> None:
+    world = FileWorld(tmp_path / "runs.sqlite3", encryption_keys=OLD, durability="relaxed")
+    await check(world)
+    await world.storage.aclose()
+
+
+async def test_an_encrypted_file_holds_no_content_and_opens_with_its_keys_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    async with FileStorage(path, encryption_keys=OLD) as storage:
+        run = await filled(storage)
+        await storage.answer(run, RequestKey("k"), {"said": CANARY})
+    assert CANARY.encode() not in path.read_bytes()
+    async with FileStorage(path, encryption_keys=f"{NEW},{OLD}") as storage:
+        assert [answer.value for answer in (await storage.read_answers(run)).values()] == [{"said": CANARY}]
+    for keys in ("", NEW):
+        async with FileStorage(path, encryption_keys=keys) as storage:
+            with pytest.raises(Locked):
+                await storage.get_latest(run)
+
+
+def test_a_file_names_the_setting_that_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="durability must be full or relaxed"):
+        FileStorage(tmp_path / "f", durability="none")
+    with pytest.raises(InvalidConfig, match="at least 32 characters"):
+        FileStorage(tmp_path / "f", encryption_keys="short")

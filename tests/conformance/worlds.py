@@ -20,6 +20,7 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.memory import MemoryStorage
 from checkpoints.orm import DatabaseStorage, write
 from checkpoints.records import Phase
+from checkpoints.seal import sealer_of
 
 __all__ = [
     "AnyWorld",
@@ -78,9 +79,9 @@ class MemoryWorld:
 class FileWorld:
     """Storage in a file of its own."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.storage = FileStorage(path)
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.path, self.keys = path, options.get("encryption_keys", "")
+        self.storage = FileStorage(path, **options)
 
     async def answer(self, run: RunId, key: str, value: Any) -> None:
         """Answer as a person."""
@@ -107,7 +108,9 @@ class FileWorld:
     async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
         """Return key, state and result of each recorded call."""
         rows = self._do("SELECT key, state, result FROM checkpoints_effect WHERE run_id=? ORDER BY id", run)
-        return [(key, state, json.loads(result)) for key, state, result in rows]
+        sealer = sealer_of(self.keys)
+        opened = [sealer.open_document(result, "effect", run, key, "result") for key, _, result in rows]
+        return [(key, state, json.loads(text)) for (key, state, _), text in zip(rows, opened, strict=True)]
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
         """Change one character of the stored content."""

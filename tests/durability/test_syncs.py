@@ -45,6 +45,16 @@ def test_on_sqlite_relaxed_spares_the_steps_alone(library: Path, tmp_path: Path)
     assert synced_acts(syncs, "wfdash.sqlite3-wal") == MUST
 
 
+@pytest.mark.parametrize(("durability", "expected"), [("full", MUST | MAY_NOT), ("relaxed", MUST)])
+def test_a_file_of_one_s_own_has_both_classes(
+    library: Path, tmp_path: Path, durability: str, expected: set[str]
+) -> None:
+    log = tmp_path / "syncs"
+    file = {"SCENE_FILE": str(tmp_path / "runs.sqlite3"), "SCENE_DURABILITY": durability}
+    syncs = play(log, tmp_path / "data", {**environment(library, log), **file})
+    assert synced_acts(syncs, "runs.sqlite3-wal") == expected
+
+
 @pytest.fixture
 def careless_server(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path, int]]:
     """Start a traced PostgreSQL with ``synchronous_commit=off``; gives its URL, its log of syncs, its WAL writer."""
