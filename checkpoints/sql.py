@@ -39,7 +39,7 @@ class Dialect:
         """Return a time as a parameter."""
         if at is None or self.name == "postgresql":
             return at
-        return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        return at.astimezone(UTC).isoformat(" ", "microseconds")[:26]
 
     def parameter(self, value: Any) -> Any:
         """Return a time, text, enum or plain value as a parameter."""

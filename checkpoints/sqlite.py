@@ -1,7 +1,7 @@
 """SQLite: one thread writes, one reads; whatever arrives while a commit lasts goes into the next transaction.
 
-SQLite has one writer at a time, and its way of waiting is not fair: threads that compete lose at random. So this
-process queues in front of it: ``gate`` is first come, first served, for the writer thread and the ORM alike.
+Whoever writes alone, again and again, on a disk that is quick, writes in its own thread: two changes of thread cost
+more than the rows. Writers queue at a gate, see ``checkpoints.gate``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 
 from checkpoints.durability import Durability
 from checkpoints.errors import Damaged
+from checkpoints.gate import Gate as Gate
+from checkpoints.gate import gate as gate
+from checkpoints.jobs import Job, Pace, fail_all, hand_over
 from checkpoints.scripts import Script, Scripts
 from checkpoints.sql import Rows, Statement
 
@@ -26,82 +29,16 @@ T = TypeVar("T")
 GROUP = 64
 """Scripts that may share a transaction."""
 
+PATIENCE = 20.0
+"""Seconds a thread waits for another process."""
+
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA journal_size_limit=67108864",
-    "PRAGMA busy_timeout=20000",
     "PRAGMA cache_size=-32768",
+    "PRAGMA wal_autocheckpoint=4000",
 )
-
-
-class Gate:
-    """A lock that is fair (first come, first served) and may be entered again by the thread that holds it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
-        self._owner: int | None = None
-        self._depth = 0
-
-    def acquire(self) -> None:
-        """Wait for one's turn."""
-        me = threading.get_ident()
-        with self._lock:
-            if self._owner is None or self._owner == me:
-                self._owner, self._depth = me, self._depth + 1
-                return
-            turn = threading.Lock()
-            turn.acquire()
-            self._waiting.append(turn)
-        turn.acquire()
-        self._owner = me
-
-    def release(self) -> None:
-        """Leave; the longest waiting is next."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth:
-                return
-            if self._waiting:
-                self._owner, self._depth = -1, 1
-                self._waiting.popleft().release()
-            else:
-                self._owner = None
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
-
-
-gate = Gate()
-"""Held by whoever in this process writes to the SQLite database."""
-
-
-class Job:
-    """A script that somebody awaits."""
-
-    __slots__ = ("error", "future", "loop", "make", "result", "sync")
-
-    def __init__(self, make: Callable[[], Script[Any]], *, sync: bool) -> None:
-        """``sync`` says that its commit has to survive a power failure."""
-        self.make = make
-        self.sync = sync
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def settle(self) -> None:
-        """Hand the outcome to the one who awaits it; in its loop."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
 
 
 class Worker:
@@ -117,9 +54,8 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
         self._thread.start()
 
-    def submit(self, make: Callable[[], Script[T]], *, sync: bool = True) -> asyncio.Future[T]:
-        """Queue a script; the future tells what came of it."""
-        job = Job(make, sync=sync)
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Queue a job; the future tells what came of it."""
         with self._lock:
             if not self._open:
                 raise RuntimeError("the storage is being closed: nothing was written")
@@ -183,26 +119,26 @@ class Writer(Worker):
         """``turn`` is what this process's writers to the file queue at."""
         self._turn = turn
         self._synced = True
+        self.pace = Pace()
         super().__init__(path)
 
     def _do(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
         with self._turn:
-            try:
-                self._set_level(connection, any(job.sync for job in jobs))
-                if self._together(connection, jobs):
-                    return
-            except Exception as error:
-                roll_back(connection)
-                fail_all(jobs, error)
-                return
-            for job in jobs:
-                self._alone(connection, job)
+            began = time.perf_counter()
+            self._commit(connection, jobs)
+            self.pace.learn(jobs, time.perf_counter() - began)
 
-    def _set_level(self, connection: sqlite3.Connection, synced: bool) -> None:
-        """Choose what the next transactions survive. A synced one makes all before it as durable: one log."""
-        if synced != self._synced:
-            connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}").close()
-            self._synced = synced
+    def _commit(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
+        try:
+            self._synced = set_level(connection, any(job.sync for job in jobs), self._synced)
+            if self._together(connection, jobs):
+                return
+        except Exception as error:
+            roll_back(connection)
+            fail_all(jobs, error)
+            return
+        for job in jobs:
+            self._alone(connection, job)
 
     def _together(self, connection: sqlite3.Connection, jobs: list[Job]) -> bool:
         """Run all in one transaction; False (and nothing done) if one failed after it had written."""
@@ -224,10 +160,47 @@ class Writer(Worker):
         except sqlite3.Error as error:
             job.error = error
             return
-        run_job(connection, job)
-        if job.error is None:
-            commit(connection, job)
-        roll_back(connection)
+        finish(connection, job)
+
+
+class Express:
+    """Writes in the thread of whoever awaits it; never waits for anybody."""
+
+    def __init__(self, path: str, turn: Gate, pace: Pace) -> None:
+        self._path = path
+        self._turn = turn
+        self._pace = pace
+        self._connection: sqlite3.Connection | None = None
+        self._synced = True
+        self._open = True
+
+    def write(self, job: Job) -> bool:
+        """Run the job if that would be quick and nobody writes now. False: nothing done, let the writer do it."""
+        if not self._pace.suits(job) or not self._turn.try_acquire():
+            return False
+        began = time.perf_counter()
+        try:
+            return self._open and self._run(job)
+        finally:
+            self._pace.learn([job], time.perf_counter() - began)
+            self._turn.release()
+
+    def _run(self, job: Job) -> bool:
+        try:
+            self._connection = self._connection or connect(self._path, patience=0)
+            self._synced = set_level(self._connection, job.sync, self._synced)
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        finish(self._connection, job)
+        return True
+
+    def close(self) -> None:
+        """Write nothing any more."""
+        with self._turn:
+            self._open = False
+            if self._connection is not None:
+                self._connection.close()
 
 
 class SqliteDatabase:
@@ -238,15 +211,22 @@ class SqliteDatabase:
         self.scripts = scripts
         self._full = durability is Durability.FULL
         self._writer = Writer(path, turn)
+        self._express = Express(path, turn, self._writer.pace)
         self._reader = Reader(path)
 
     async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
         """Run a script in a transaction, perhaps with others."""
-        return await self._writer.submit(make, sync=sync or self._full)
+        job = Job(make, sync=sync or self._full)
+        if not self._express.write(job):
+            return await self._writer.submit(job)  # type: ignore[no-any-return]
+        job.settle()
+        # Whoever writes in a loop must not keep the event loop from everybody else.
+        await asyncio.sleep(0)
+        return await job.future  # type: ignore[no-any-return]
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""
-        return await self._reader.submit(make)
+        return await self._reader.submit(Job(make))  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """End both threads once their queues are empty."""
@@ -255,15 +235,28 @@ class SqliteDatabase:
     def close(self) -> None:
         """End both threads once their queues are empty."""
         self._writer.close()
+        self._express.close()
         self._reader.close()
 
 
-def connect(path: str) -> sqlite3.Connection:
-    """Return a connection that leaves transactions to its caller."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=20, cached_statements=512)
+def connect(path: str, *, patience: float = PATIENCE) -> sqlite3.Connection:
+    """Return a connection that leaves transactions to its caller.
+
+    It waits ``patience`` seconds for other processes. Threads may use it in turn.
+    """
+    connection = sqlite3.connect(
+        path, isolation_level=None, timeout=patience, cached_statements=512, check_same_thread=False
+    )
     for pragma in PRAGMAS:
         connection.execute(pragma).close()
     return connection
+
+
+def set_level(connection: sqlite3.Connection, synced: bool, before: bool) -> bool:
+    """Choose what the next transactions survive. A synced one makes all before it as durable: one log."""
+    if synced != before:
+        connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}").close()
+    return synced
 
 
 def run_job(connection: sqlite3.Connection, job: Job) -> None:
@@ -305,37 +298,18 @@ def read_rotten(connection: sqlite3.Connection, batch: Sequence[Statement], erro
         connection.text_factory = str
 
 
-def commit(connection: sqlite3.Connection, job: Job) -> None:
-    """Commit a job's own transaction; a failure is the job's alone."""
-    try:
-        connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        job.error = error
-
-
-def fail_all(jobs: list[Job], error: BaseException) -> None:
-    """Give the error to every job that has none of its own: nothing of theirs was kept."""
-    for job in jobs:
-        job.error = job.error or error
+def finish(connection: sqlite3.Connection, job: Job) -> None:
+    """Run a job in the transaction that was begun for it, and commit it; a failure is the job's alone."""
+    run_job(connection, job)
+    if job.error is None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            job.error = error
+    roll_back(connection)
 
 
 def roll_back(connection: sqlite3.Connection) -> None:
     """End a failed transaction, if SQLite has not done so itself."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def hand_over(jobs: list[Job]) -> None:
-    """Settle jobs in their loops, one call per loop. A loop that has ended no longer waits."""
-    loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-    for job in jobs:
-        loops.setdefault(job.loop, []).append(job)
-    for loop, theirs in loops.items():
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle_all, theirs)
-
-
-def settle_all(jobs: list[Job]) -> None:
-    """Settle jobs of the running loop."""
-    for job in jobs:
-        job.settle()

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest_asyncio
 from django.db import connections, transaction
 
 from checkpoints import models
+from checkpoints.gate import Gate
 from checkpoints.ids import new_run_id
+from checkpoints.jobs import QUICK, Job, Pace
 from checkpoints.orm import DatabaseStorage, write
 from checkpoints.records import Commit, EventDraft
-from checkpoints.sqlite import Gate, Writer
+from checkpoints.sqlite import Express, Writer, connect
 from tests.conformance.worlds import checkpoint, started
 
 
@@ -145,15 +148,99 @@ async def test_a_database_that_cannot_be_opened_fails_each_call(tmp_path: Any) -
     writer = Writer(str(tmp_path / "nowhere" / "runs.sqlite3"))
     for _ in range(2):
         with pytest.raises(sqlite3.OperationalError):
-            await writer.submit(select_one)
+            await writer.submit(Job(select_one))
     writer.close()
     with pytest.raises(RuntimeError, match="closed"):
-        writer.submit(select_one)
+        writer.submit(Job(select_one))
 
 
 def select_one() -> Any:
     """Return a script of one statement."""
     yield [("SELECT 1", ())]
+
+
+def hurried(pace: Pace, job: Job) -> Job:
+    """Let the job's task have written alone and quickly of late."""
+    for _ in range(20):
+        pace.learn([job], 0.0)
+    return job
+
+
+async def test_who_writes_alone_on_a_quick_disk_needs_no_other_thread(storage: DatabaseStorage) -> None:
+    await storage.commit(started(new_run_id()))
+    database: Any = storage._database
+    hurried(database._writer.pace, Job(name_thread))
+    assert await database.write(name_thread) == threading.get_ident()
+    assert await asyncio.create_task(database.write(name_thread)) != threading.get_ident()
+
+
+def name_thread() -> Any:
+    """Return a script that says which thread runs it."""
+    yield [("SELECT 1", ())]
+    return threading.get_ident()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_slow_disk_or_company_ends_the_haste(jobs: int) -> None:
+    async def judge() -> bool:
+        pace, job = Pace(), Job(select_one)
+        hurried(pace, job)
+        assert pace.suits(job)
+        pace.learn([job] * jobs, 8 * QUICK if jobs == 1 else 0.0)
+        return pace.suits(job)
+
+    assert not asyncio.run(judge())
+
+
+async def test_haste_never_waits_for_another_writer(tmp_path: Path) -> None:
+    path, gate, pace = str(tmp_path / "runs.sqlite3"), Gate(), Pace()
+    express, job = Express(path, gate, pace), Job(select_one)
+    assert express.write(hurried(pace, job))
+    with gate:
+        assert not express.write(hurried(pace, job))
+    other = connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    assert not express.write(hurried(pace, job))
+    other.execute("ROLLBACK")
+    assert express.write(hurried(pace, job))
+    other.close()
+    express.close()
+    assert not express.write(hurried(pace, job))
+
+
+async def test_haste_leaves_nothing_of_what_fails_behind(tmp_path: Path) -> None:
+    path, pace = str(tmp_path / "runs.sqlite3"), Pace()
+    express, job = Express(path, Gate(), pace), Job(create_and_fail)
+    assert express.write(hurried(pace, job))
+    assert isinstance(job.error, sqlite3.OperationalError)
+    reader = connect(path)
+    assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    reader.close()
+    express.close()
+
+
+def create_and_fail() -> Any:
+    """Return a script whose second statement fails."""
+    yield [("CREATE TABLE some (id)", ()), ("SELECT * FROM none", ())]
+
+
+async def test_a_loop_of_writes_lets_other_tasks_run(storage: DatabaseStorage) -> None:
+    await storage.commit(started(new_run_id()))
+    database: Any = storage._database
+    turns: list[None] = []
+    other = asyncio.create_task(take_turns(turns))
+    for _ in range(20):
+        hurried(database._writer.pace, Job(name_thread))
+        await database.write(name_thread)
+    other.cancel()
+    assert len(turns) >= 20
+
+
+async def take_turns(turns: list[None]) -> None:
+    """Note each turn of the event loop until cancelled."""
+    while True:
+        turns.append(None)
+        await asyncio.sleep(0)
 
 
 async def test_a_full_disk_fails_the_commit_whole_and_passes(storage: DatabaseStorage, sqlite_alias: str) -> None:
