@@ -7,6 +7,7 @@ database-wide lock through the commit.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -106,15 +107,28 @@ async def run_script(connection: Connection, script: Script[T], *, waits: bool =
 
     ``waits`` says whether its commit waits for the disk.
     """
+    try:
+        async with connection.pipeline() as pipeline:
+            await connection.execute("BEGIN")
+            if not waits:
+                await connection.execute(NO_WAIT)
+            result = await run_batches(connection, pipeline, script)
+            await connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(psycopg.Error):
+            await connection.rollback()
+        raise
+    return result
+
+
+async def run_batches(connection: Connection, pipeline: psycopg.AsyncPipeline, script: Script[T]) -> T:
+    """Run a script's batches, each in one round trip, and return what the script returns."""
     batch = next(script)
-    async with connection.pipeline() as pipeline, connection.transaction():
-        if not waits:
-            await connection.execute(NO_WAIT)
-        while True:
-            cursors = [await connection.execute(sql, params) for sql, params in batch]
-            await pipeline.sync()
-            rows = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
-            try:
-                batch = script.send(rows)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+    while True:
+        cursors = [await connection.execute(sql, params) for sql, params in batch]
+        await pipeline.sync()
+        rows = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        try:
+            batch = script.send(rows)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
