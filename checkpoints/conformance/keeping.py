@@ -159,13 +159,15 @@ async def a_standing_releases_the_claim_and_ends_the_run(world: Peopled) -> None
 
 
 async def a_sleeping_run_is_due_when_its_time_has_come(world: Peopled) -> None:
-    run, other = new_run_id(), new_run_id()
+    run, asleep, other = new_run_id(), new_run_id(), new_run_id()
     soon = datetime.now(UTC) + timedelta(seconds=0.1)
+    late = soon + timedelta(hours=1)
+    await world.storage.commit(Commit(run=asleep, standing=Standing(phase=Phase.SLEEPING, wake_at=late)))
+    await world.storage.commit(Commit(run=other, standing=Standing(phase=Phase.WAITING, wake_at=late)))
     await world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.SLEEPING, wake_at=soon)))
-    late = Standing(phase=Phase.WAITING, wake_at=soon + timedelta(hours=1))
-    await world.storage.commit(Commit(run=other, standing=late))
-    assert await world.storage.claim(run, worker="w", ttl=5) is None
+    assert await world.storage.claim(asleep, worker="w", ttl=5) is None
     await until(lambda: is_due(world, run))
+    assert not await is_due(world, asleep)
     assert not await is_due(world, other)
     await claimed(world, run)
     assert not await is_due(world, run)
