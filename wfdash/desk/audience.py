@@ -38,7 +38,7 @@ def may_answer(
 
 
 def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
-    """Return who wants to know the decision: who started the run, the assignee, who voted or spoke, if they may see it.
+    """Return who wants to know the decision: who started the run, and the assignee, who voted or spoke, if they may.
 
     ``but``: the person who decided knows it already.
     """
@@ -49,4 +49,7 @@ def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
         pk__in=[] if but is None else [but]
     )
     names = list(concerned.values_list("username", flat=True))
-    return [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []
+    if not names:
+        return []
+    requester = [request.run.created_by] if request.run.created_by and request.run.created_by_id != but else []
+    return [*requester, *(viewer.user for viewer in people_who("see", request.workflow, names=names))]

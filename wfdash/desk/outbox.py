@@ -133,7 +133,7 @@ def _moot(notice: Notice, viewer: Viewer) -> str:
     request = notice.request
     if request is None:
         return ""
-    if not viewer.may("see", request.workflow):
+    if not viewer.may("see", request.workflow) and request.run.created_by_id != viewer.user.pk:
         return "It is no longer theirs to see"
     if notice.kind in ANSWERABLE and (request.answered or request.closed or request.settles):
         return "It was decided before this was sent"

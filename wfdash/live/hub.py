@@ -124,6 +124,7 @@ class Hub:
             if run in self.feeds:
                 self.feeds[run].stream(step, text)
         self.lists.tell_at_once(post.requests)
+        self.lists.tell_people(post.told)
         self.lists.stir(runs=post.runs, inboxes=post.inboxes)
 
     async def _poll_for_ever(self) -> None:

@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from wfdash.live.limits import Limits
-from wfdash.live.reader import Reader, read_newest, read_workflows
+from wfdash.live.reader import Reader, read_newest, read_told, read_workflows
 
 log = logging.getLogger(__name__)
 
 NEWEST = 200
 """How many of the newest events a poll looks at. If all of them are new, more may be: then everything changed."""
 
+NOTICES = "notices"
 Change = tuple[str, str]
-"""``(runs | inbox | request:id | people:id, workflow)``; workflow ``*`` stands for any."""
+"""``(runs | inbox | request:id | people:id, workflow)``; workflow ``*`` stands for any. ``(notices, user)``."""
 
 
 class ListWatcher(Protocol):
@@ -34,6 +35,7 @@ class Lists:
         self._runs: set[str] = set()
         self._changes: set[Change] = set()
         self._seen: set[int] = set()
+        self._told: set[str] = set()
         self._stirred = asyncio.Event()
 
     def stir(self, *, runs: Iterable[str] = (), inboxes: Iterable[str] = ()) -> None:
@@ -42,6 +44,12 @@ class Lists:
         self._changes.update(("inbox", workflow) for workflow in inboxes)
         if self._runs or self._changes:
             self._stirred.set()
+
+    def tell_people(self, users: Iterable[int]) -> None:
+        """Tell these people, and nobody else, that they have new notices."""
+        changes = {(NOTICES, str(user)) for user in users}
+        for watcher in tuple(self.watchers) if changes else ():
+            watcher.tell(changes)
 
     def tell_at_once(self, requests: Iterable[Change]) -> None:
         """Tell what people did to requests without waiting: people do not do a thousand things a second.
@@ -56,6 +64,7 @@ class Lists:
     async def begin(self) -> None:
         """Count what is stored now as seen."""
         self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
+        self._told = {notice for notice, _ in await self._reader.call(read_told, NEWEST)}
 
     async def poll(self) -> None:
         """Find changes whose bell was lost: events among the newest that the last poll had not seen."""
@@ -67,6 +76,9 @@ class Lists:
         if len(fresh) == NEWEST:
             self._changes |= {("runs", "*"), ("inbox", "*")}
         self.stir()
+        told, before = await self._reader.call(read_told, NEWEST), self._told
+        self._told = {notice for notice, _ in told}
+        self.tell_people(user for notice, user in told if notice not in before)
 
     async def serve(self) -> None:
         """Tell the watchers, for ever."""

@@ -1,4 +1,4 @@
-"""``/live/lists/``: says that the lists of runs or the inbox changed, for workflows this person may see. No data."""
+"""``/live/lists/``: says that lists of workflows this person may see changed, or their notices. No data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 from wfdash.access import EVERY, Viewer
 from wfdash.live.hub import Hub
-from wfdash.live.lists import Change
+from wfdash.live.lists import NOTICES, Change
 from wfdash.live.socket import RIGHT_LOST, Closed, Receive, Scope, Send, Socket
 
 MOST_REQUESTS = 50
@@ -42,7 +42,7 @@ class ListsSocket(Socket):
         """Remember what of it concerns this person."""
         viewer = self._viewer_now
         if viewer is not None:
-            seen = {what for what, workflow in changes if workflow == EVERY or viewer.may("see", workflow)}
+            seen = {what for what, whom in changes if _concerns(viewer, what, whom)}
             if seen:
                 self._changed |= seen
                 self._woken.set()
@@ -54,6 +54,12 @@ class ListsSocket(Socket):
             self._woken.clear()
             changed, self._changed = _bounded(self._changed), set()
             await self.send(json.dumps({"type": "changed", "what": changed}))
+
+
+def _concerns(viewer: Viewer, what: str, whom: str) -> bool:
+    if what == NOTICES:
+        return whom == str(viewer.user.pk)
+    return whom == EVERY or viewer.may("see", whom)
 
 
 def _bounded(changed: set[str]) -> list[str]:

@@ -28,6 +28,8 @@ class Post:
     inboxes: set[str] = field(default_factory=set)
     requests: set[tuple[str, str]] = field(default_factory=set)
     """``(request:id | people:id, workflow)``."""
+    told: set[int] = field(default_factory=set)
+    """People (primary keys) with new notices."""
 
 
 class Mailbox:
@@ -44,6 +46,7 @@ class Mailbox:
             nudge.text_streamed.listen(self.streamed),
             nudge.inbox_moved.listen(self.inbox_moved),
             nudge.requests_moved.listen(self.request_moved),
+            nudge.notices_moved.listen(self.person_told),
         ]
 
     def close(self) -> None:
@@ -82,6 +85,13 @@ class Mailbox:
         if self._lists():
             with self._lock:
                 self._post.requests.add((f"{part}:{request}", workflow))
+                self._knock()
+
+    def person_told(self, user: int) -> None:
+        """Any thread: this person was told something, or has read it."""
+        if self._lists():
+            with self._lock:
+                self._post.told.add(user)
                 self._knock()
 
     def _knock(self) -> None:

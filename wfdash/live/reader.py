@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.models import Event, Run
+from checkpoints.models import Event, Notice, Run
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,3 +77,9 @@ def read_newest(limit: int) -> list[tuple[int, str, str]]:
     """Return ``(id, workflow, kind)`` of the events stored last over all runs, newest first."""
     rows = Event.objects.order_by("-id").values_list("id", "run__workflow", "kind")
     return list(rows[:limit])
+
+
+def read_told(limit: int) -> list[tuple[str, int]]:
+    """Return ``(id, person)`` of the newest notices to people, newest first: their ids are ordered by time."""
+    rows = Notice.objects.filter(user_id__isnull=False).order_by("-id").values_list("id", "user_id")
+    return [(notice, user) for notice, user in rows[:limit] if user is not None]
