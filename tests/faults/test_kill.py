@@ -78,6 +78,7 @@ def check_history(facts: dict[str, Any]) -> None:
     assert facts["ns"] == list(range(1, len(facts["ns"]) + 1))
 
 
+@pytest.mark.alone
 def test_a_run_goes_on_from_its_last_checkpoint_after_the_server_was_killed(server: Server) -> None:
     run = Journey(server, "killed")
     run.wait_for_lines(2)

@@ -46,6 +46,7 @@ class Cursor:
             await self.take(client)
 
 
+@pytest.mark.alone
 async def test_a_committed_event_is_seen_within_milliseconds(served: Served) -> None:
     total, seen, cursor = 200, {}, Cursor()
     async with served.dial() as client:

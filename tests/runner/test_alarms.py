@@ -53,6 +53,7 @@ def ask(transactional_db) -> Callable[..., HumanRequest]:
     return make
 
 
+@pytest.mark.alone
 def test_a_deadline_passes_within_a_tenth_of_a_second(ask, start_worker: Start) -> None:
     start_worker()
     due = timezone.now() + 2 * SECOND
@@ -62,6 +63,7 @@ def test_a_deadline_passes_within_a_tenth_of_a_second(ask, start_worker: Start) 
     assert 0 <= late < 0.3, late
 
 
+@pytest.mark.alone
 def test_an_answer_takes_effect_when_it_can_no_longer_be_taken_back(ask, otto: Viewer, start_worker, settings) -> None:
     settings.WFDASH_UNDO = 1.5
     start_worker()
