@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.template import Context, Template
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfdash.pages.diff import diff_text, diff_values, parse_unified
+from wfdash.pages.diff import diff_text, diff_values, grouped, parse_unified
 from wfdash.pages.diff.lines import MAX_LINES, split_lines
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
@@ -116,6 +116,7 @@ def test_a_plain_patch_without_git_headers_is_read() -> None:
     assert [(file.path, file.added, file.removed) for file in files] == [("a.txt", 1, 1), ("b.txt", 1, 1)]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="+-@ ab\n\\diff/", max_size=300))
 def test_any_text_is_survived(text: str) -> None:
     parse_unified(text)
@@ -161,3 +162,72 @@ def test_values_differ_exactly_when_there_are_changes(before: Any, after: Any) -
 
 def test_many_changes_are_bounded() -> None:
     assert len(diff_values(list(range(2000)), list(range(1, 2001)))) == 500
+
+
+def test_equal_lines_unfold_without_a_script() -> None:
+    before = "\n".join(map(str, range(100)))
+    diff = diff_text(before, before.replace("50", "fifty"))
+    first = next(line for line in diff.lines if line.kind == "fold")
+    assert texts(first_only(first), {"same"}) == [str(n) for n in range(47)]
+    html = Template("{% load wfdash %}{% text_diff a b %}").render(
+        Context({"a": before, "b": before.replace("50", "fifty")})
+    )
+    assert '<input type="checkbox"><span>47 unchanged lines</span>' in html
+    assert html.count('<tbody class="folded">') == 4
+
+
+def first_only(fold: Any) -> Any:
+    return type("Lines", (), {"lines": fold.hidden})
+
+
+def test_two_equal_lines_are_not_worth_a_fold() -> None:
+    diff = diff_text("a\n" + "x\n" * 8 + "b", "A\n" + "x\n" * 8 + "B")
+    assert "fold" not in {line.kind for line in diff.lines}
+
+
+def test_too_many_equal_lines_stay_on_the_server() -> None:
+    before = "x\n" * 5000
+    (fold, *_) = diff_text(before + "a", before + "b").lines
+    assert (fold.count, fold.hidden) == (4997, ())
+
+
+def test_a_phrase_is_one_mark() -> None:
+    before, after = diff_text("It is the first of them all, they say", "It is a new one of them all, they say").lines
+    assert [p.text for p in before.pieces if p.marked] == ["the first"]
+    assert [p.text for p in after.pieces if p.marked] == ["a new one"]
+
+
+def test_lines_with_little_in_common_are_not_marked() -> None:
+    diff = diff_text("return round(price - price * percent / 100, 2)", "if not 0 <= percent <= 100: raise Error")
+    assert not any(piece.marked for line in diff.lines for piece in line.pieces)
+
+
+def test_short_changes_are_rows_with_the_words_marked() -> None:
+    before = {"n": 1, "s": "north side", "deep": {"a": 1}, "t": "5"}
+    after = {"n": 2, "s": "south side", "deep": [1], "t": 5}
+    (rows, short), (big, _), (_, last) = grouped(diff_values(before, after))
+    assert (rows, big) == (True, False)
+    assert [[p.text for p in side] for side in short[0].sides] == [["1"], ["2"]]
+    assert [p.text for p in short[1].sides[1] if p.marked] == ["south"]
+    assert ["".join(p.text for p in side) for side in last[0].sides] == ['"5"', "5"]
+
+
+def test_names_and_values_of_changes_hide_nothing() -> None:
+    page = Template("{% load wfdash %}{% value_diff a b %}").render(
+        Context({"a": {"x\u202e<b>": "\u200b<i>"}, "b": {"x\u202e<b>": "<script>"}})
+    )
+    assert "\u202e" not in page
+    assert "\u200b" not in page
+    assert not {"<b>", "<i>", "<script>"} & set(page.split())
+    assert "&lt;<mark>script</mark>&gt;" in page
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_values_that_are_no_json_are_compared_too() -> None:
+    odd = {1: Odd(), "a": {1, 2}, "b": b"x"}
+    page = Template("{% load wfdash %}{% value_diff a b %}").render(Context({"a": odd, "b": {"a": {2}, "c": Odd()}}))
+    assert "cannot be shown" in page

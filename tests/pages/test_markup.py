@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from wfdash.pages.markup import highlight, is_safe_link, render_markdown
+from wfdash.pages.markup import highlight, host_of, is_safe_link, render_markdown
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -46,6 +46,23 @@ PAYLOADS = [
     "<math><mtext></table><mglyph><style><!--</style><img title='--><img src=1 onerror=alert(1)>'>",
     "<details open ontoggle=alert(1)>",
     "\u202e<script>\u200b",
+    "[x](https://evil.example\\@ok.example/)",
+    "[x](https://ok.example\\\\.evil.example)",
+    "[x](<https://a b.example>)",
+    "[x](https://[::1)",
+    "[\u202excod.exe](https://ok.example/\u202e)",
+    "[<img src=x>](https://ok.example)",
+    '<https://ok.example/"onclick="alert(1)>',
+    "[x](mailto:a@b.example?body=<script>)",
+    "[x](https://ok.example 'a\"onmouseover=alert(1)')",
+    "- [ ] <input autofocus onfocus=alert(1)>",
+    "&lt;script&gt;alert(1)&lt;/script&gt; &#60;img src=x&#62;",
+    "| a |\n|-|\n| [x](javascript:alert(1)) |\n| <b onclick=alert(1)>x</b> |",
+    "# <svg/onload=alert(1)>\n===",
+    "> > > " * 60 + "<script>",
+    "[" * 300 + "x" + "](https://ok.example)" * 300,
+    "<ſcript>alert(1)</ſcript>",
+    "\x00<script>\x08",
 ]
 ALLOWED_ATTRIBUTES = {"href", "title", "class", "rel", "tabindex", "start"}
 FORBIDDEN_TAGS = {
@@ -133,6 +150,21 @@ def test_long_text_is_cut_and_says_so() -> None:
 
 def test_an_unknown_language_is_plain_code() -> None:
     assert "&lt;b&gt;" in highlight("<b>", "no-such-language")
+
+
+def test_a_host_that_only_looks_like_another_is_shown_as_it_is_looked_up() -> None:
+    deceiving = "https://b\u0430nk.example/login"
+    assert "(xn--bnk-6cd.example)" in render_markdown(f"[your bank]({deceiving})")
+    for text in (f"<{deceiving}>", "<https://xn--bnk-6cd.example/login>"):
+        assert ">https://xn--bnk-6cd.example/login</a>" in render_markdown(text)
+    assert host_of(deceiving) == "xn--bnk-6cd.example"
+    assert host_of("https://bücher.example") == "xn--bcher-kva.example"
+
+
+def test_addresses_that_browsers_read_otherwise_are_no_links() -> None:
+    odd = ["https://a.example\\@b.example", "https://a.example/ x", "https://a\u200b.example", "https://\u3002.example"]
+    assert not any(map(is_safe_link, odd))
+    assert is_safe_link("mailto:jana@acme.example")
 
 
 def test_only_absolute_addresses_are_links() -> None:

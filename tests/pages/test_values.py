@@ -6,11 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from django.template import Context, Template
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfdash.pages.values import MAX_DEPTH, describe, render_value
+from wfdash.pages.values import MAX_DEPTH, describe, pretty, render_value
 from wfdash.pages.visible import is_deceiving, visible
+from wfdash.workflow.shown import to_shown
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -72,3 +73,28 @@ def test_the_tag_and_the_filters_never_fail() -> None:
     page = Template("{% load wfdash %}{% value x %}{{ x|json_pretty }}{{ x|duration }}{{ x|bytes }}{{ x|markdown }}")
     for value in (None, "", 1.5, {"a": [1]}, Decimal(1), {(1, 2): 3}):
         assert page.render(Context({"x": value}))
+
+
+class Broken(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+
+def test_values_that_break_when_looked_at_are_survived() -> None:
+    for value in (Broken(a=1), [Broken(a=1)], {"x": Hostile()}, {Hostile(): 1}, 10**5000):
+        html = render_value(value)
+        assert html.count("<details") == html.count("</details>")
+        pretty(value)
+
+
+def test_what_stands_for_another_value_shows_type_size_and_repr() -> None:
+    html = render_value({"array": {"$opaque": "ndarray<b>", "size": 3, "repr": "array(<script>)"}})
+    assert '<span class="chip">ndarray&lt;b&gt;, 3 items</span> <code>array(&lt;script&gt;)</code>' in html
+    assert "bytes, 4 bytes" in render_value(b"abcd")
+
+
+@given(st.from_type(type).flatmap(st.from_type))
+@settings(deadline=None)
+def test_any_python_value_is_shown(value: Any) -> None:
+    html = render_value(value) + render_value(to_shown(value))
+    assert html.count("<ul") == html.count("</ul>")

@@ -93,7 +93,7 @@ def _parser() -> MarkdownIt:
     parser.disable("image")
     setattr(parser, "validateLink", is_safe_link)  # noqa: B010
     # An address shown as text keeps its xn-- form: decoded, it may look like another one.
-    setattr(parser, "normalizeLinkText", str)  # noqa: B010
+    setattr(parser, "normalizeLinkText", parser.normalizeLink)  # noqa: B010
     parser.add_render_rule("link_close", _close_link)
     parser.add_render_rule("heading_open", _heading)
     parser.add_render_rule("heading_close", _heading)

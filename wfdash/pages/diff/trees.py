@@ -60,7 +60,7 @@ class Change:
     def sides(self) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
         """Both sides of a short change as text, with the words that differ marked; empty where there is none."""
         before, after = _word(self.before), _word(self.after)
-        if before == after:
+        if before == after and self.kind == "changed":
             before, after = _canonical(self.before), _canonical(self.after)
         if self.kind != "changed":
             return ((), whole(after)) if self.kind == "added" else (whole(before), ())
@@ -133,10 +133,11 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _canonical(value: Any) -> str:
+    """Return a text that equal values share; what cannot be compared is only equal to itself."""
     try:
         return json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
     except Exception:
-        return _word(value)
+        return f"{_word(value)} {id(value)}"
 
 
 def _is_short(value: Any) -> bool:
