@@ -107,7 +107,9 @@ def die_everywhere(options: argparse.Namespace, world: Callable[[str], World], p
         site = world(url)
         folder = make(str(site.data.parent), "points")
         workflows = ["pay", "nested", "chain"] if options.long else ["pay"]
-        points = site.play("fail_everywhere", folder=str(folder), workflows=workflows, ledger=str(site.ledger))
+        points = site.play(
+            "failpoints.fail_everywhere", folder=str(folder), workflows=workflows, ledger=str(site.ledger)
+        )
         found = look(site.tables(), site.ledger, promised_in(folder / "acks.jsonl"))
         bad = sum(map(len, found.problems().values())) + sum((p["died"], p["went on"]) != (137, 0) for p in points)
         wrong += say("death at every point", name, f"{len(points)} points", found.seen, bad)

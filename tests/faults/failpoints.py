@@ -155,7 +155,7 @@ ARMS: dict[str, Callable[[Fuse], None]] = {
 }
 
 
-def fail_everywhere(folder: Path, workflows: list[str], ledger: str) -> list[dict[str, Any]]:
+def fail_everywhere(folder: str, workflows: list[str], ledger: str) -> list[dict[str, Any]]:
     """Die at every point of every kind in a run of each workflow, and let another process go on each time.
 
     Returns, for every point, its kind, count, label, the run and the phase it came to.
@@ -171,7 +171,10 @@ def fail_everywhere(folder: Path, workflows: list[str], ledger: str) -> list[dic
     connections.close_all()
     kinds = [kind for kind in ARMS if kind != "transaction inside" or connections["default"].vendor == "sqlite"]
     return [
-        point for workflow in workflows for kind in kinds for point in _fail_at_each(folder, workflow, kind, ledger)
+        point
+        for workflow in workflows
+        for kind in kinds
+        for point in _fail_at_each(Path(folder), workflow, kind, ledger)
     ]
 
 

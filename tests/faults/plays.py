@@ -1,4 +1,5 @@
 """Functions that run in a process of their own beside a world: ``python -m tests.faults.plays FUNCTION JSON``.
+A function of another module here is named with it: ``failpoints.fail_everywhere``.
 
 Django is set up before, no connection is open yet, so that a function may fork. What it returns is printed as JSON.
 """
@@ -6,6 +7,7 @@ Django is set up before, no connection is open yet, so that a function may fork.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import multiprocessing
 import os
@@ -14,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tests.faults.graphs import right_answer
@@ -262,13 +263,9 @@ def main() -> None:
     import django
 
     django.setup()
-    name, given = sys.argv[1], json.loads(sys.argv[2])
-    if name == "fail_everywhere":
-        from tests.faults.failpoints import fail_everywhere
-
-        result: Any = fail_everywhere(Path(given.pop("folder")), **given)
-    else:
-        result = globals()[name](**given)
+    module, _, name = sys.argv[1].rpartition(".")
+    functions = importlib.import_module(f"tests.faults.{module}") if module else sys.modules[__name__]
+    result = getattr(functions, name)(**json.loads(sys.argv[2]))
     sys.stdout.flush()
     print(json.dumps(result))
 

@@ -20,10 +20,11 @@ RESTART_SECONDS = 40.0
 class Postgres:
     """Starts, crashes and restarts one server; gives each test a database of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path | None = None) -> None:
+        """``place``: where its data go, by default somewhere of its own."""
         # Not pytest's own folder: as root the server runs as another user, whom every new session shuts out there.
         self._folder = tempfile.TemporaryDirectory(prefix="wfdash-faults-")
-        folder = Path(self._folder.name) / "pg"
+        folder = place or Path(self._folder.name) / "pg"
         folder.mkdir(mode=0o755)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import signal
 from datetime import timedelta
 
 import pytest
 
 from tests.e2e.server import wait_until
 from tests.faults.checks import Promised, look
+from tests.faults.clocks import HOUR, Clock
 from tests.faults.graphs import NAP
 from tests.faults.ledger import read_facts
 from tests.faults.tables import Tables
 from tests.faults.worlds import World
 
 pytestmark = pytest.mark.process
-HOUR = 3600.0
 LATE = 3.0
 """Seconds a sleeper may oversleep on a busy machine; the sweep looks every second."""
 
 
 def test_an_hour_of_error_in_workers_clocks_moves_no_timer_and_no_claim(shared_world: World) -> None:
     world, tables = shared_world, shared_world.tables()
-    crew = [world.worker(f"{shift}", shift=shift).start() for shift in (-HOUR, HOUR)]
+    clocks = [Clock(world, str(shift), shift) for shift in (-HOUR, HOUR)]
+    crew = [clock.worker.start() for clock in clocks]
     try:
         given = {"numbers": list(range(1, 5)), "ledger": str(world.ledger)}
         naps = world.play("start_many", workflow="nap", **given)
         world.play("start_many", workflow="march", **given | {"numbers": [30] * 4})
         wait_until(lambda: read_facts(world.commits), seconds=30, what="a first commit")
-        for worker in crew:
-            worker.send(signal.SIGUSR1)
+        for clock in clocks:
+            clock.jump()
         wait_until(lambda: tables.count() == 8, seconds=40, what="the end of every run")
     finally:
         for worker in crew:

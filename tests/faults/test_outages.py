@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import resource
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.e2e.server import wait_until
 from tests.faults.checks import Promised, look
-from tests.faults.people import Client
+from tests.faults.disks import SQLITE_MB, Limit, fill_and_free, small_disk, why_no_disk
+from tests.faults.outages import all_ended, check_whole, client_of
 from tests.faults.servers import Postgres
-from tests.faults.worlds import FaultServer, World
+from tests.faults.worlds import World
 
 pytestmark = pytest.mark.process
 NOTHING = Promised(starts={}, answers={})
-
-
-@contextmanager
-def client_of(server: FaultServer, world: World, *, wanted: int = 6) -> Iterator[Client]:
-    client = Client(server, world.tables(), world.ledger, wanted=wanted)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.finish()
-
-
-def all_ended(world: World) -> bool:
-    tables = world.tables()
-    return tables.count("'completed','failed','cancelled'") == len(tables.runs()) and not tables.claims()
 
 
 @pytest.mark.timeout(150)
@@ -90,41 +74,44 @@ def refuse_writes(postgres: Postgres, name: str, *, refuse: bool) -> None:
     postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
 
 
-@pytest.mark.timeout(120)
-def test_a_full_disk_is_said_and_runs_go_on_once_there_is_room(world: World) -> None:
-    """The kernel refuses every write beyond a size (``RLIMIT_FSIZE``), as a full disk or a quota does."""
-    server = world.server()
-    server.start()
-    try:
-        with client_of(server, world) as client:
-            wait_until(lambda: world.tables().count() >= 3, seconds=60, what="completed runs")
-            fill_disk(server, world)
-            wait_until(lambda: client.problems, seconds=60, what="a refused command")
-            wait_until(lambda: "The database did not serve" in server.log(), seconds=60, what="a word in the log")
-            check_whole(world)
-            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            client.starting = False
-            wait_until(lambda: all_ended(world), seconds=60, what="the end of every run")
-    finally:
-        server.kill()
-    assert look(world.tables(), world.ledger, client.promised).problems() == {}
-    assert all(": 503" in problem for problem in client.problems)
+@pytest.mark.timeout(150)
+def test_a_full_disk_is_said_and_runs_go_on_once_there_is_room(tmp_path: Path, sqlite_template: Path) -> None:
+    """A real small disk where one can be mounted; else the kernel refuses to let files grow (``RLIMIT_FSIZE``)."""
+    with small_disk(tmp_path / "data", SQLITE_MB) if why_no_disk() is None else nullcontext() as disk:
+        world = World(tmp_path, template=sqlite_template)
+        findings, refusals = fill_and_free(world, disk or Limit(world), whole=check_whole)
+    assert findings.problems() == {}
+    assert refusals
+    assert all(": 503" in refusal for refusal in refusals)
 
 
-def fill_disk(server: FaultServer, world: World) -> None:
-    """Leave no room: nothing may grow beyond what the write-ahead log has reached."""
-    size = world.sqlite_file.with_name(world.sqlite_file.name + "-wal").stat().st_size
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+def test_a_server_on_a_read_only_disk_says_so_and_works_once_it_is_writable(
+    tmp_path: Path, sqlite_template: Path
+) -> None:
+    if reason := why_no_disk():
+        pytest.skip(reason)
+    with small_disk(tmp_path / "data", SQLITE_MB) as disk:
+        world = World(tmp_path, template=sqlite_template)
+        run = world.play("start", workflow="chain", number=1, ledger=str(world.ledger))
+        disk.set_read_only(True)
+        server = world.server()
+        server.launch()
+        assert server.wait() == 1
+        assert "The database cannot be used" in server.log()
+        assert "Traceback" not in server.log()
+        disk.set_read_only(False)
+        assert world.play("live_through", runs=[run], ledger=str(world.ledger)) == ["completed"]
 
 
-def check_whole(world: World) -> None:
-    """Every run's counters agree with its rows, and the file is sound."""
-    for run in world.tables().runs():
-        assert len(world.tables().events(run["id"])) == run["seq"]
-        assert len(world.tables().checkpoints(run["id"])) == run["n"]
-    connection = sqlite3.connect(world.sqlite_file)
-    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
+def test_a_read_only_sqlite_refuses_visibly_and_runs_go_on_once_it_writes_again(world: World) -> None:
+    runs = world.play("start_many", workflow="march", numbers=[40, 40], ledger=str(world.ledger))
+    told = world.play(
+        "refusing.drive_while_read_only", runs=runs, ledger=str(world.ledger), flag=str(world.data / "flag")
+    )
+    assert told["after"] == told["before"]
+    assert told["refused"] == [503, "attempt to write a readonly database"]
+    assert told["phases"] == ["completed"]
+    assert look(world.tables(), world.ledger, NOTHING).problems() == {}
 
 
 def test_a_log_that_was_cut_off_in_the_middle_leaves_whole_commits(world: World) -> None:

@@ -47,6 +47,16 @@ def test_four_processes_save_into_one_storage_and_every_save_is_there(
     assert kept == {run: list(range(1, 51)) for run in runs}
 
 
+@pytest.mark.parametrize("database", DATABASES)
+def test_pruning_beside_commits_and_forks_takes_nothing_that_anybody_needs(
+    make_world: Callable[[str], World], database: str
+) -> None:
+    told = make_world(database).play("gardeners.prune_beside", steps=24, seed=7)
+    assert told["wrong"] == []
+    assert told["seen"]["runs"] > 16
+    assert told["seen"]["pruned"] > 16
+
+
 def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(shared_world: World) -> None:
     world, tables = shared_world, shared_world.tables()
     sleeper = world.worker("sleeper", ttl=1.0, heartbeat=0.3).start()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.server import COMMAND, Server
+from tests.faults.lies import faked
 from tests.faults.tables import Tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +73,9 @@ class World:
         self.ledger = folder / "ledger.jsonl"
         self.commits = folder / "commits.jsonl"
         self.database = database
-        self.data.mkdir(parents=True)
+        self.clock: Path | None = None
+        """A file that says how wrong the clock of the server is: see ``lies``."""
+        self.data.mkdir(parents=True, exist_ok=True)
         if template is not None:
             shutil.copy(template, self.sqlite_file)
         elif not migrated:
@@ -122,11 +125,22 @@ class World:
         """Return a server on this world; with SQLite it drives runs, with PostgreSQL it serves pages only."""
         return FaultServer(self)
 
-    def worker(self, name: str, *, ttl: float = 2.0, heartbeat: float = 0.5, shift: float = 0.0) -> Process:
-        """Return a ``manage.py work`` with a short lease that notes every commit; ``shift``: its clock's error."""
+    def worker(
+        self,
+        name: str,
+        *,
+        ttl: float = 2.0,
+        heartbeat: float = 0.5,
+        shift: float = 0.0,
+        clock: Path | None = None,
+    ) -> Process:
+        """Return a ``manage.py work`` with a short lease that notes every commit.
+
+        Its clock is wrong by ``shift`` seconds, or by what stands in the file ``clock``.
+        """
         given = {"notes": str(self.commits), "ttl": ttl, "heartbeat": heartbeat, "shift": shift}
         command = [sys.executable, "-W", "ignore", "-m", "tests.faults.noting", json.dumps(given)]
-        return Process(command, self.env, self.data.with_name(f"worker-{name}.log"))
+        return Process(command, self.env | faked(clock), self.data.with_name(f"worker-{name}.log"))
 
 
 class FaultServer(Server):
@@ -139,13 +153,19 @@ class FaultServer(Server):
     @property
     def env(self) -> dict[str, str]:
         """The world's."""
-        return {name: value for name, value in self._world.env.items() if name != "WFDASH_WORKFLOWS"}
+        ours = self._world.env | faked(self._world.clock)
+        return {name: value for name, value in ours.items() if name != "WFDASH_WORKFLOWS"}
 
     @property
     def pid(self) -> int:
         """The id of the running process."""
         assert self._process is not None
         return self._process.pid
+
+    def wait(self, seconds: float = 60.0) -> int:
+        """Return its exit status once it has ended by itself."""
+        assert self._process is not None
+        return self._process.wait(seconds)
 
     def launch(self) -> None:
         """Start it, and do not wait."""
