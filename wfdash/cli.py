@@ -84,9 +84,16 @@ def _up(options: argparse.Namespace) -> int:
         return 2
     # Setting Django up installs Twisted's asyncio reactor (daphne is an app of ours) and loads the models.
     settings = _setup(options)
+    from django.db import OperationalError
+
     from wfdash import catalog, server
 
-    name = _prepare(demo=options.demo)
+    try:
+        name = _prepare(demo=options.demo)
+    except OperationalError as error:
+        where = f"the data directory {settings.DATA_DIR} writable" if not _has_server() else "its server there"
+        print(f"The database cannot be used: {error}. Is {where}, and is there room?", file=sys.stderr)
+        return 1
     catalog.load()
     address = f"http://{_in_url(options.host)}:{options.port}"
 
@@ -99,6 +106,12 @@ def _up(options: argparse.Namespace) -> int:
     )
     server.leave(status)
     return status
+
+
+def _has_server() -> bool:
+    from django.db import connection
+
+    return connection.vendor != "sqlite"
 
 
 def _prepare(*, demo: bool) -> str:
