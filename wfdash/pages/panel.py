@@ -15,9 +15,8 @@ from django.utils import timezone
 
 from wfdash import catalog, queries
 from wfdash.pages import card
+from wfdash.pages.inboxplace import read_place
 from wfdash.pages.shell import UNDO_COOKIE
-
-PLACE = ("tab", "q", "sort", "view", "focus", "of")
 
 
 def panel(
@@ -64,9 +63,7 @@ def panel(
 
 def place_of(query: QueryDict) -> dict[str, str]:
     """Return the place in the inbox that an address names; empty for a request's own page."""
-    if query.get("tab") not in queries.TABS:
-        return {}
-    return {name: str(query[name]) for name in PLACE if query.get(name)}
+    return read_place(query).parts if query.get("tab") in queries.TABS else {}
 
 
 def address(name: str, request_id: str, query: str) -> str:

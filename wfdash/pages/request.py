@@ -128,6 +128,10 @@ def _go_on(viewer: Viewer, found: queries.RequestView, place: dict[str, str]) ->
     """Open the next request of the inbox where the answer came from there, else show what became of this one."""
     if not place:
         return redirect("request", found.id)
-    rows = queries.inbox(viewer, place["tab"], place.get("q", ""), sort=place.get("sort", "age"), limit=2).items
-    following = next((row.id for row in rows if row.id != found.id and place["tab"] != "answered"), "")
-    return redirect("/?" + urlencode({**place, **({"request": following} if following else {})}))
+    try:
+        order = {"sort": place.get("sort", "age")}
+        following = queries.following(viewer, found.id, place["tab"], place.get("q", ""), **order)
+    except Invalid:  # a filter that is none: the answer was taken all the same
+        following = ""
+    further = {"request": following} if following and place["tab"] != "answered" else {}
+    return redirect("/?" + urlencode({**place, **further}))
