@@ -52,9 +52,8 @@ def record_run(viewer: Viewer, verb: str, run: Run, right: str = "operate", **fa
 
 def keep_shown(request: str, kind: str, seen: str, body: str) -> None:
     """Keep what a person was shown, once per content. ``kind``: card (JSON) or page (HTML)."""
-    key = f"{request}:{kind}:{seen[:64]}"
-    if not Shown.objects.filter(pk=key).exists():
-        Shown.objects.create(id=key, request=request, kind=kind, body=body, at=timezone.now())
+    row = Shown(id=f"{request}:{kind}:{seen[:64]}", request=request, kind=kind, body=body, at=timezone.now())
+    Shown.objects.bulk_create([row], ignore_conflicts=True)
 
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
 from django.utils import timezone
 
 from checkpoints.models import Claim, Event, HumanRequest, Run
+from checkpoints.records import Phase
+from checkpoints.rules import TIMED
 from wfdash import nudge
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound, WrongState
@@ -46,17 +49,26 @@ def lock_request(request: HumanRequest) -> HumanRequest:
     return request
 
 
-def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None = None) -> int:
-    """Give the run its next event inside the caller's transaction; the bell rings once that is committed."""
+def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None = None, wake: bool = False) -> int:
+    """Give the run its next event inside the caller's transaction; the bell rings once that is committed.
+
+    ``wake``: also make a run ready that waits for an answer or a time.
+    """
     now = timezone.now()
-    Run.objects.filter(pk=run.pk).update(seq=F("seq") + 1, updated=now)
-    seq = Run.objects.values_list("seq", flat=True).get(pk=run.pk)
+    seq = _next_seq(run, now, wake)
     Event.objects.create(run_id=run.pk, seq=seq, kind=kind, step=step, data=data, at=now)
     run_id = run.pk
     transaction.on_commit(lambda: nudge.runs_moved.ring(run_id, seq))
     if kind.startswith("request.") and data.get("request"):
         ring_request(run.workflow, data["request"])
     return seq
+
+
+def _next_seq(run: Run, now: datetime, wake: bool) -> int:
+    row = Run.objects.filter(pk=run.pk)
+    woken = {"phase": Case(When(phase__in=TIMED, then=Value(Phase.READY.value)), default=F("phase"))} if wake else {}
+    row.update(seq=F("seq") + 1, updated=now, **woken)
+    return row.values_list("seq", flat=True).get()
 
 
 def ring_request(workflow: str, request_id: str, part: str = "request") -> None:

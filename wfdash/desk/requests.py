@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints import ids
@@ -64,22 +64,29 @@ def answer_request(
     """
     manner = Manner(via=via, seen=seen, page=page, undo=undo, override=override)
     judged = judge(find_request(viewer, request_id), value)
-    with write():
-        request = lock_request(find_request(viewer, request_id))
-        right = _right(viewer, request, override)
-        _refuse_unless_open(viewer, request)
-        _refuse_if_changed(request, seen)
-        said = reason or reason_in(value)
-        problems = judged or _contradiction(value, verdict)
-        if override and not said.strip():
-            problems = [{"loc": ["reason"], "msg": "Say why you decide instead of those it is addressed to"}]
-        if problems:
-            raise Invalid(problems)
-        reply = _write_reply(viewer, request, value, said, right, manner)
-        _count(viewer, request, reply, manner)
-        _record(viewer, request, reply, manner)
-        Draft.objects.filter(request=request, user=viewer.user).delete()
-        tell_inbox(request.workflow)
+    try:
+        with write():
+            request = lock_request(find_request(viewer, request_id))
+            right = _right(viewer, request, override)
+            _refuse_unless_open(viewer, request)
+            _refuse_if_changed(request, seen)
+            said = reason or reason_in(value)
+            problems = judged or _contradiction(value, verdict)
+            if override and not said.strip():
+                problems = [{"loc": ["reason"], "msg": "Say why you decide instead of those it is addressed to"}]
+            if problems:
+                raise Invalid(problems)
+            return _accept(viewer, request, value, said, right, manner)
+    except IntegrityError:
+        raise _already(find_request(viewer, request_id)) from None
+
+
+def _accept(viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, manner: Manner) -> Reply:
+    reply = _write_reply(viewer, request, value, reason, right, manner)
+    _count(viewer, request, reply, manner)
+    _record(viewer, request, reply, manner)
+    Draft.objects.filter(request=request, user=viewer.user).delete()
+    tell_inbox(request.workflow)
     return reply
 
 
@@ -172,24 +179,20 @@ def _write_reply(
     viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, manner: Manner
 ) -> Reply:
     verdict = verdict_of(value)
-    try:
-        with transaction.atomic():
-            return Reply.objects.create(
-                id=ids.new_request_id(),
-                request=request,
-                by=viewer.user,
-                via=manner.via,
-                right=right.words[:300],
-                acting_for=right.acting_for,
-                value=value,
-                verdict=verdict,
-                stands=stands_as(verdict, request.card, override=manner.override),
-                reason=reason,
-                seen=manner.seen or fingerprint(request.card, request.answer_schema),
-                at=timezone.now(),
-            )
-    except IntegrityError:
-        raise _already(request) from None
+    return Reply.objects.create(
+        id=ids.new_request_id(),
+        request=request,
+        by=viewer.user,
+        via=manner.via,
+        right=right.words[:300],
+        acting_for=right.acting_for,
+        value=value,
+        verdict=verdict,
+        stands=stands_as(verdict, request.card, override=manner.override),
+        reason=reason,
+        seen=manner.seen or fingerprint(request.card, request.answer_schema),
+        at=timezone.now(),
+    )
 
 
 def _count(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner) -> None:

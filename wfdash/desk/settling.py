@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints.models import Answer, HumanRequest, Reply, Run
+from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.orm import write
 from checkpoints.records import Phase
-from checkpoints.rules import TIMED
 from wfdash.desk.audience import followers
 from wfdash.desk.common import append_event, hint, lock_request, tell_inbox
 from wfdash.desk.tell import tell
@@ -21,26 +19,21 @@ from wfdash.errors import NoLongerOpen
 def settle(request: HumanRequest, reply: Reply) -> Answer:
     """Make a reply the answer and the run due, inside the caller's transaction, the request locked.
 
-    ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline.
+    ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline. ``IntegrityError`` if
+    there is an answer all the same: the transaction must end.
     """
     now = timezone.now()
     unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
     if unanswered.update(answered=now, settles=None) != 1:
         raise NoLongerOpen("The request was answered or closed meanwhile")
-    try:
-        with transaction.atomic():
-            answer = Answer.objects.create(
-                request=request, value=reply.value, verdict=reply.verdict, by=reply.by, at=reply.at
-            )
-    except IntegrityError:
-        raise NoLongerOpen("The request was answered meanwhile") from None
+    answer = Answer.objects.create(request=request, value=reply.value, verdict=reply.verdict, by=reply.by, at=reply.at)
     request.answered, request.settles = now, None
-    Reply.objects.filter(pk=reply.pk).update(settles=None)
+    if reply.settles is not None:
+        Reply.objects.filter(pk=reply.pk).update(settles=None)
     run = request.run
-    append_event(run, "request.answered", _facts(request, reply), step=request.step)
+    append_event(run, "request.answered", _facts(request, reply), step=request.step, wake=True)
     told = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
     tell("decided", request, followers(request, but=reply.by_id), facts=told)
-    Run.objects.filter(pk=run.pk, phase__in=TIMED).update(phase=Phase.READY)
     hint(run.id)
     return answer
 
