@@ -64,7 +64,10 @@ function follow(element) {
       tell("live:snapshot", { address, seq });
       change(["run"]);
     },
-    changed: change,
+    changed(what) {
+      if (what.includes("notices")) tell("live:notices", {}); // at once: a hidden tab is the one that has to say it
+      change(what);
+    },
     state: (state, code) => showState(address, state, code),
   });
   sockets.push(socket);

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from wfdash import queries
+from wfdash.queries.notices import count_unread
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "wfdash_theme"
@@ -34,6 +35,11 @@ class Place:
     icon: str
     here: bool
     counts: bool
+
+    @property
+    def key(self) -> str:
+        """The two keys that lead there: g and its first letter."""
+        return f"g {self.label[:1].lower()}"
 
 
 class Shell:
@@ -57,8 +63,16 @@ class Shell:
 
     @cached_property
     def open_count(self) -> int:
-        """How many open requests this person may answer; 0 for strangers."""
+        """How many open requests wait for this person; 0 for strangers. A page may have counted them already."""
+        counted: int | None = getattr(self._request, "open_count", None)
+        if counted is not None:
+            return counted
         return queries.count_open(self._viewer) if self._viewer is not None and self.name else 0
+
+    @cached_property
+    def unread_count(self) -> int:
+        """How many notices this person has not read."""
+        return count_unread(self._viewer) if self._viewer is not None and self.name else 0
 
     @cached_property
     def undoable(self) -> tuple[queries.Undoable, ...]:
@@ -74,6 +88,11 @@ class Shell:
     def initial(self) -> str:
         """The letter on the person's badge."""
         return self.name[:1].upper() or "?"
+
+    @property
+    def email(self) -> str:
+        """The person's mail address, empty without one."""
+        return str(getattr(getattr(self._viewer, "user", None), "email", ""))
 
     @property
     def is_staff(self) -> bool:
