@@ -1,4 +1,4 @@
-# make run | test | faults | check | format | bench | screenshots     (needs only Python >= 3.11 and make)
+# make run | test | answers | faults | check | format | bench | screenshots     (needs only Python >= 3.11 and make)
 #
 #   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
 #   CI=true                      a missing Chromium is then a failure, not something left out
@@ -19,7 +19,7 @@ PYTHON ?= $(shell for name in $(NEWEST); do \
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 CODE := checkpoints wfdash
 
-.PHONY: help run test faults check format bench screenshots clean
+.PHONY: help run test answers faults check format bench screenshots clean
 
 help:
 	@sed -n 1,4p Makefile
@@ -29,6 +29,9 @@ run: $(VENV)/installed
 
 test: check
 	@.ci/tests -n $(WORKERS)
+
+answers: $(VENV)/installed-dev
+	WFDASH_LONG=1 $(BIN)/python -m pytest -q -n "$(WORKERS)" tests/forms
 
 faults: $(VENV)/installed-dev
 	$(BIN)/python -W ignore -m tests.faults --long

@@ -82,7 +82,7 @@ def _explain_branch(error: ValidationError) -> Iterator[Problem]:
         branches.setdefault(inner.schema_path[0], []).append(inner)
     real = [errors for errors in branches.values() if not _only_null(errors)] or list(branches.values())
     nearest = max(real, key=_nearness)
-    if len(real) > 1 and all(inner.validator == "type" and inner.parent is error for inner in nearest):
+    if len(real) > 1 and all(inner.validator == "type" and not inner.relative_path for inner in nearest):
         names = [kind for errors in real for kind in _type_names(errors)]
         yield {"loc": list(error.absolute_path), "msg": f"Must be {' or '.join(dict.fromkeys(names)) or 'valid'}"}
         return

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 from django.http import QueryDict
 
+ONE_LINE = {"text", "password", "search", "email", "url", "tel", "date", "time", "datetime-local", "number"}
 VOID_TYPES = {"submit", "button", "file"}
 
 
@@ -38,7 +39,7 @@ class Controls(HTMLParser):
         kind = given.get("type", "text")
         if kind in VOID_TYPES or (kind in {"checkbox", "radio"} and "checked" not in raw):
             return
-        self.sent.append((given["name"], given.get("value", "")))
+        self.sent.append((given["name"], as_sent(kind, given.get("value", ""))))
 
     def handle_data(self, data: str) -> None:
         if self._area is not None:
@@ -54,10 +55,15 @@ class Controls(HTMLParser):
             self._select = None
 
 
+def as_sent(kind: str, value: str) -> str:
+    """Return a value as a browser sends it: one line in a text field, line ends as CR and LF elsewhere."""
+    return value.replace("\n", "" if kind in ONE_LINE else "\r\n")
+
+
 def read_controls(html: str) -> Controls:
     """Return the controls of a page."""
     parser = Controls()
-    parser.feed(html)
+    parser.feed(html.replace("\r\n", "\n").replace("\r", "\n"))
     return parser
 
 

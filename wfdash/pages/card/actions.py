@@ -15,6 +15,7 @@ from django.http import QueryDict
 from wfdash.pages.card.tables import cell
 from wfdash.pages.forms import BoundForm, Form
 from wfdash.pages.forms.fields import part
+from wfdash.pages.forms.kinds import mapping
 from wfdash.pages.forms.rows import BUTTONS
 from wfdash.pages.forms.spec import Schemas, humanize
 from wfdash.schema import problems_of
@@ -62,7 +63,7 @@ def choices_of(schema: Mapping[str, Any], card: Mapping[str, Any]) -> tuple[Choi
     """Return the card's actions; where it names none, the options of the schema's ``action`` field, or nothing."""
     given = card.get("actions")
     listed = [action for action in given if isinstance(action, Mapping)] if isinstance(given, list) else []
-    node = Schemas(schema).resolve(schema.get("properties", {}).get("action", {}))
+    node = Schemas(schema).resolve(mapping(schema.get("properties")).get("action", {}))
     named = node.get("enum") if isinstance(node, Mapping) else None
     actions = listed or [{"name": name, "fields": []} for name in named or () if isinstance(name, str)]
     return tuple(_choice(schema, card, action) for action in actions if action.get("name"))
@@ -90,13 +91,13 @@ def shared_schema(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[st
     if not choices:
         return dict(schema)
     owned = {"action", *(name for choice in choices for name in choice.schema["properties"])}
-    fields = [name for name in schema.get("properties", {}) if name not in owned]
+    fields = [name for name in mapping(schema.get("properties")) if name not in owned]
     return _own_schema(schema, fields, [name for name in fields if name in schema.get("required", ())])
 
 
 def _own_schema(schema: Mapping[str, Any], fields: list[str], required: list[str]) -> dict[str, Any]:
     schemas = Schemas(schema)
-    known = schema.get("properties", {})
+    known = mapping(schema.get("properties"))
     properties = {name: _property(schemas, name, known[name], name in required) for name in fields if name in known}
     needed = [name for name in required if name in properties]
     return schemas.within({"type": "object", "properties": properties, "required": needed})
@@ -126,7 +127,7 @@ def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryD
         target = "" if shared.changed_rows else "Choose one of the actions"
         errors = [{"loc": [], "msg": target}] if target else []
         return Reading(None, errors, _open_action(choices, post), shared.changed_rows, forms, shared)
-    value = {"action": chosen, **(shared.value or {}), **(forms[chosen].value or {})}
+    value = {"action": chosen, **mapping(shared.value), **mapping(forms[chosen].value)}
     found = [dict(problem) for problem in (*shared.errors, *forms[chosen].errors)]
     return Reading(value, found or problems_of(dict(schema), value), chosen, False, forms, shared)
 

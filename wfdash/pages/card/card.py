@@ -10,6 +10,7 @@ from wfdash.pages.card.actions import Choice, Reading, choices_of, shared_schema
 from wfdash.pages.card.parts import Part, context_part, evidence_parts, proposal_part
 from wfdash.pages.card.stand import Stop
 from wfdash.pages.forms import Form
+from wfdash.pages.forms.kinds import mapping
 from wfdash.pages.visible import visible
 
 MANY = 4
@@ -185,11 +186,11 @@ def _shared(
     common = shared_schema(schema, card)
     if choices and isinstance(begin, Mapping):
         # What belongs to an action alone is no further field of all of them.
-        begin = {name: value for name, value in begin.items() if name in common.get("properties", {})}
+        begin = {name: value for name, value in begin.items() if name in mapping(common.get("properties"))}
     form: Form = reading.shared if reading else Form.from_schema(common, initial=begin)
     if not choices:
         return form.with_errors(told)
-    known = form.schema.get("properties", {})
+    known = mapping(form.schema.get("properties"))
     return form.with_errors(error for error in told if error["loc"] and error["loc"][0] in known)
 
 
@@ -238,7 +239,7 @@ def _problem(choices: tuple[Choice, ...], reading: Reading | None, told: list[di
     """Return what is wrong with the answer as a whole: it has no field to stand at."""
     if not choices:
         return ""
-    placed = set(reading.shared.schema.get("properties", {})) if reading else set()
+    placed = set(mapping(reading.shared.schema.get("properties"))) if reading else set()
     placed |= {
         name for choice in choices if reading and choice.name == reading.action for name in choice.schema["properties"]
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from wfdash.media import wanted_types
@@ -271,6 +272,13 @@ def _shows(spec: Spec, value: Any) -> bool:
     return isinstance(value, str) or _fits(spec, value)
 
 
+def _shows_names(value: Any, known: Mapping[str, Any] = MappingProxyType({})) -> bool:
+    """Say whether the names that are typed fit on one line: a browser drops the rest of them."""
+    if not isinstance(value, Mapping):
+        return False
+    return not any("\n" in name or "\r" in name for name in value if name not in known)
+
+
 def _shows_tuple(spec: Spec, value: Any) -> bool:
     return isinstance(value, list) and len(value) == len(spec.schema["prefixItems"])
 
@@ -288,9 +296,9 @@ _SHOWS: dict[str, Callable[[Spec, Any], bool]] = {
     "switch": lambda _, value: isinstance(value, bool),
     "choice": _shows_option,
     "checks": _shows_checks,
-    "group": lambda _, value: isinstance(value, Mapping),
+    "group": lambda spec, value: _shows_names(value, spec.schema.get("properties", {})),
     "rows": lambda _, value: isinstance(value, list),
-    "pairs": lambda _, value: isinstance(value, Mapping),
+    "pairs": lambda _, value: _shows_names(value),
     "tuple": _shows_tuple,
     "union": lambda *_: True,
 }

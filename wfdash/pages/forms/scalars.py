@@ -58,7 +58,7 @@ def read(spec: Spec, text: str) -> Any:
 def tokens(options: tuple[Any, ...]) -> tuple[str, ...]:
     """Return what the browser sends for each option: its text, or JSON where texts would be ambiguous."""
     plain = tuple(option if isinstance(option, str) else json.dumps(option, sort_keys=True) for option in options)
-    if "" in plain or len(set(plain)) < len(plain):
+    if "" in plain or len(set(plain)) < len(plain) or any("\n" in token or "\r" in token for token in plain):
         return tuple(json.dumps(option, sort_keys=True) for option in options)
     return plain
 

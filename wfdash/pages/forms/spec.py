@@ -67,7 +67,7 @@ class Spec:
     def grows(self) -> bool:
         """Whether a group takes fields beyond those it names, by what its author says."""
         extra = self.schema.get("additionalProperties")
-        return extra is True or (isinstance(extra, Mapping) and bool(extra))
+        return extra is True or bool(kinds.mapping(extra) or kinds.mapping(self.schema.get("patternProperties")))
 
 
 class Schemas:
