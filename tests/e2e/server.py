@@ -22,7 +22,6 @@ COMMAND = str(Path(sys.executable).with_name("wfdash"))
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/\S+")
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
-LOOK_SECONDS = 0.02
 SIGN_IN = """
 from django.contrib.auth.models import User
 from wfdash.signin import create_link
@@ -37,7 +36,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the condition", pause: float = 0.005) -> T:
+def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the condition", pause: float = 0.02) -> T:
     """Look every ``pause`` seconds until something true is seen, and return it; fail after ``seconds``."""
     end = time.monotonic() + seconds
     while not (seen := look()):
@@ -96,7 +95,7 @@ class Server:
         with self.output.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env, cwd=self.data.parent)
         try:
-            wait_until(self._answers, seconds=START_SECONDS, what="a server that answers", pause=LOOK_SECONDS)
+            wait_until(self._answers, seconds=START_SECONDS, what="a server that answers")
         except AssertionError as error:
             self.kill()
             raise AssertionError(f"{error}\n{self.log()}") from None
