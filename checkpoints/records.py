@@ -63,6 +63,8 @@ class Status(StrEnum):
     SLEEPING = "sleeping"
     RETRYING = "retrying"
     PAUSED = "paused"
+    HELD = "held"
+    """Paused by nobody: its workflow has changed, and it waits for its old code or an operator's choice."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     COMPLETED = "completed"
@@ -72,11 +74,14 @@ class Status(StrEnum):
 ENDED = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
 
 
-def status_of(phase: Phase, *, claimed: bool, claim_live: bool) -> Status:
+def status_of(phase: Phase, *, claimed: bool, claim_live: bool, acted_by: str) -> Status:
     """Derive a run's status. The only place that does.
 
-    ``claimed`` says a claim row exists, ``claim_live`` that it has not expired (by database time).
+    ``claimed`` says a claim row exists, ``claim_live`` that it has not expired (by database time). ``acted_by`` is
+    whose deed its phase is: of a person, or empty.
     """
+    if phase is Phase.PAUSED and not acted_by:
+        return Status.HELD
     if phase is not Phase.READY:
         return Status(phase.value)
     if not claimed:

@@ -146,11 +146,13 @@ def test_status_is_derived_from_phase_and_claim(everybody):
             until = timezone.now() + timedelta(seconds=seconds)
             Claim.objects.create(run=made, token=made.pk, worker="w", epoch=1, expires=until)
     people.make_run(phase="failed", title="failed")
+    people.make_run(phase="paused", title="paused", acted_by="otto")
+    people.make_run(phase="paused", title="held")
     otto = people.viewer("otto")
     assert all(row.status.value == row.title for row in queries.runs(otto).items)
-    for name in ("queued", "running", "interrupted", "failed"):
+    for name in ("queued", "running", "interrupted", "failed", "paused", "held"):
         assert [row.title for row in queries.runs(otto, f"status:{name}").items] == [name]
-    assert len(queries.runs(otto, "status:open").items) == 3
+    assert len(queries.runs(otto, "status:open").items) == 5
     assert len(queries.runs(otto, "status:queued status:failed").items) == 2
     assert queries.runs(otto, "status:nonsense").items == ()
 

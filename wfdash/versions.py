@@ -1,7 +1,7 @@
 """A run and the graph it belongs to: what has changed since, and what it would become under the present one.
 
 Reads only; desk and queries stand on it. A run is *held* when the graph it belongs to is not the one that is
-loaded and nothing declared leads there: it is paused, with an error of type ``Incompatible``.
+loaded and nothing declared leads there: it is paused, though nobody paused it, with an error of type ``Incompatible``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEGINS = "nothing had run yet: it begins under the new graph"
 
 def is_held(run: Run) -> bool:
     """Say whether the run waits for its old code or for an operator's choice."""
-    return run.phase == Phase.PAUSED and bool(run.error) and run.error["type"] == HELD
+    return run.phase == Phase.PAUSED and not run.acted_by
 
 
 def is_behind(run: Run) -> bool:

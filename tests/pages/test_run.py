@@ -53,7 +53,7 @@ def test_older_events_have_an_address(run, as_):
     ],
 )
 def test_a_verb_is_offered_where_it_fits_and_done_by_post(phase, verb, after, run, as_):
-    Run.objects.filter(pk=run.pk).update(phase=phase)
+    Run.objects.filter(pk=run.pk).update(phase=phase, acted_by="otto")
     client = as_("otto")
     address = f"/runs/{run.pk}/{verb}/"
     assert address in client.get(f"/runs/{run.pk}/").content.decode()

@@ -86,6 +86,7 @@ def test_a_held_run_says_so_and_is_not_simply_resumed(behind, as_):
     page = text(as_("otto"), f"/runs/{behind.pk}/")
     assert "Held: the workflow has changed since this run began" in page
     assert "nothing leads there" in page
+    assert 'data-status="held"' in page
     assert f"/runs/{behind.pk}/resume/" not in page
     assert f"/runs/{behind.pk}/cancel/" in page
 

@@ -89,9 +89,8 @@ def release_held(*, declared: bool) -> list[str]:
     ``declared``: also those to which hooks or earlier names may lead by now: for a process that has just loaded
     its workflows.
     """
-    found = Run.objects.filter(phase=Phase.PAUSED, error__isnull=False).order_by("-created")
-    held = [run for run in found.defer("input", "output")[:MOST_HELD] if versions.is_held(run)]
-    return [run.pk for run in held if _is_wanted(run, declared) and _release(run)]
+    held = Run.objects.filter(phase=Phase.PAUSED, acted_by="").defer("input", "output", "error").order_by("-created")
+    return [run.pk for run in held[:MOST_HELD] if _is_wanted(run, declared) and _release(run)]
 
 
 def _is_wanted(run: Run, declared: bool) -> bool:
@@ -100,7 +99,7 @@ def _is_wanted(run: Run, declared: bool) -> bool:
 
 def _release(run: Run) -> bool:
     with write():
-        still = Run.objects.filter(pk=run.pk, phase=Phase.PAUSED, epoch=run.epoch, error__isnull=False)
+        still = Run.objects.filter(pk=run.pk, phase=Phase.PAUSED, epoch=run.epoch, acted_by="")
         if still.update(phase=Phase.READY, error=None) != 1:
             return False
         append_event(run, "run.released", {"version": run.version})

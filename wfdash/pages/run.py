@@ -23,7 +23,6 @@ from wfdash.pages.timeline import timeline
 from wfdash.pages.words import standing
 
 SHOWN = 200
-HELD = "Held: its workflow has changed, and nothing declared says how it goes on"
 OPEN_SHOWN, PAST_SHOWN = 5, 3
 FRAGMENTS = {
     "live": "run/live.html",
@@ -81,7 +80,7 @@ VERBS = {
         name="cancel",
         label="Cancel",
         style="danger",
-        statuses=GOING | {"paused"},
+        statuses=GOING | {"paused", "held"},
         icon="no-symbol",
         said="Cancelled. Its open requests are closed.",
     ),
@@ -114,8 +113,6 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     header = queries.run(viewer, run_id)
     behind = queries.behind(header)
     context: dict[str, Any] = {"run": header, "words": standing(header), "verbs": _verbs(header), "behind": behind}
-    if behind and behind.held:
-        context |= {"words": HELD, "verbs": [verb for verb in _verbs(header) if verb.name != "resume"]}
     wanted = request.GET.get("fragment", "live") or "live"
     wanted = "graph" if wanted == "timeline" else wanted
     for name, build in PARTS.items():

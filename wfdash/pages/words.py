@@ -116,6 +116,7 @@ STANDING: dict[str, str] = {
     "sleeping": "Sleeping",
     "retrying": "A step failed and will be tried again",
     "paused": "Paused",
+    "held": "Held: its workflow has changed, and nothing declared says how it goes on",
     "interrupted": "Interrupted: its worker stopped answering, another takes over",
     "failed": "Failed: nothing more happens until somebody retries or restores it",
     "completed": "Completed",

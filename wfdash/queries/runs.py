@@ -138,7 +138,7 @@ def _common(run: Any, asked: list[_Asked], inspect: bool) -> dict[str, Any]:
         "id": run.id,
         "workflow": run.workflow,
         "title": run.title,
-        "status": status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live),
+        "status": _status(run),
         "created": run.created,
         "updated": run.updated,
         "finished": run.finished,
@@ -152,6 +152,10 @@ def _common(run: Any, asked: list[_Asked], inspect: bool) -> dict[str, Any]:
         "step": run.step or "",
         "progress": _progress(run.said.clear if isinstance(run.said, Held) else run.said or {}, inspect),
     }
+
+
+def _status(run: Any) -> Status:
+    return status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
 
 
 class _Asked(NamedTuple):
@@ -212,7 +216,10 @@ def _status_filter(name: str) -> Q:
     if name == "open":
         return ~Q(phase__in=[phase.value for phase in ENDED])
     ready = Q(phase=Phase.READY.value)
+    paused = Q(phase=Phase.PAUSED.value)
     parts = {
+        Status.PAUSED.value: paused & ~Q(acted_by=""),
+        Status.HELD.value: paused & Q(acted_by=""),
         Status.QUEUED.value: ready & Q(claimed=False),
         Status.RUNNING.value: ready & Q(claim_live=True),
         Status.INTERRUPTED.value: ready & Q(claimed=True, claim_live=False),

@@ -8,7 +8,7 @@ from django.db.models import Count, Min, Q
 
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
-from checkpoints.records import Json, Phase
+from checkpoints.records import Json, Phase, Status
 from wfdash import catalog, versions
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
@@ -74,7 +74,7 @@ def behind(run: RunView) -> Behind | None:
     new = entry.description.version if entry else ""
     if run.status.value in OVER or not run.version or run.version == new:
         return None
-    held = run.status.value == Phase.PAUSED.value and (run.error or {}).get("type") == versions.HELD
+    held = run.status is Status.HELD
     return Behind(old=run.version, new=new, held=held, skew=versions.find_skew(run.workflow, run.version))
 
 
@@ -114,7 +114,7 @@ def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
         return []
     rows = Run.objects.filter(viewer.scope("see"), workflow=workflow).exclude(phase__in=[*OVER, Phase.FAILED.value])
     rows = rows.exclude(version__in=["", entry.description.version])
-    is_held = Q(phase=Phase.PAUSED.value, error__isnull=False)
+    is_held = Q(phase=Phase.PAUSED.value, acted_by="")
     counted = rows.values("version").annotate(n=Count("pk"), held=Count("pk", filter=is_held), first=Min("created"))
     return [
         OldRuns(
