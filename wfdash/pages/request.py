@@ -42,7 +42,9 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
         return _answer(request, viewer, found, override)
     context = panel(found, place_of(request.GET), override=override)
     shown = request.GET.get("seen", "")
-    context |= {"fragment": "fragment" in request.GET, "stale": found.open and shown not in {"", found.seen}}
+    # What the open page shows stays what it compares with, however often this part of it is renewed.
+    context |= {"fragment": "fragment" in request.GET, "seen": shown}
+    context["stale"] = found.open and shown not in {"", found.seen}
     return respond(request, PAGE, context, FRAGMENTS)
 
 

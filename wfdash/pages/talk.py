@@ -24,7 +24,7 @@ KINDS = {"markdown": "Text (markdown)", "text": "Plain text", "link": "Link", "d
 def talk(request: HttpRequest, request_id: str) -> HttpResponse:
     """Say something; ``kind`` is comment, ask (a question back) or reply (to it). Kept if it does not go."""
     viewer, place = viewer_of(request), place_of(request.GET)
-    text = request.POST.get("text", "")
+    text = _lines(request.POST.get("text", ""))
     say = SAYING.get(request.POST.get("kind", ""), desk.comment_on)
     try:
         comment = say(viewer, request_id, text)
@@ -43,7 +43,9 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     problems: dict[str, str] = {}
     if request.method == "POST":
         try:
-            desk.amend_request(viewer, request_id, body=request.POST.get("body", ""), evidence=_evidence(request))
+            desk.amend_request(
+                viewer, request_id, body=_lines(request.POST.get("body", "")), evidence=_evidence(request)
+            )
             messages.success(request, "Added. Whoever has it open is shown what changed before they decide.")
             return back_to(request_id, place_of(request.GET))
         except Invalid as error:
@@ -69,9 +71,14 @@ def _tell_unheard(request: HttpRequest, comment: Comment) -> None:
 
 
 def _evidence(request: HttpRequest) -> list[dict[str, Any]]:
-    value = request.POST.get("value", "").strip()
+    value = _lines(request.POST.get("value", "")).strip()
     if not value:
         return []
     kind = request.POST.get("kind", "markdown")
     title = request.POST.get("title", "").strip()[:200] or "Added"
     return [{"kind": kind if kind in KINDS else "markdown", "title": title, "value": value[:200_000]}]
+
+
+def _lines(text: str) -> str:
+    """Return text with plain line ends: browsers send both characters."""
+    return text.replace("\r\n", "\n")
