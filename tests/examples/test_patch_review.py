@@ -30,7 +30,7 @@ async def test_a_person_sees_the_patch_its_files_and_what_each_answer_does(shop:
     assert card["subject"] == "Apply a patch to 5 files of shop?"
     assert card["risk"] == "medium"
     assert card["proposal"] == patch
-    assert [item["kind"] for item in card["evidence"]] == ["table"]
+    assert [item["kind"] for item in card["evidence"]] == ["table", "file"]
     files = {row["file"]: row["notes"] for row in card["evidence"][0]["value"]}
     assert files["requirements.txt"] == "changes what is installed"
     assert set(card["consequence"]) == {"approve", "edit", "reject"}

@@ -12,7 +12,9 @@ from pydantic import BaseModel, Field
 
 from wfdash.examples import claims
 from wfdash.examples.claims import Claim, Csv
-from wfdash.workflow import Approval, Context, Workflow, each, gather
+from wfdash.workflow import Approval, Context, Table, Workflow, each, gather
+
+SHOWN = ["id", "date", "category", "description", "amount", "currency"]
 
 
 class Batch(BaseModel):
@@ -71,7 +73,7 @@ def question(claim: Claim, others: list[Claim], left: int) -> Approval:
         subject=f"{claim.employee}: {claim.description}, {claim.euros} EUR",
         proposal=f"Pay {claim.euros} EUR to {claim.employee}",
         context=claim.model_dump(mode="json"),
-        evidence=[{"kind": "table", "title": "Other claims", "value": [one.model_dump(mode="json") for one in others]}],
+        evidence=[Table(title=f"Other claims of {claim.employee}", rows=others, columns=SHOWN)],
         consequence={
             "approve": "A second person in finance is asked" if left > 1 else "It is paid together with the others",
             "reject": "It is left out; the others are paid",

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from wfdash.examples import patches, repository
 from wfdash.examples.patches import Diff, FileChange, Finding, Patch, Result
-from wfdash.workflow import Approval, Context, Workflow, each, gather
+from wfdash.workflow import Approval, Context, File, Table, Workflow, each, gather
 
 
 class Trial(BaseModel):
@@ -68,7 +68,10 @@ def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Ap
         body="\n\n".join(complaints) or "It applies, and the checks have nothing to say.",
         proposal=patch.diff,
         edit=Diff,
-        evidence=[{"kind": "table", "title": "Files", "value": [finding.model_dump() for finding in findings]}],
+        evidence=[
+            Table(title="What to know about each file", rows=findings),
+            File(title="To try it out yourself", name="change.patch", data=patch.diff.encode()),
+        ],
         consequence={
             "approve": f"git apply changes the files in {patch.repository}; nothing is committed",
             "edit": "Your version is tried out and comes back for approval",

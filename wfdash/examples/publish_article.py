@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from wfdash.examples import articles
 from wfdash.examples.articles import Article, Draft, Markdown, Text
-from wfdash.workflow import Approval, Context, Form, Workflow
+from wfdash.workflow import Approval, Context, Form, Workflow, evidence
 
 
 class SentBack(BaseModel):
@@ -37,7 +37,10 @@ async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
         current=ctx.state.previous or None,
         proposal=draft.text,
         edit=Markdown,
-        evidence=[{"kind": "markdown", "title": "As readers see it", "value": draft.text}],
+        evidence=[
+            evidence.Markdown(title="As readers see it", value=draft.text),
+            evidence.File(name="article.html", data=articles.typeset(draft, comments=[]).html.encode()),
+        ],
         consequence={
             "approve": f"It is published after {draft.cool_down} seconds",
             "edit": "Your version is published instead",
