@@ -26,6 +26,9 @@ def addresses(run, question, history):
         "run-override": f"/runs/{run.pk}/override/",
         "workflows": "/workflows/",
         "workflow": "/workflows/expense_batch/",
+        "notices": "/notices/",
+        "settings": "/settings/",
+        "webhooks": "/settings/webhooks/",
     }
 
 
@@ -41,7 +44,12 @@ EXPECTED = {
     "run-override": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},
     "workflows": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "workflow": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
+    "notices": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
+    "settings": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
+    "webhooks": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }
+ELSEWHERE = {"run-act", "sign-in", "sign-in-link", "sign-out", "livez", "readyz", "notice", "webhook", "answer-link"}
+"""Tested with the pages they belong to."""
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page, row in EXPECTED.items() for name in row])
@@ -131,7 +139,7 @@ def test_only_the_admin_may_style_inline(as_):
 
 def test_every_named_address_is_known_to_this_test():
     names = {pattern.name for pattern in urlpatterns if getattr(pattern, "name", None)}
-    assert names - set(EXPECTED) == {"run-act", "sign-in", "sign-in-link", "sign-out", "livez", "readyz"}
+    assert names - set(EXPECTED) == ELSEWHERE
 
 
 def test_posts_need_the_token(run, question, as_):

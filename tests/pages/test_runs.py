@@ -34,5 +34,5 @@ def test_the_list_takes_the_same_number_of_queries_however_long(everybody, as_, 
     for _ in range(25):
         people.ask(people.make_run())
     client = as_("otto")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         client.get("/runs/")

@@ -53,6 +53,7 @@ def test_the_place_one_is_at_is_marked() -> None:
 
 def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "count_open", lambda viewer: 3)
+    monkeypatch.setattr("wfdash.pages.shell.count_unread", lambda viewer: 3)
     request = request_of(Somebody())
     html = render_to_string("base.html", context(request), request=request)
     assert "style=" not in html
