@@ -12,9 +12,11 @@ function find(keys) {
   return all.find((element) => element.offsetParent !== null && !element.disabled);
 }
 
-// data-key-twice: the first press only points at the button, so that no single key decides anything.
+// data-key-twice: the first press only points at the button, so that no single key decides anything, except where
+// data-one-press says that every answer can be taken back.
 function act(element) {
-  if ("keyTwice" in element.dataset && document.activeElement !== element) return element.focus();
+  const twice = "keyTwice" in element.dataset && !element.closest("[data-one-press]");
+  if (twice && document.activeElement !== element) return element.focus();
   if (element.matches("input:not([type=radio], [type=checkbox]), textarea, select") || "keyFocus" in element.dataset) element.focus();
   else element.click();
 }

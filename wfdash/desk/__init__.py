@@ -7,6 +7,7 @@ conditional updates, appends its event, makes the run due and rings the bells on
 from __future__ import annotations
 
 from wfdash.desk.absence import end_absence, set_absence
+from wfdash.desk.batches import Outcome, answer_batch, undo_batch
 from wfdash.desk.history import fork_run, restore_run
 from wfdash.desk.requests import answer_request, undo_answer
 from wfdash.desk.runs import cancel_run, pause_run, resume_run, retry_run, start_run
@@ -20,14 +21,19 @@ from wfdash.desk.together import (
     take_over,
     watch_request,
 )
+from wfdash.desk.views import change_view, delete_view, save_view
 
 __all__ = [
+    "Outcome",
     "amend_request",
+    "answer_batch",
     "answer_request",
     "ask_back",
     "assign_request",
     "cancel_run",
+    "change_view",
     "comment_on",
+    "delete_view",
     "drop_draft",
     "end_absence",
     "fork_run",
@@ -40,9 +46,11 @@ __all__ = [
     "resume_run",
     "retry_run",
     "save_draft",
+    "save_view",
     "set_absence",
     "start_run",
     "take_over",
     "undo_answer",
+    "undo_batch",
     "watch_request",
 ]

@@ -6,6 +6,7 @@ Lists read metadata only and cost a constant number of queries; each function sa
 from __future__ import annotations
 
 from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
+from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import (
@@ -28,6 +29,7 @@ from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
+from wfdash.queries.suggestions import suggestions
 from wfdash.queries.together import (
     Together,
     Undoable,
@@ -55,8 +57,10 @@ from wfdash.queries.workflows import (
 __all__ = [
     "SORTS",
     "TABS",
+    "Alike",
     "AnswerView",
     "AuditRow",
+    "Batch",
     "Behind",
     "CheckpointRow",
     "CheckpointView",
@@ -82,6 +86,7 @@ __all__ = [
     "acts_of_run",
     "alike",
     "assignable",
+    "batch",
     "behind",
     "board",
     "checkpoint",
@@ -112,6 +117,7 @@ __all__ = [
     "run",
     "runs",
     "stand_ins",
+    "suggestions",
     "thread",
     "titles",
     "together",

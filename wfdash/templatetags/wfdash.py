@@ -9,15 +9,16 @@ from typing import Any
 
 from django import template
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from heroicons.templatetags import heroicons
 
 from wfdash.pages import timefmt, words
 from wfdash.pages.card import Card
 from wfdash.pages.diff import Change, FileDiff, diff_text, diff_values, grouped, parse_unified
 from wfdash.pages.forms import Form
 from wfdash.pages.graph import Graph
+from wfdash.pages.icons import draw_icon, draw_moment, draw_risk
+from wfdash.pages.inboxpaint import paint
+from wfdash.pages.inboxrows import InboxLine
 from wfdash.pages.markup import highlight, render_markdown
 from wfdash.pages.values import pretty, render_value
 
@@ -25,14 +26,12 @@ register = template.Library()
 
 _TONES = {"success": "good", "warning": "warn", "error": "bad"}
 _TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "error": "x-circle"}
-_RISKS = {"low": "shield-check", "medium": "shield-exclamation", "high": "exclamation-triangle"}
 
 
 @register.simple_tag
 def icon(name: str, size: int = 20, **attributes: str) -> str:
     """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
-    draw = {16: heroicons.heroicon_micro, 20: heroicons.heroicon_mini}.get(size, heroicons.heroicon_outline)
-    return str(draw(name, size=size, aria_hidden="true", **attributes))
+    return draw_icon(name, size, tuple(attributes.items()))
 
 
 @register.inclusion_tag("components/status.html")
@@ -44,21 +43,13 @@ def status(value: Any, detail: str = "") -> dict[str, str]:
 @register.simple_tag
 def risk(level: str) -> SafeString:
     """Return a risk chip for low, medium or high; any other word is shown as it is, without a colour."""
-    kind = level if level in _RISKS else "unknown"
-    drawing = SafeString(icon(_RISKS.get(level, "question-mark-circle"), size=16))
-    return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)
+    return draw_risk(level)
 
 
 @register.simple_tag
 def when(at: datetime | None, due: bool = False) -> SafeString:
     """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed."""
-    if at is None:
-        return SafeString("—")
-    mark = SafeString(" data-due" if due else "")
-    words = timefmt.relative(at)
-    return format_html(
-        '<time datetime="{}" title="{}" data-relative{}>{}</time>', at.isoformat(), timefmt.exact(at), mark, words
-    )
+    return draw_moment(at, due=due)
 
 
 @register.filter
@@ -71,6 +62,12 @@ def duration(seconds: float | timedelta | None) -> str:
 def size_in_bytes(count: float | None) -> str:
     """Return a number of bytes in words; a dash for nothing."""
     return timefmt.size(count) if isinstance(count, (int, float)) else "—"
+
+
+@register.filter
+def inbox_row(line: InboxLine) -> SafeString:
+    """Return a row of the inbox."""
+    return paint(line)
 
 
 @register.filter

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
+HIGH_RISK = 3
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 Moment = Literal["remind", "escalate", "timeout"]
 
@@ -142,6 +143,13 @@ def default_answer(on_timeout: Any, schema: Mapping[str, Any]) -> Any:
         reason = {"reason": "Nobody answered in time."} if "reason" in properties else {}
         return {"action": on_timeout, **reason}
     return on_timeout
+
+
+def alone_because(risk: int, policy: Mapping[str, Any]) -> str:
+    """Say why a request must not be decided together with others alike; empty if it may. ``risk``: 3 is high."""
+    if risk >= HIGH_RISK:
+        return "High risk: decide it on its own"
+    return "" if Policy.model_validate(policy).batch else "Its author wants each decided on its own"
 
 
 def span_words(span: timedelta) -> str:
