@@ -128,6 +128,7 @@ class GenericStorage(DatabaseStorage):
 
     async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
         """See ``CheckpointStorage.set_label``."""
+        rules.check_label(label)
         await self._do(lambda: self._change(run, checkpoint, label=label))
 
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
@@ -141,6 +142,7 @@ class GenericStorage(DatabaseStorage):
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``."""
+        rules.check_label(commit.checkpoint.label if commit.checkpoint else None)
         return await self._do(lambda: self._commit_rows(commit, claim))
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:

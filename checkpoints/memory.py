@@ -57,6 +57,7 @@ class MemoryStorage:
 
     async def save(self, checkpoint: Checkpoint) -> CheckpointId:
         """See ``CheckpointStorage.save``."""
+        rules.check_label(checkpoint.label)
         packed = pack(checkpoint, seq=self.runs[checkpoint.run].seq if checkpoint.run in self.runs else 0)
         self._insert(self._row_or_new(checkpoint.run), *packed)
         return checkpoint.id
@@ -107,6 +108,7 @@ class MemoryStorage:
 
     async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
         """See ``CheckpointStorage.set_label``."""
+        rules.check_label(label)
         row, info = self._find(run, checkpoint)
         row.infos[checkpoint] = info.model_copy(update={"label": label})
 
@@ -124,6 +126,7 @@ class MemoryStorage:
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``."""
+        rules.check_label(commit.checkpoint.label if commit.checkpoint else None)
         drafts = [copied(draft) for draft in commit.events]
         row = self._row_or_new(commit.run, create=claim is None)
         if claim is not None:

@@ -16,6 +16,16 @@ TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 RISKS = {"low": 1, "medium": 2, "high": 3}
 
 
+MAX_LABEL = 200
+"""Characters of a checkpoint's label."""
+
+
+def check_label(label: str | None) -> None:
+    """Raise ``ValueError`` for a label that not every storage could keep, or that names nothing."""
+    if label is not None and not 0 < len(label.strip()) <= len(label) <= MAX_LABEL:
+        raise ValueError(f"label: give 1 to {MAX_LABEL} characters, or None to take it away; not {len(label)}")
+
+
 def is_due(phase: Phase, wake_at: datetime | None, claim_expires: datetime | None, now: datetime) -> bool:
     """Say whether a run should be driven now: ready or woken, and nobody live holds it."""
     if claim_expires is not None and claim_expires > now:

@@ -28,6 +28,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
+from checkpoints.rules import check_label
 from checkpoints.scripts import HeadGone, Prepared, Script, Scripts, text_of
 from checkpoints.seal import Sealer, sealer_of
 from checkpoints.sealing import Sealing, through
@@ -138,6 +139,7 @@ class ScriptedStorage(ABC):
 
     async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
         """See ``CheckpointStorage.set_label``."""
+        check_label(label)
         await self._write(lambda s: s.label(run, checkpoint, label))
 
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
@@ -151,6 +153,7 @@ class ScriptedStorage(ABC):
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``."""
+        check_label(commit.checkpoint.label if commit.checkpoint else None)
         try:
             try:
                 return await self._commit(commit, claim, self._heads.get(commit.run))

@@ -54,7 +54,10 @@ class CheckpointStorage(Protocol):
         """Mark it as not to be read (``clean`` false, ``flaw`` says why): ``load`` raises ``Damaged``. ``NotFound``."""
 
     async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
-        """Name it, or take its name away. What has a label is pinned: retention keeps it. ``NotFound``."""
+        """Name it, or take its name away. What has a label is pinned: retention keeps it. ``NotFound``.
+
+        ``ValueError`` for a label that is blank or longer than 200 characters, here and in ``save``.
+        """
 
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
         """Start ``new_run`` (n = 1, reason fork, parent = the chosen one) with the same content.

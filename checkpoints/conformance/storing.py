@@ -185,6 +185,20 @@ async def a_label_can_be_given_and_taken_away(world: Storing) -> None:
         assert (loaded.label, loaded.body) == (label, BIG)
 
 
+async def a_label_that_is_too_long_is_refused_and_changes_nothing(world: Storing) -> None:
+    run = new_run_id()
+    saved, most = checkpoint(run, label="here"), "x" * 200
+    await world.storage.save(saved)
+    for label in (f"{most}x", "", "  "):
+        with refused(ValueError, saying="label"):
+            await world.storage.set_label(run, saved.id, label)
+        with refused(ValueError, saying="label"):
+            await world.storage.save(checkpoint(run, 2, label=label))
+    assert [info.label for info in await world.storage.list_checkpoints(run)] == ["here"]
+    await world.storage.save(checkpoint(run, 2, label=most))
+    assert [info.label for info in await world.storage.list_checkpoints(run)] == [most, "here"]
+
+
 async def a_quarantined_checkpoint_is_damaged_wherever_it_is_read(world: Storing) -> None:
     run = new_run_id()
     older, newer = checkpoint(run, 1), checkpoint(run, 2)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_type_hints, overload
 from pydantic import ValidationError
 
 from checkpoints.records import Answer, Json
+from checkpoints.rules import check_label
 from wfdash.workflow.answertypes import marked
 from wfdash.workflow.card import Asking, Card
 from wfdash.workflow.cards import make_request, prepare
@@ -27,9 +28,6 @@ from wfdash.workflow.threads import in_thread
 from wfdash.workflow.ticks import CallDone
 
 T = TypeVar("T")
-
-MAX_LABEL = 200
-"""Characters of a checkpoint's label."""
 
 
 class Context(StepContext):
@@ -236,8 +234,10 @@ class Context(StepContext):
         The step's own writes to the state are not in it: they land when the step ends. It is not saved again when
         the step runs again. ``label``: text of 1 to 200 characters.
         """
-        if not label.strip() or len(label) > MAX_LABEL:
-            raise InvalidCall(f"ctx.checkpoint needs a label of 1 to {MAX_LABEL} characters, not {label!r}")
+        try:
+            check_label(label)
+        except ValueError as error:
+            raise InvalidCall(f"ctx.checkpoint: {error}") from error
         return self._await_label(self._ops.issue({"k": "label", "name": "checkpoint", "label": label}))
 
     async def _await_label(self, index: int) -> None:
