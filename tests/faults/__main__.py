@@ -1,6 +1,7 @@
 """The long form: ``python -m tests.faults --long``. Prints the table of ``docs/reliability.md``; status 1 if wrong.
 
-Without ``--long`` it does a tenth. ``--kills``, ``--worker-kills``, ``--rounds`` and ``--seed`` say how much and where.
+Without ``--long`` it does a tenth. ``--kills``, ``--worker-kills``, ``--rounds`` and ``--only`` say how much of what,
+``--seed`` with which dice.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.chaos import Report, kill_server, kill_workers
+from tests.faults import longer
+from tests.faults.chaos import kill_server, kill_workers
 from tests.faults.checks import look
+from tests.faults.report import HEAD, say, tell
 from tests.faults.servers import Postgres
 from tests.faults.test_failpoints import promised_in
 from tests.faults.worlds import World
-
-HEAD = "| attack | database | how often | runs | steps | answers | once effects | wrong |\n" + "|---" * 8 + "|"
 
 
 def main() -> int:
@@ -32,8 +33,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         postgres = Postgres()
         try:
-            for place, attack in enumerate((kill_the_server, kill_the_workers, die_everywhere, answer_at_once)):
-                wrong += attack(options, worlds(folder, place), postgres)
+            for place, name in enumerate(options.only):
+                wrong += ATTACKS[name](options, worlds(folder, place), postgres)
         finally:
             postgres.cleanup()
     print(f"\n{wrong} wrong, {time.monotonic() - began:.0f} s", flush=True)
@@ -47,6 +48,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, help="of the server (SQLite)")
     parser.add_argument("--worker-kills", type=int, help="of one of three workers (PostgreSQL)")
     parser.add_argument("--rounds", type=int, help="of two answers at once, on each database")
+    parser.add_argument("--only", nargs="+", choices=ATTACKS, default=list(ATTACKS), help="these attacks")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options = parser.parse_args()
     share = 1.0 if options.long else 0.1
@@ -66,23 +68,6 @@ def make(folder: str, name: str) -> Path:
     path = Path(folder) / name
     path.mkdir(mode=0o755)
     return path
-
-
-def say(attack: str, database: str, often: object, seen: Counter[str], wrong: int) -> int:
-    """Print a row and return how much was wrong."""
-    figures = [seen[name] for name in ("runs", "steps", "answers", "once effects")]
-    print("| " + " | ".join(str(cell) for cell in (attack, database, often, *figures, wrong)) + " |", flush=True)
-    return wrong
-
-
-def tell(attack: str, report: Report) -> int:
-    """Print the row of a chaos run, and below it whatever was found."""
-    problems = report.findings.problems()
-    wrong = sum(map(len, problems.values())) + len(report.complaints)
-    say(attack, report.database, f"{report.kills} kills", report.findings.seen, wrong)
-    for name, found in [*problems.items(), ("complaints", report.complaints)]:
-        print("".join(f"  {name}: {one}\n" for one in found[:20]), end="", file=sys.stderr)
-    return wrong
 
 
 def kill_the_server(options: argparse.Namespace, world: Callable[[str], World], postgres: Postgres) -> int:
@@ -131,6 +116,19 @@ def answer_at_once(options: argparse.Namespace, world: Callable[[str], World], p
         bad += sum(loser["winner"] != winners.get(loser["request"]) for loser in losers)
         wrong += say("two answers at once", name, f"{options.rounds} rounds", Counter(answers=len(winners)), bad)
     return wrong
+
+
+ATTACKS = {
+    "server": kill_the_server,
+    "workers": kill_the_workers,
+    "points": die_everywhere,
+    "answers": answer_at_once,
+    "freeze": longer.freeze,
+    "prune": longer.prune,
+    "flip": longer.flip,
+    "disks": longer.fill_disks,
+    "clocks": longer.shift_clocks,
+}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.e2e.server import wait_until
 from tests.faults.checks import Findings, look
@@ -16,6 +18,9 @@ SETTLE_SECONDS = 90.0
 DRIVING = 0.7
 """The share of kills that wait for a run to be held: a kill between runs is random, too, but proves little."""
 BUSY_SECONDS = 3.0
+AIM = 0.3
+"""Seconds within which such a kill comes then. At once, again and again, no run would ever get to a commit: after five
+take-overs without one it fails, as it must."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,7 @@ def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: i
         for _ in range(kills):
             time.sleep(dice.uniform(0.3, 2.2))
             if dice.random() < DRIVING:
-                _held(world)
+                _held(world, dice)
             server.kill()
             server.launch()
         wait_until(lambda: len(client.starts) >= runs, seconds=SETTLE_SECONDS, what="enough runs")
@@ -53,21 +58,32 @@ def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: i
     return _report(world, client, kills, began)
 
 
-def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wanted: int = 6, commits: int = 0) -> Report:
+def kill_workers(
+    world: World,
+    *,
+    kills: int,
+    seed: int,
+    workers: int = 2,
+    wanted: int = 6,
+    commits: int = 0,
+    clocks: Sequence[Path] = (),
+) -> Report:
     """Kill one of several ``manage.py work`` at a time; the others take its runs over.
 
-    Runs are started until so many commits were noted, however slow the machine is.
+    Runs are started until so many commits were noted, however slow the machine is. ``clocks``: the file of each
+    worker's clock, by default its machine's.
     """
     dice, began = random.Random(seed), time.monotonic()
     server = world.server()
     server.start()
-    crew = [world.worker(str(place)).start() for place in range(workers)]
+    lies = dict(enumerate(clocks))
+    crew = [world.worker(str(place), clock=lies.get(place)).start() for place in range(workers)]
     client = Client(server, world.tables(), world.ledger, wanted=wanted)
     client.start()
     try:
         for _ in range(kills):
             time.sleep(dice.uniform(0.3, 1.8))
-            held = _held(world) if dice.random() < DRIVING else set()
+            held = _held(world, dice) if dice.random() < DRIVING else set()
             victim = dice.choice([worker for worker in crew if str(worker.pid) in held] or crew)
             victim.kill()
             victim.start()
@@ -82,11 +98,12 @@ def kill_workers(world: World, *, kills: int, seed: int, workers: int = 2, wante
     return _report(world, client, kills, began)
 
 
-def _held(world: World) -> set[str]:
-    """Wait a moment for somebody to hold a run, and return the process ids of those who do."""
+def _held(world: World, dice: random.Random) -> set[str]:
+    """Wait a moment for somebody to hold a run, and another; return the process ids of those who do."""
     tables, end = world.tables(), time.monotonic() + BUSY_SECONDS
     while not (claims := tables.claims()) and time.monotonic() < end:
         time.sleep(0.002)
+    time.sleep(dice.uniform(0, AIM))
     return {str(claim["worker"]).rpartition(":")[2] for claim in claims}
 
 
