@@ -18,7 +18,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkpoints.canonical import dumps, loads
 from checkpoints.errors import Damaged
@@ -185,10 +185,24 @@ def add_item(pages: Pages, key: str | None, item: Json, chunks: dict[str, bytes]
         pages.add_node(node, zlib.crc32(node if key is None else key.encode()))
 
 
+class Leaf(NamedTuple):
+    """A piece of a long text: its node and mark, and its bytes of JSON without the quotes."""
+
+    node: bytes
+    mark: int
+    size: int
+
+
 def text_tree(value: str, chunks: dict[str, bytes]) -> bytes:
     """Return the node of a long text: pieces of equal length."""
-    pieces = (dumps(value[at : at + LEAF]) for at in range(0, len(value), LEAF))
-    return joined("S", [(stored(b'{"v":' + p + b"}", chunks), zlib.crc32(p)) for p in pieces], chunks)
+    leaves = [text_leaf(value[at : at + LEAF], chunks) for at in range(0, len(value), LEAF)]
+    return joined("S", [(leaf.node, leaf.mark) for leaf in leaves], chunks)
+
+
+def text_leaf(text: str, chunks: dict[str, bytes]) -> Leaf:
+    """Return one piece of a long text."""
+    piece = dumps(text)
+    return Leaf(stored(b'{"v":' + piece + b"}", chunks), zlib.crc32(piece), len(piece) - 2)
 
 
 def named(name: bytes, node: bytes) -> bytes:

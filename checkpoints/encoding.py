@@ -9,11 +9,26 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import is_not
 from typing import Any
 
 from checkpoints.canonical import dumps
-from checkpoints.chunks import INLINE, LEAF, Pages, digest, key_text, named, sealed, stored, tree
-from checkpoints.tower import Tower, build_tower
+from checkpoints.chunks import (
+    INLINE,
+    LEAF,
+    Leaf,
+    Pages,
+    digest,
+    joined,
+    key_text,
+    named,
+    sealed,
+    stored,
+    text_leaf,
+    tree,
+)
+from checkpoints.tower import Tower, build_tower, hash_in
 
 Json = Any
 
@@ -28,7 +43,7 @@ class Piece:
     """An entry of a dict as it was written: what stands for it, and how to see that it is still the same."""
 
     value: Json
-    """The object itself, if it is never changed in place; else ``UNKNOWN``."""
+    """The object itself, if it is never changed in place (long texts never are); else ``UNKNOWN``."""
     print: str
     """The hash of its JSON, if that is long."""
     text: bytes
@@ -39,6 +54,8 @@ class Piece:
     mark: int
     inner: frozenset[str] = frozenset()
     """The chunks of a long value, unless it was taken apart itself."""
+    leaves: tuple[Leaf, ...] = ()
+    """Those of a long text, in order."""
 
 
 UNKNOWN = object()
@@ -54,6 +71,8 @@ class Parts:
     """Bytes of its JSON."""
     tower: Tower | None = None
     """Where every entry is long enough to be a node of its own."""
+    values: tuple[Json, ...] = ()
+    """The values of its pieces then, in order."""
 
 
 Known = Mapping[tuple[str, ...], Parts]
@@ -135,7 +154,8 @@ class Walk:
             node, inner = in_place(pieces.values()), {}
         else:
             node = pages.node() if tower is None else tower.node
-        self._fresh[path] = Parts(pieces, frozenset(inner), size, tower)
+        values = tuple(piece.value for piece in pieces.values()) if tower is not None else ()
+        self._fresh[path] = Parts(pieces, frozenset(inner), size, tower, values)
         self._add_new(inner, before.inner, chunks)
         return node, size
 
@@ -147,19 +167,21 @@ class Walk:
             return None
         changed: dict[str, Piece] = {}
         places: list[tuple[int, bytes]] = []
-        size = before.size
-        for place, (key, old) in enumerate(before.pieces.items()):
-            if old.value is not value[key]:
-                changed[key] = piece = self._piece(key, value[key], path, old, chunks)
-                if not piece.is_node:
-                    return None
-                size += piece.length - old.length
-                places.append((place, piece.text))
+        size, values = before.size, tuple(value.values())
+        keys = list(value)
+        for place in compress(range(len(keys)), map(is_not, values, before.values)):
+            key, old = keys[place], before.pieces[keys[place]]
+            changed[key] = piece = self._piece(key, values[place], path, old, chunks)
+            if not piece.is_node:
+                return None
+            size += piece.length - old.length
+            places.append((place, piece.text))
         new: dict[str, bytes] = {}
         tower, gone = before.tower.exchanged(places, new)
         chunks.update(new)
         self._leans = True
-        self._fresh[path] = Parts({**before.pieces, **changed}, before.inner - gone | new.keys(), size, tower)
+        inner = before.inner - gone | new.keys()
+        self._fresh[path] = Parts({**before.pieces, **changed}, inner, size, tower, values)
         return tower.node, size
 
     def _keep(self, piece: Piece, path: tuple[str, ...] | None) -> None:
@@ -172,6 +194,8 @@ class Walk:
     def _piece(
         self, key: str, item: Json, path: tuple[str, ...], before: Piece | None, chunks: dict[str, bytes]
     ) -> Piece:
+        if type(item) is str and len(item) > LEAF:
+            return self._text(key, item, before, chunks)
         name, value = key_text(key), item if self._frozen else UNKNOWN
         mark, inner = zlib.crc32(key.encode()), (*path, key)
         if inner in self._known and isinstance(item, dict) and len(inner) <= DEPTH:
@@ -196,6 +220,22 @@ class Walk:
         node = named(name, stored(tree(item, text, own), own))
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
         return Piece(value, print_, node, True, length, mark, frozenset(own))
+
+    def _text(self, key: str, item: str, before: Piece | None, chunks: dict[str, bytes]) -> Piece:
+        """Return the piece of a long text; where it reads as before, its leaves are those of before."""
+        old, known = (before.value, before.leaves) if before is not None and before.leaves else ("", ())
+        own, name, leaves = dict[str, bytes](), key_text(key), list[Leaf]()
+        for place, at in enumerate(range(0, len(item), LEAF)):
+            part = item[at : at + LEAF]
+            same = place < len(known) and part == old[at : at + LEAF]
+            leaves.append(known[place] if same else text_leaf(part, own))
+            self._leans = self._leans or same
+        node = named(name, stored(joined("S", [(leaf.node, leaf.mark) for leaf in leaves], own), own))
+        length = len(name) + 3 + sum(leaf.size for leaf in leaves)
+        inner = own.keys() | {hash_in(leaf.node) for leaf in leaves} - {""}
+        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        mark = zlib.crc32(key.encode())
+        return Piece(item, "", node, True, length, mark, frozenset(inner), tuple(leaves))
 
     def _add_new(self, own: dict[str, bytes], before: frozenset[str], chunks: dict[str, bytes]) -> None:
         new = {key: data for key, data in own.items() if key not in before}
