@@ -32,6 +32,7 @@ from checkpoints.sql import (
     COLUMNS,
     Rows,
     Statement,
+    insert_chunks,
     insert_events,
 )
 
@@ -143,7 +144,7 @@ class Scripts(Reading):
     def _checkpoint(
         self, checkpoint: Checkpoint, encoded: Encoded, seq: int, family: str, rest: list[Statement]
     ) -> Script[list[Rows]]:
-        chunks: list[Statement] = [(self.sql.chunk, (family, key, data)) for key, data in encoded.chunks.items()]
+        chunks = insert_chunks(self.dialect, family, encoded.chunks)
         rows = yield [(self.sql.checkpoint, self._row(checkpoint, encoded, seq)), *chunks, *rest]
         if not rows[0]:
             raise Conflict("the run already has a checkpoint with this n", run=checkpoint.run, n=checkpoint.n)

@@ -20,6 +20,8 @@ Inward = Callable[[tuple[Any, ...], Rows], Rows]
 
 EVENT = 5
 """Parameters of one event."""
+CHUNK = 3
+"""Parameters of one chunk."""
 UNKNOWN = 2**30
 """A format later than any."""
 BODY = len(COLUMNS)
@@ -32,7 +34,6 @@ class Sealing:
         sql, self._dialect, self._sealer = scripts.sql, scripts.dialect, sealer
         self._outward: dict[str, Outward] = {
             sql.checkpoint: self._checkpoint,
-            sql.chunk: self._chunk,
             sql.open: self._request,
             sql.settle: self._standing,
             sql.settle_fenced: self._standing,
@@ -55,6 +56,8 @@ class Sealing:
             return text, self._outward[text](params)
         if text.startswith("INSERT INTO checkpoints_event "):
             return text, self._new_events(params)
+        if text.startswith("INSERT INTO checkpoints_chunk "):
+            return text, self._new_chunks(params)
         if text.startswith("SELECT hash, data "):
             names = self._sealer.names(params[0], params[1:])
             return select_chunks(self._dialect, len(names)), (params[0], *names)
@@ -101,9 +104,12 @@ class Sealing:
             error.facts.update(run=rows[0][1], checkpoint=rows[0][0])
             raise
 
-    def _chunk(self, p: tuple[Any, ...]) -> tuple[Any, ...]:
-        family, key, data = p
-        return family, self._sealer.name(family, key), self._sealer.seal_chunk(data, family, key)
+    def _new_chunks(self, params: tuple[Any, ...]) -> tuple[Any, ...]:
+        sealed: list[Any] = []
+        for at in range(0, len(params), CHUNK):
+            family, key, data = params[at : at + CHUNK]
+            sealed += [family, self._sealer.name(family, key), self._sealer.seal_chunk(data, family, key)]
+        return tuple(sealed)
 
     def _chunks(self, params: tuple[Any, ...], rows: Rows) -> Rows:
         family = params[0]

@@ -6,10 +6,11 @@ requests, the rest. Whoever writes elsewhere keeps to it, or PostgreSQL finds a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from checkpoints.records import CheckpointFilter
@@ -69,6 +70,8 @@ POSTGRES = Dialect(
     lock=" FOR UPDATE",
 )
 
+ROWS = 64
+"""Chunks written by one statement."""
 INFO = (
     "id, run_id, workflow, n, parent, version, engine, step, reason, label, created, format, size, clean, seq,"
     " flaw, waiting"
@@ -124,11 +127,6 @@ class Statements:
         self.checkpoint = say(
             f"INSERT INTO checkpoints_checkpoint ({INFO}, body) VALUES ({','.join('?' * (len(COLUMNS) + 1))})"
             " ON CONFLICT DO NOTHING RETURNING n"
-        )
-        # A chunk that rotted is healed by whoever writes the same content again.
-        self.chunk = say(
-            "INSERT INTO checkpoints_chunk (family, hash, data) VALUES (?,?,?) ON CONFLICT (family, hash)"
-            " DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
         )
         self.close = say(
             "UPDATE checkpoints_humanrequest SET closed={now},"
@@ -253,6 +251,22 @@ def insert_events(dialect: Dialect, count: int) -> str:
 def select_chunks(dialect: Dialect, count: int) -> str:
     """Return the statement that reads ``count`` chunks of one family by hash."""
     return dialect.sql(f"SELECT hash, data FROM checkpoints_chunk WHERE family=? AND hash IN ({marks(count)})")
+
+
+def insert_chunks(dialect: Dialect, family: str, chunks: Mapping[str, bytes]) -> list[Statement]:
+    """Return the statements that add chunks of one family by hash, where they are not there yet."""
+    rows = [(family, key, data) for key, data in chunks.items()]
+    groups = [rows[at : at + ROWS] for at in range(0, len(rows), ROWS)]
+    return [(_insert_chunks(dialect, len(group)), tuple(chain.from_iterable(group))) for group in groups]
+
+
+@lru_cache(maxsize=4 * ROWS)
+def _insert_chunks(dialect: Dialect, count: int) -> str:
+    # A chunk that rotted is healed by whoever writes the same content again.
+    return dialect.sql(
+        f"INSERT INTO checkpoints_chunk (family, hash, data) VALUES {','.join(['(?,?,?)'] * count)}"
+        " ON CONFLICT (family, hash) DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
+    )
 
 
 def delete_chunks(dialect: Dialect, family: str, hashes: Sequence[str]) -> Statement:
