@@ -67,8 +67,9 @@ def wanted_types(schema: Mapping[str, Any]) -> tuple[str, ...]:
 def limit_of(schema: Mapping[str, Any]) -> int:
     """Return how many bytes a file may have."""
     given = schema.get("x-max-bytes")
-    known = isinstance(given, int) and not isinstance(given, bool) and given > 0
-    return min(given, LARGEST) if known else MAX_FILE
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        return MAX_FILE
+    return min(given, LARGEST)
 
 
 def decode(schema: Mapping[str, Any], text: str) -> bytes:
