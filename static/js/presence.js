@@ -2,6 +2,7 @@
 const BEAT = 15_000;
 const TYPED = 8_000;
 const CALM = 1_000;
+const AGAIN = 2_000;
 
 let shown = "";
 let typedAt = -Infinity;
@@ -26,7 +27,7 @@ function beat() {
   shown = id;
   if (!id) return;
   toldTyping = typing();
-  tell(id, toldTyping ? { typing: 1 } : {});
+  tell(id, toldTyping ? { typing: 1 } : {}).then((answer) => { if (answer?.status >= 500) setTimeout(beat, AGAIN); });
 }
 
 // One's own request at once; what happens to others at most once a second.

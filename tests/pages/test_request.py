@@ -89,7 +89,7 @@ def test_an_earlier_answer_is_shown_as_a_suggestion(run, as_):
     question = people.ask(run, suggestion=suggestion)
     page = as_("ana").get(f"/requests/{question.pk}/").content.decode()
     assert "too dear" in page
-    assert "ben <strong>rejected</strong> this" in page
+    assert "<strong>ben rejected this</strong>, before the run was restored" in page
 
 
 def test_after_an_answer_from_the_inbox_the_next_one_opens(run, as_):

@@ -12,6 +12,7 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog, queries
 from wfdash.pages import card
@@ -50,6 +51,7 @@ def panel(
     )
     return {
         "item": found,
+        "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
         "card": drawn,
         "title": queries.titles().get(found.workflow, found.workflow),
         "here": here,
