@@ -75,6 +75,32 @@ def test_a_long_run_is_pruned_while_it_goes_on(otto, define, start_worker, setti
     until(lambda: kept(run) == [11, 12])
 
 
+def test_a_run_that_is_cancelled_while_it_waits_is_pruned_too(
+    otto, define, start_worker, settings, monkeypatch
+) -> None:
+    settings.WFDASH_RETENTION = CheckpointConfig(keep=3, while_open="keep")
+    monkeypatch.setattr(housekeeping, "LOOK_SECONDS", 0.05)
+    run, other = started(otto, define, start_worker), desk.start_run(otto, "script", 2)
+    until(reaches(other, "waiting"))
+    desk.cancel_run(otto, run.pk)
+    until(lambda: kept(run) == [9, 10, 11])
+    assert kept(other) == list(range(1, STEPS))
+
+
+def test_what_was_cancelled_while_nobody_drove_is_pruned_by_the_next_worker(
+    otto, define, start_worker, settings
+) -> None:
+    settings.WFDASH_RETENTION = CheckpointConfig(keep=3, while_open="keep")
+    define(take_steps)
+    worker = start_worker()
+    run = desk.start_run(otto, "script", 1)
+    until(reaches(run, "waiting"))
+    worker.stop()
+    desk.cancel_run(otto, run.pk)
+    start_worker()
+    until(lambda: kept(run) == [9, 10, 11])
+
+
 def test_the_policy_says_which_steps_are_saved(otto, define, start_worker, settings) -> None:
     settings.WFDASH_RETENTION = CheckpointConfig(when=4)
     run = started(otto, define, start_worker)

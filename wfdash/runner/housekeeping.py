@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+from datetime import datetime, timedelta
+
+from django.utils import timezone
 
 from checkpoints.config import CheckpointConfig
 from checkpoints.ids import RunId
 from checkpoints.manager import CheckpointManager
+from checkpoints.records import Phase
 from checkpoints.storage import CheckpointStorage
+from wfdash.runner.held import in_thread
+
+log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 200
 """Steps of a run between two prunings while it goes on."""
+LOOK_SECONDS = 60.0
+"""Nobody drives a run that is cancelled while it is parked: so often it is looked for."""
+LOOK_BACK = timedelta(days=1)
+"""A worker that starts looks for what was cancelled while there was none."""
+SLACK = timedelta(seconds=30)
+"""A cancellation is dated before it is committed."""
 
 
 class Housekeeper(CheckpointManager):
@@ -30,6 +45,20 @@ class Housekeeper(CheckpointManager):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    async def tidy_cancelled_until(self, stopping: asyncio.Event) -> None:
+        """Prune runs that were cancelled, wherever that was, until stopped."""
+        since = timezone.now() - LOOK_BACK
+        while self.config.limited and not stopping.is_set():
+            began = timezone.now()
+            try:
+                for run in await in_thread(cancelled_since, since):
+                    await self.tidy(run)
+                since = began - SLACK
+            except Exception:
+                log.exception("Could not look for cancelled runs; trying again")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
+
     async def aclose(self) -> None:
         """Stop. What was not done is done after the next save, or by ``manage.py prune``."""
         tasks = list(self._tasks)
@@ -41,3 +70,12 @@ class Housekeeper(CheckpointManager):
         async with self._turn:
             self._due.discard(run)
             await super().tidy(run)
+
+
+def cancelled_since(moment: datetime) -> list[RunId]:
+    """Return the runs that were cancelled since then and have more than one checkpoint, oldest first."""
+    # Servers import their runner before Django has its models.
+    from checkpoints.models import Run
+
+    rows = Run.objects.filter(phase=Phase.CANCELLED, finished__gte=moment, n__gt=1).order_by("finished")
+    return [RunId(id_) for id_ in rows.values_list("id", flat=True)]

@@ -66,6 +66,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
         loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
+        loops["prune cancelled runs"] = self._housekeeper.tidy_cancelled_until
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()
