@@ -81,7 +81,11 @@ def database(folder: Path) -> dict[str, Any]:
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "wfdash.sqlite3"), "OPTIONS": options}
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
-        raise ValueError("WFDASH_DATABASE must be a postgresql:// URL; leave it empty for SQLite")
+        given = f"{parts.scheme}://" if parts.scheme else "a value without a scheme"
+        raise ValueError(
+            f"WFDASH_DATABASE: {given} is not supported. Give postgresql://..., or leave it empty for SQLite."
+            " MariaDB and MySQL need settings of your own: set DATABASES there"
+        )
     query = dict(item.split("=", 1) for item in parts.query.split("&") if "=" in item)
     return {
         "ENGINE": "django.db.backends.postgresql",
