@@ -85,7 +85,7 @@ function stir() {
   waiting = setTimeout(() => look().catch(() => {}), Math.max(0, last + EVERY - Date.now()));
 }
 
-document.body.addEventListener("live:changed", (event) => { if (list() && event.detail.what.includes("inbox")) stir(); });
+document.body.addEventListener("live:changed", (event) => { if (list() && !("flawed" in list().dataset) && event.detail.what.includes("inbox")) stir(); });
 document.addEventListener("click", (event) => {
   if (event.target.closest?.("[data-new]")) show(event).catch(() => location.reload());
 });

@@ -22,7 +22,9 @@ function tell(id, facts) {
 
 function beat() {
   const here = panel();
-  const id = here && "open" in here.dataset && !document.hidden ? here.dataset.request : "";
+  // Beside the list of a phone the card is there but not seen.
+  const seen = here?.checkVisibility() && !document.hidden;
+  const id = seen && "open" in here.dataset ? here.dataset.request : "";
   if (shown && shown !== id) tell(shown, { leave: 1 });
   shown = id;
   if (!id) return;

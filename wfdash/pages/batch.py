@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
@@ -27,6 +27,9 @@ from wfdash.pages.words import past
 
 RESULT = "batch_result"
 LEAD = ("subject",)
+BODY = ("body",)
+ONCE = (LEAD, BODY, ("undo",))
+"""Shown in places of their own where they are the same for all."""
 LONG = 160
 
 
@@ -140,11 +143,13 @@ def _context(
         "title": queries.titles().get(found.like.workflow, found.like.workflow),
         "rows": _rows(found, columns, ticked),
         "heads": [(heading(path, columns)) for path in columns],
-        "same": [(heading(path, found.same), cell(value)) for path, value in found.same.items() if path != LEAD],
+        "body": found.same.get(BODY, ""),
+        "same": [(heading(path, found.same), cell(value)) for path, value in found.same.items() if path not in ONCE],
         "spot": place,
         "url": url,
         "free": sum(not row.refusal for row in found.rows),
-        "form": card.build(_face(found), found.like.answer_schema, url=url, reading=reading),
+        # What is missing on this card is in the table above it.
+        "form": replace(card.build(_face(found), found.like.answer_schema, url=url, reading=reading), missing=""),
     }
 
 
@@ -174,4 +179,4 @@ def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[
     last = path[-1]
     alone = sum(other[-1] == last for other in others) < 2
     parts = path[-1:] if alone else path
-    return ": ".join(humanize(part) if part.isidentifier() else part for part in parts)
+    return ": ".join(humanize(part) if part.isidentifier() else f"{part[:1].upper()}{part[1:]}" for part in parts)

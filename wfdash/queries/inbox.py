@@ -36,6 +36,8 @@ NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 OPEN = Q(closed__isnull=True, answered__isnull=True, settles__isnull=True)
 PENDING = Q(closed__isnull=True, answered__isnull=True)
 """Open, or decided and not yet in effect."""
+SEVERAL = 3
+"""So many alike are worth deciding together."""
 NEWEST = Order(columns=("-place", "-id"))
 ORDERS = {
     "age": Order(columns=("created", "id")),
@@ -203,7 +205,7 @@ def alike(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> di
     wanted = Q(workflow__in={gate[0] for gate in gates}, step__in={gate[1] for gate in gates})
     found = HumanRequest.objects.filter(wanted, tab_filter(viewer, tab), matching(viewer, text))
     counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
-    return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] > 1 and row[:3] in gates}
+    return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= SEVERAL and row[:3] in gates}
 
 
 def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestRow, ...]:
