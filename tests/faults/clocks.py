@@ -13,6 +13,8 @@ from tests.faults.outages import all_ended, client_of
 from tests.faults.worlds import World
 
 HOUR = 3600.0
+LEASE = 20.0
+"""Seconds: much less than the clocks are wrong, much more than a busy machine holds a worker up."""
 
 
 class Clock:
@@ -23,7 +25,7 @@ class Clock:
         self._seconds = seconds
         set_clock(self._file, seconds)
         lie = {"clock": self._file} if LIBRARIES else {"shift": seconds}
-        self.worker = world.worker(name, **lie)
+        self.worker = world.worker(name, ttl=LEASE, heartbeat=1.0, **lie)
 
     def jump(self) -> None:
         """Let it be as wrong in the other direction."""

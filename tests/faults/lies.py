@@ -17,8 +17,8 @@ def set_clock(file: Path, seconds: float) -> None:
 
 
 def faked(file: Path | None) -> dict[str, str]:
-    """Return the environment of a process whose clock obeys a file; time that is only measured stays right."""
+    """Return the environment of a process whose clock obeys a file within a second; measured time stays right."""
     if file is None:
         return {}
-    told = {"FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_NO_CACHE": "1"}
+    told = {"FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_CACHE_DURATION": "1"}
     return {"LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME_DONT_FAKE_MONOTONIC": "1", **told}

@@ -47,6 +47,11 @@ def start_many(workflow: str, numbers: list[int], ledger: str) -> list[str]:
     return [start(workflow, number, ledger) for number in numbers]
 
 
+def start_each(numbers: dict[str, list[int]], ledger: str) -> list[str]:
+    """Start runs of several workflows."""
+    return [start(workflow, number, ledger) for workflow, each in numbers.items() for number in each]
+
+
 def answer_open(ledger: str, run: str | None = None, acks: str | None = None) -> int:
     """Answer what is open, truthfully; accepted answers are noted in ``acks``. Returns how many."""
     from checkpoints.models import HumanRequest
