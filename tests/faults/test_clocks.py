@@ -16,7 +16,7 @@ from tests.faults.worlds import World
 
 pytestmark = pytest.mark.process
 LATE = 20.0
-"""Seconds a sleeper may oversleep on a very busy machine; the sweep looks every second. The clocks are wrong by hours."""
+"""Seconds a sleeper may oversleep on a very busy machine; the clocks are wrong by hours."""
 
 
 def test_an_hour_of_error_in_workers_clocks_moves_no_timer_and_no_claim(shared_world: World) -> None:
