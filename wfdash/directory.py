@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django.contrib.auth.models import User
 from django.db.models import Prefetch, Q
@@ -31,6 +31,21 @@ def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None,
     stands = Prefetch("stands_in_for", absent.prefetch_related("user__groups"), to_attr="present_absences")
     found = users.distinct().prefetch_related("groups", stands).order_by("username")[:limit]
     return [_viewer(user, right, workflow) for user in found]
+
+
+def readers(
+    workflow: str, by: Sequence[str], requester: str | None, *, names: Iterable[str] | None = None
+) -> list[Viewer]:
+    """Return those who may read a request's card: who inspects values, whom it is addressed to, who started it."""
+    wanted = None if names is None else list(names)
+    found = {person.name: person for person in people_who("inspect", workflow, names=wanted)}
+    for person in people_who("see", workflow, names=wanted):
+        if person.addressed(tuple(by), (), requester):
+            found.setdefault(person.name, person)
+    if requester and requester not in found and (wanted is None or requester in wanted):
+        starter = User.objects.filter(username=requester, is_active=True).first()
+        found |= {requester: Viewer(user=starter, name=requester)} if starter else {}
+    return [found[name] for name in sorted(found)]
 
 
 def _viewer(user: User, right: str, workflow: str) -> Viewer:

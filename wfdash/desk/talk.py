@@ -26,7 +26,7 @@ from wfdash.desk.together import (
     refuse_unless_reviewer,
     requester_of,
 )
-from wfdash.directory import people_who
+from wfdash.directory import people_who, readers
 from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.seen import fingerprint
 
@@ -137,14 +137,12 @@ def _say(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment
 
 
 def _mentioned(request: HumanRequest, text: str) -> list[User]:
-    """Return the people a text mentions, of those who may see the request."""
+    """Return the people a text mentions, of those who may read the request."""
     names = list(dict.fromkeys(MENTION.findall(text)))[:MOST_MENTIONS]
     if not names:
         return []
-    found = {person.name: person.user for person in people_who("see", request.workflow, names=names)}
-    starter = request.run.created_by
-    if starter is not None and starter.get_username() in names:
-        found.setdefault(starter.get_username(), starter)
+    people = readers(request.workflow, request.by, requester_of(request), names=names)
+    found = {person.name: person.user for person in people}
     return [found[name] for name in names if name in found]
 
 

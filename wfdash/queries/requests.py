@@ -110,6 +110,10 @@ def request(viewer: Viewer, request_id: str) -> RequestView:
     row = rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee").first()
     if row is None:
         raise NotFound("There is no such request, or it is not yours to see")
+    return _view(viewer, row)
+
+
+def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     requester = row.run.created_by.get_username() if row.run.created_by else ""
     own = bool(requester) and requester == viewer.name
     mine = row.assignee_id == viewer.user.pk

@@ -12,7 +12,7 @@ from django.utils import timezone
 from checkpoints.models import Absence, Comment, Draft, Presence, Reply
 from checkpoints.records import Json
 from wfdash.access import Viewer
-from wfdash.directory import people_who
+from wfdash.directory import people_who, readers
 from wfdash.queries.requests import RequestView
 
 HERE = timedelta(seconds=45)
@@ -148,9 +148,8 @@ def assignable(found: RequestView) -> tuple[str, ...]:
 
 
 def mentionable(found: RequestView) -> tuple[str, ...]:
-    """Return the names of those who may see a request."""
-    names = {person.name for person in people_who("see", found.workflow)} | {found.requester}
-    return tuple(sorted(names - {""}))
+    """Return the names of those who may read a request."""
+    return tuple(person.name for person in readers(found.workflow, found.by, found.requester))
 
 
 def undoable(viewer: Viewer) -> tuple[Undoable, ...]:
