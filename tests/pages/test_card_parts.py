@@ -46,7 +46,9 @@ ANY_CARD = st.fixed_dictionaries(
         "tool": ANY_JSON,
         "options": ANY_JSON,
         "multiple": ANY_JSON,
-        "actions": st.lists(st.fixed_dictionaries({"name": st.text(max_size=9), "label": ANY_JSON}), max_size=3),
+        "actions": st.lists(
+            st.fixed_dictionaries({"name": st.text("ab<\"'é ", max_size=9), "label": ANY_JSON}), max_size=3
+        ),
     },
 )
 

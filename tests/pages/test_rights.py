@@ -48,7 +48,18 @@ EXPECTED = {
     "settings": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "webhooks": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }
-ELSEWHERE = {"run-act", "sign-in", "sign-in-link", "sign-out", "livez", "readyz", "notice", "webhook", "answer-link"}
+ELSEWHERE = {
+    "run-act",
+    "evidence",
+    "sign-in",
+    "sign-in-link",
+    "sign-out",
+    "livez",
+    "readyz",
+    "notice",
+    "webhook",
+    "answer-link",
+}
 """Tested with the pages they belong to."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from html import escape
+from itertools import islice
 from typing import Any
 
 from django import template
@@ -13,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from wfdash.pages import timefmt, words
 from wfdash.pages.card import Card
-from wfdash.pages.diff import Change, FileDiff, diff_text, diff_values, grouped, parse_unified
+from wfdash.pages.diff import MAX_DRAWN, Change, FileDiff, Piece, diff_text, diff_values, grouped, parse_unified
 from wfdash.pages.forms import Form
 from wfdash.pages.graph import Graph
 from wfdash.pages.icons import draw_icon, draw_moment, draw_risk
@@ -193,8 +195,22 @@ def value_diff(before: Any, after: Any) -> dict[str, Any]:
 
 @register.filter(name="grouped")
 def in_groups(changes: Iterable[Change]) -> tuple[tuple[bool, tuple[Change, ...]], ...]:
-    """Return changes with neighbours that fit into rows together."""
-    return grouped(changes)
+    """Return the first changes, with neighbours that fit into rows together."""
+    return grouped(islice(changes, MAX_DRAWN))
+
+
+@register.filter
+def undrawn(changes: Collection[Change]) -> int:
+    """Return how many changes are left out."""
+    return max(len(changes) - MAX_DRAWN, 0)
+
+
+@register.filter
+def marked(pieces: Iterable[Piece]) -> SafeString:
+    """Return a line of a difference with what differs marked."""
+    return SafeString(
+        "".join(f"<mark>{escape(piece.text)}</mark>" if piece.marked else escape(piece.text) for piece in pieces)
+    )
 
 
 @register.inclusion_tag("components/card.html", takes_context=True)

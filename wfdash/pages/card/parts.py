@@ -20,7 +20,7 @@ from wfdash.pages.visible import visible
 
 MAX_FIELDS = 40
 MAX_ADDRESS = 120
-MAX_WHOLE = 200_000
+MAX_WHOLE = 50_000
 """Characters of two values as text up to which they are also compared line by line."""
 ICONS = {
     "table": "table-cells",

@@ -6,17 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TypeAlias
 
 from wfdash.pages.visible import visible
 
-MAX_LINES = 4000
-MAX_CELLS = 4_000_000
+MAX_LINES = 2000
+MAX_CELLS = 1_000_000
 MAX_WIDTH = 2000
 MAX_MARKED = 400
-MAX_HIDDEN = 1200
-MAX_BESIDE = 1200
+MAX_PAIRS = 500
+"""Lines of one change whose words are compared."""
+MAX_HIDDEN = 600
+MAX_BESIDE = 400
 LEAST_FOLD = 3
 """Fewer equal lines than this are not worth a fold."""
 ALIKE = 0.45
@@ -116,7 +118,7 @@ def whole(text: str) -> tuple[Piece, ...]:
 
 def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[Line]:
     """Return removed lines, then added ones; lines that stand across have their differences marked."""
-    marks = [mark_words(left, right) for left, right in zip(old, new, strict=False)]
+    marks = [mark_words(left, right) for left, right in islice(zip(old, new, strict=False), MAX_PAIRS)]
     removed = [
         Line(kind="removed", old=old_start + i, pieces=marks[i][0] if i < len(marks) else whole(text))
         for i, text in enumerate(old)

@@ -13,6 +13,8 @@ from wfdash.pages.diff.lines import Piece, mark_words, whole
 from wfdash.pages.visible import visible
 
 MAX_CHANGES = 500
+MAX_DRAWN = 150
+"""Changes that a page shows."""
 MAX_ALIGNED = 300
 MAX_DEPTH = 60
 SHORT = 160
