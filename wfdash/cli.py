@@ -82,6 +82,8 @@ def _up(options: argparse.Namespace) -> int:
     if options.host not in {"127.0.0.1", "localhost", "::1"} and "WFDASH_HOSTS" not in os.environ:
         print("To listen beyond loopback, set WFDASH_HOSTS to the host names people will use", file=sys.stderr)
         return 2
+    address = f"http://{_in_url(options.host)}:{options.port}"
+    os.environ.setdefault("WFDASH_URL", address)
     # Setting Django up installs Twisted's asyncio reactor (daphne is an app of ours) and loads the models.
     settings = _setup(options)
     from django.db import OperationalError
@@ -95,7 +97,6 @@ def _up(options: argparse.Namespace) -> int:
         print(f"The database cannot be used: {error}. Is {where}, and is there room?", file=sys.stderr)
         return 1
     catalog.load()
-    address = f"http://{_in_url(options.host)}:{options.port}"
 
     def announce() -> None:
         print(f"\n  wfdash is up at {address}", flush=True)
