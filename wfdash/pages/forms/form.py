@@ -144,9 +144,9 @@ class Form:
 
     def _complaints_of(self, text: str) -> Iterator[Complaint]:
         lines = jsontext.lines_of(text)
-        for problem in self.problems:
+        placed = [(lines.get(_nearest(tuple(problem["loc"]), set(lines)), 0), problem) for problem in self.problems]
+        for line, problem in sorted(placed, key=lambda pair: pair[0]):
             loc = tuple(problem["loc"])
-            line = lines.get(_nearest(loc, set(lines)))
             label = ", ".join(part for part in (f"Line {line}" if line else "", jsontext.path_of(loc)) if part)
             yield Complaint(target=f"json-{self.prefix}", label=label or "JSON", message=str(problem["msg"]))
 
