@@ -25,6 +25,7 @@ from wfdash.queries.keyset import Order
 from wfdash.queries.matching import matching
 from wfdash.queries.paging import Page
 from wfdash.queries.together import HERE
+from wfdash.workflow.policy import HIGH_RISK
 
 TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
 SORTS = ("age", "due", "risk", "alike")
@@ -197,12 +198,15 @@ def count_since(viewer: Viewer, tab: str, text: str, since: datetime) -> int:
 
 
 def alike(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> dict[Gate, int]:
-    """Return how many requests of a tab are asked by the gates that occur more than once in these rows (one query)."""
+    """Return how many requests of a tab the gates of these rows ask, where there are several (one query).
+
+    High risks do not count: nobody decides them by the dozen.
+    """
     seen = Counter(row.gate for row in rows if row.open)
     gates = {gate for gate, number in seen.items() if number > 1}
     if not gates:
         return {}
-    wanted = Q(workflow__in={gate[0] for gate in gates}, step__in={gate[1] for gate in gates})
+    wanted = Q(workflow__in={gate[0] for gate in gates}, step__in={gate[1] for gate in gates}, risk__lt=HIGH_RISK)
     found = HumanRequest.objects.filter(wanted, tab_filter(viewer, tab), matching(viewer, text))
     counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
     return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= SEVERAL and row[:3] in gates}

@@ -12,6 +12,10 @@ from typing import Any
 
 from django.db.models import Q
 
+MOMENTS = frozenset({"created", "place"})
+NUMBERS = frozenset({"risk"})
+MOST = 1000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
@@ -44,8 +48,9 @@ class Order:
             values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
             if not isinstance(values, list) or len(values) != len(self.columns):
                 return None
-            return {name.lstrip("-"): _read(value) for name, value in zip(self.columns, values, strict=True)}
-        except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
+            names = [column.lstrip("-") for column in self.columns]
+            return {name: _read(name, value) for name, value in zip(names, values, strict=True)}
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, binascii.Error):
             return None
 
 
@@ -57,12 +62,15 @@ def _said(value: Any) -> Any:
     return {"at": value.isoformat()} if isinstance(value, datetime) else value
 
 
-def _read(value: Any) -> Any:
-    if isinstance(value, dict):
+def _read(name: str, value: Any) -> Any:
+    """Return a value of a place. ``ValueError`` and others for one that its column cannot be compared with."""
+    if name in MOMENTS:
         moment = datetime.fromisoformat(value["at"])
         if moment.tzinfo is None:
             raise ValueError("a moment without a time zone")
         return moment
-    if not isinstance(value, str | int) or isinstance(value, bool):
-        raise ValueError("no value of a place")
-    return value
+    if name in NUMBERS and isinstance(value, int) and abs(value) < MOST:
+        return value
+    if name not in NUMBERS and isinstance(value, str) and "\0" not in value:
+        return value
+    raise ValueError("no value of a place")
