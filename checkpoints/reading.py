@@ -50,7 +50,10 @@ class Reading:
         if not rows:
             raise NotFound("There is no such run", run=run)
         id_, workflow, version, message, n, attempts = rows[0]
-        read = loads(message) if isinstance(message, str | bytes) else message
+        try:
+            read = loads(message) if isinstance(message, str | bytes) else message
+        except ValueError as error:
+            raise Damaged("the run's input cannot be read: restore the database from a backup", run=run) from error
         if sealed_in(read):
             raise Locked("the run's input is encrypted: set WFDASH_ENCRYPTION_KEYS")
         return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)

@@ -53,7 +53,7 @@ async def advance(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Ru
         if storage.is_outage(error):
             await _let_go(storage, claim, error)
         else:
-            await _fail(recorder, error)
+            await fail(recorder, error)
         return None
 
 
@@ -100,7 +100,7 @@ def _recovered(claim: Claim) -> Commit:
     return Commit(run=claim.run, events=(event,))
 
 
-async def _fail(recorder: ClaimedRecorder, error: Exception) -> None:
+async def fail(recorder: ClaimedRecorder, error: Exception) -> None:
     """Record that the run failed outside any step; its checkpoints stay as they are."""
     run = recorder.lease.run
     log.error("Run %s failed: %s", run, error, exc_info=error)

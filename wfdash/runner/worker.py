@@ -16,11 +16,12 @@ from collections.abc import Callable
 from django.conf import settings
 
 from checkpoints.config import CheckpointConfig
+from checkpoints.errors import Damaged
 from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
 from wfdash.runner.alarms import sweep_until
-from wfdash.runner.drive import Lease, advance
+from wfdash.runner.drive import Lease, advance, fail
 from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.postman import deliver_until
@@ -126,7 +127,11 @@ class Worker:
         claim = await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl)
         if claim is None:
             return
-        facts = await self._storage.read_run(run)
+        try:
+            facts = await self._storage.read_run(run)
+        except Damaged as error:
+            await fail(ClaimedRecorder(self._housekeeper, claim, "", clock=self._storage.now), error)
+            return
         recorder = ClaimedRecorder(self._housekeeper, claim, facts.workflow, clock=self._storage.now)
         self._recorders[run] = recorder
         if self._stopping.is_set():
