@@ -155,6 +155,12 @@ def test_defaults_are_shown() -> None:
     assert show_and_send(CLAIM, None).value["count"] == 1
 
 
+def test_a_field_that_was_cleared_does_not_get_its_default_back() -> None:
+    bound = show_and_send(CLAIM, FULL, count="", title="")
+    assert "count" not in bound.value
+    assert "count" not in bound.bind(post_of(render(bound))).value
+
+
 def test_rows_are_added_moved_and_removed_without_scripts() -> None:
     schema = TypeAdapter(list[Line]).json_schema()
     lines = [{"what": "a", "amount": 1, "tags": []}, {"what": "b", "amount": 2, "tags": ["t"]}]

@@ -56,7 +56,7 @@ class Drawer:
     def draw(self, schema: Any, place: Place, value: Any) -> Field:
         """Return the field of this node for a value or ``MISSING``."""
         spec = self.schemas.spec(schema, place.depth, place.required)
-        if value is MISSING and "default" in spec.schema:
+        if value is MISSING and "default" in spec.schema and place.name not in self.notes.cleared:
             value = spec.schema["default"]
         if f"{place.name}$" in self.notes.texts or not _shows(spec, value):
             return self._as_json(spec, place, value)

@@ -25,7 +25,10 @@ Files = Mapping[str, bytes]
 
 @dataclass(kw_only=True)
 class Notes:
-    """What a value alone does not tell: errors and branches by place; by control, what was typed and picked."""
+    """What a value alone does not tell: errors and branches by place; by control, what was typed and picked.
+
+    ``cleared``: controls that were left empty, which do not get their default back.
+    """
 
     errors: dict[Loc, str] = field(default_factory=dict)
     branches: dict[Loc, tuple[Schema, Any]] = field(default_factory=dict)
@@ -33,6 +36,7 @@ class Notes:
     picks: dict[str, str] = field(default_factory=dict)
     pairs: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
+    cleared: set[str] = field(default_factory=set)
 
 
 class Reader:
@@ -88,6 +92,7 @@ class Reader:
         if original is not MISSING and scalars.show(spec, original) == text.replace("\r\n", "\n"):
             return original
         if not text or (text.isspace() and spec.kind not in {"text", "area", "secret"}):
+            self.notes.cleared.add(name)
             return _nothing(spec, required)
         return self._typed(spec, text, name, loc)
 
