@@ -22,6 +22,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+STORY_SECONDS = 240
+"""A story is long, and takes several times as long on a machine that others use."""
 OpenPage = Callable[[str], Page]
 
 expect.set_options(timeout=10_000)
@@ -32,6 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.timeout(STORY_SECONDS))
 
 
 @pytest.fixture(scope="package")

@@ -25,7 +25,7 @@ EVENTS: dict[str, str] = {
     "run.restored": "Restored from an earlier checkpoint by {by}: this is now checkpoint {n}",
     "run.forked": "Forked from checkpoint {n} by {by}",
     "run.held": "Held: the workflow has changed since the run began",
-    "run.released": "Goes on: its code is here",
+    "run.released": "Goes on: its code, or a way to the present one, is here",
     "run.migrated": "Migrated to the present graph",
     "run.overridden": "Goes on under the present graph as it stood, says {by}",
     "step.started": "{step} started",
