@@ -26,6 +26,8 @@ from checkpoints.sqlite import SqliteDatabase
 
 T = TypeVar("T")
 
+CORRUPT = frozenset({"XX001", "XX002"})
+"""PostgreSQL's codes for pages and indexes that it cannot read any more: trying again does not help."""
 SYNCHRONOUS_FULL = 2
 """SQLite's number for it; 3 is stronger still."""
 
@@ -80,7 +82,8 @@ class DatabaseStorage(ScriptedStorage):
         """Say whether the database could not be reached or could not write, whatever was asked of it."""
         connection: Any = connections[self._using]
         database = connection.Database
-        return isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
+        failed = isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
+        return failed and getattr(error, "sqlstate", None) not in CORRUPT
 
     def _open(self) -> Database:
         return open_database(connections[self._using])

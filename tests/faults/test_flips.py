@@ -7,9 +7,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from psycopg import errors
 
 from checkpoints.errors import Damaged
 from checkpoints.file import FileStorage
+from checkpoints.orm import DatabaseStorage
 from tests.faults.flips import fill, flip_chunks, flip_pages, flip_rows
 
 SEED = 20261121
@@ -61,6 +63,14 @@ async def test_text_that_is_no_text_any_more_is_damage_and_no_outage(tmp_path: P
         connection.close()
         with pytest.raises(Damaged, match="no text any more"):
             await storage.read_run(run)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outage"),
+    [("DataCorrupted", False), ("IndexCorrupted", False), ("DiskFull", True), ("AdminShutdown", True)],
+)
+def test_a_page_that_postgresql_cannot_read_any_more_is_no_outage(postgres_alias: str, kind: str, outage: bool) -> None:
+    assert DatabaseStorage(postgres_alias).is_outage(getattr(errors, kind)("said so")) is outage
 
 
 async def test_what_was_written_before_content_was_bound_to_its_row_can_be_read(tmp_path: Path) -> None:
