@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests import people
 
@@ -58,3 +61,60 @@ def test_the_inbox_takes_the_same_number_of_queries_however_long(run, as_, djang
     with django_assert_num_queries(len(few)):
         client.get("/")
     assert len(few) <= 20
+
+
+def test_a_filter_that_is_none_names_the_part_and_lists_nothing(run, as_):
+    people.ask(run, "First?")
+    page = as_("ana").get("/?q=risk:huge").content.decode()
+    assert "nothing is listed" in page
+    assert "<code>risk:huge</code>" in page
+    assert "First?" not in page
+
+
+def test_the_help_names_every_key_without_a_script(run, as_):
+    page = as_("ana").get("/").content.decode()
+    assert all(f"<code>{example}</code>" in page for example in ("workflow:refund", "risk:high", "assignee:me"))
+
+
+def test_news_say_what_became_of_rows_and_how_many_are_new(run, everybody, as_):
+    gone, stays = people.ask(run, "Gone?"), people.ask(run, "Stays?")
+    people.answered(gone, everybody["ben"])
+    since = (timezone.now()).isoformat()
+    people.ask(run, "New?", created=timezone.now() + timedelta(seconds=5))
+    page = as_("ana").get("/", {"fragment": "news", "since": since, "ids": f"{gone.pk},{stays.pk}"}).content.decode()
+    assert "ben approved it" in page
+    assert 'data-new="1"' in page
+    assert "New?" not in page
+
+
+def test_focus_mode_shows_one_card_and_what_is_left(run, as_):
+    first, second = people.ask(run, "First?"), people.ask(run, "Second?")
+    client = as_("ana")
+    page = client.get("/focus/?tab=mine", follow=True).content.decode()
+    assert "<strong>2</strong> of 2 left" in page
+    assert 'id="card-subject">First?' in page
+    assert "Second?" not in page
+    answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=2", {"_action": "approve"})
+    assert f"request={second.pk}" in answer["Location"]
+    page = client.get(answer["Location"]).content.decode()
+    assert "<strong>1</strong> of 2 left" in page
+
+
+def test_focus_mode_ends_with_all_done(run, as_):
+    first = people.ask(run, "First?")
+    client = as_("ana")
+    answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=1", {"_action": "approve"})
+    assert "All done" in client.get(answer["Location"]).content.decode()
+
+
+def test_empty_tabs_teach(run, as_):
+    client = as_("ben")
+    for tab, words in (("groups", "You are in no group"), ("asked", "asks back"), ("all", "No workflow waits")):
+        assert words in client.get(f"/?tab={tab}").content.decode()
+
+
+def test_alike_ones_are_offered_together(run, as_):
+    first, *_ = (people.ask(run, f"Refund {number}?") for number in range(3))
+    page = as_("ana").get("/?sort=alike").content.decode()
+    assert f"/requests/{first.pk}/alike/?" in page
+    assert "3 alike: decide together" in page

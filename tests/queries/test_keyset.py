@@ -28,8 +28,19 @@ def test_a_damaged_cursor_starts_at_the_top(cursor):
 
 @pytest.mark.parametrize(
     "values",
-    [[{}, AT, "a"], [3, {}, "a"], [3, "then", "a"], [3, {"at": "2026-01-05"}, "a"], [3, AT, 5], [10**30, AT, "a"]]
-    + [[None, AT, "a"], [3, AT, "\0"], ["3", AT, "a"], [True, [], "a"]],
+    [
+        [{}, AT, "a"],
+        [3, {}, "a"],
+        [3, "then", "a"],
+        [3, {"at": "2026-01-05"}, "a"],
+        [3, {"at": "0001-01-01T00:00:00+23:00"}, "a"],
+        [3, AT, 5],
+        [10**30, AT, "a"],
+        [None, AT, "a"],
+        [3, AT, "\0"],
+        ["3", AT, "a"],
+        [True, [], "a"],
+    ],
 )
 def test_a_forged_cursor_starts_at_the_top(values):
     assert ORDER.place(written(values)) is None

@@ -7,7 +7,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Q
@@ -68,7 +68,7 @@ def _read(name: str, value: Any) -> Any:
         moment = datetime.fromisoformat(value["at"])
         if moment.tzinfo is None:
             raise ValueError("a moment without a time zone")
-        return moment
+        return moment.astimezone(UTC)
     if name in NUMBERS and isinstance(value, int) and abs(value) < MOST:
         return value
     if name not in NUMBERS and isinstance(value, str) and "\0" not in value:

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.models import SavedView
+from wfdash import desk, queries
+from wfdash.errors import Invalid, NotFound
+
+
+def test_a_view_is_kept_found_and_deleted(person):
+    ana = person("ana", "reviewer")
+    view = desk.save_view(ana, "  My   urgent ones ", "tab=mine&q=risk%3Ahigh")
+    (found,) = queries.views(ana)
+    assert (found.name, found.query, found.mine, found.shared) == (
+        "My urgent ones",
+        "tab=mine&q=risk%3Ahigh",
+        True,
+        False,
+    )
+    desk.delete_view(ana, view.pk)
+    assert queries.views(ana) == ()
+
+
+def test_others_see_a_view_once_it_is_shared_and_never_change_it(person):
+    ana, ben = person("ana", "reviewer"), person("ben", "reviewer")
+    view = desk.save_view(ana, "Urgent", "tab=all")
+    with pytest.raises(NotFound):
+        queries.view(ben, view.pk)
+    desk.change_view(ana, view.pk, name="Urgent", shared=True)
+    assert queries.view(ben, view.pk).owner == "ana"
+    assert not queries.view(ben, view.pk).mine
+    for act in (lambda: desk.change_view(ben, view.pk, name="Mine now"), lambda: desk.delete_view(ben, view.pk)):
+        with pytest.raises(NotFound):
+            act()
+
+
+def test_a_person_without_any_right_sees_no_shared_view(person):
+    desk.save_view(person("ana", "reviewer"), "Urgent", "tab=all", shared=True)
+    assert queries.views(person("sam")) == ()
+
+
+def test_own_views_come_first(person):
+    ana, ben = person("ana", "reviewer"), person("ben", "reviewer")
+    desk.save_view(ben, "A shared one", "tab=all", shared=True)
+    desk.save_view(ana, "Zebra", "tab=mine")
+    assert [view.name for view in queries.views(ana)] == ["Zebra", "A shared one"]
+
+
+def test_a_change_renames_and_may_take_another_filter(person):
+    ana = person("ana", "reviewer")
+    view = desk.save_view(ana, "Old", "tab=mine")
+    desk.change_view(ana, view.pk, name="New")
+    desk.change_view(ana, view.pk, name="New", query="tab=all")
+    assert queries.view(ana, view.pk).query == "tab=all"
+
+
+@pytest.mark.parametrize(("name", "query"), [("", "tab=mine"), ("   ", "tab=mine"), ("x" * 81, ""), ("x", "q" * 1001)])
+def test_a_view_without_a_proper_name_or_too_long_is_refused(person, name, query):
+    with pytest.raises(Invalid):
+        desk.save_view(person("ana", "reviewer"), name, query)
+
+
+def test_two_views_of_one_name_are_refused_whichever_way(person):
+    ana = person("ana", "reviewer")
+    desk.save_view(ana, "One", "tab=mine")
+    other = desk.save_view(ana, "Two", "tab=all")
+    with pytest.raises(Invalid, match="see the errors"):
+        desk.save_view(ana, "One", "tab=all")
+    with pytest.raises(Invalid) as caught:
+        desk.change_view(ana, other.pk, name="One")
+    assert "choose another name" in caught.value.errors[0]["msg"]
+    desk.save_view(person("ben", "reviewer"), "One", "tab=mine")
+
+
+def test_nobody_keeps_views_without_end(person, monkeypatch):
+    monkeypatch.setattr("wfdash.desk.views.MOST", 2)
+    ana = person("ana", "reviewer")
+    for number in range(2):
+        desk.save_view(ana, str(number), "tab=mine")
+    with pytest.raises(Invalid):
+        desk.save_view(ana, "one more", "tab=mine")
+    assert SavedView.objects.count() == 2
