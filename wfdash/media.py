@@ -15,7 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 MAX_FILE = 1_000_000
 """Bytes of a file where its schema sets no limit."""
-LARGEST = 10_000_000
+LARGEST = 5_000_000
 """Bytes of a file, whatever its schema says."""
 
 ENCODED = frozenset({"base64", "base64url"})

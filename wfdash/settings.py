@@ -219,7 +219,9 @@ if env_flag("WFDASH_HTTPS", False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 WFDASH_MAX_BODY = 12_000_000
-DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+# A file that was sent once comes back as text with the rest of its form, a third larger than it is.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8_000_000
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
 LOGGING = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import QueryDict
 from django.test import Client
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from tests.forms.answers import fitting, meddled
 from tests.forms.schemas import Case
 from tests.forms.test_agreement import CHECKED, LONG, asked, cases
 from tests.pages.controls import post_of
+from wfdash import media
 from wfdash.desk.judging import judge
 from wfdash.pages.forms.scalars import same
 from wfdash.schema import flaws_of
@@ -133,6 +135,28 @@ def test_a_broken_schema_is_never_the_end_of_a_page(schema: dict[str, Any], ana:
             assert page.status_code < 500
             if page.status_code == 302:
                 return
+
+
+def test_a_file_of_full_size_is_kept_while_the_rest_is_mended(ana: Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "file": {"type": "string", "contentEncoding": "base64"}},
+        "required": ["name", "file"],
+    }
+    request = people.ask(people.make_run(), kind="form", card={"subject": "Which?"}, answer_schema=schema)
+    file = SimpleUploadedFile("x.bin", b"\xff" * media.MAX_FILE)
+    refused = ana.post(f"/requests/{request.pk}/", {"name": "", "file": "", "file!file": file})
+    assert refused.status_code == 422
+    sent = post_of(CARD.search(refused.content.decode())[0], name="x")
+    taken = ana.post(f"/requests/{request.pk}/", sent.urlencode(), "application/x-www-form-urlencoded")
+    assert taken.status_code == 302
+
+
+def test_a_form_may_have_more_than_a_thousand_fields(ana: Client) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    request = people.ask(people.make_run(), kind="form", card={"subject": "Which?"}, answer_schema=schema)
+    rows = {f"value.{index}": "1" for index in range(1000)}
+    assert ana.post(f"/requests/{request.pk}/", {"value!": "1000", **rows}).status_code == 302
 
 
 def test_an_action_is_edited_as_json_and_sent_as_that(ana: Client) -> None:
