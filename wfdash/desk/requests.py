@@ -241,7 +241,8 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner)
     page = sha256(manner.page.encode()).hexdigest() if manner.page else ""
     if page:
         audit.keep_shown(request.id, "page", page, manner.page)
-    changed = reply.value.get("edited") if isinstance(reply.value, dict) else None
+    given = reply.value if isinstance(reply.value, dict) else {}
+    changed = given.get("edited", given.get("arguments"))
     facts = {
         "reply": reply.id,
         "verdict": reply.verdict,

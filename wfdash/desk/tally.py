@@ -12,6 +12,8 @@ from checkpoints.records import Json
 
 REJECTIONS = frozenset({"reject"})
 """Verdicts that decide alone where the policy gives a veto; a card's ``danger`` actions do, too."""
+WORDS = frozenset({"reason", "feedback"})
+"""Fields that say why, not what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,7 @@ def said(vote: Vote) -> str:
     """Return what a vote says, without why."""
     value = vote.value
     if isinstance(value, dict) and "action" in value:
-        value = {name: item for name, item in value.items() if name != "reason" and item is not None}
+        value = {name: item for name, item in value.items() if name not in WORDS and item is not None}
     return json.dumps(value, sort_keys=True)
 
 

@@ -128,6 +128,7 @@ PAST: dict[str, str] = {
     "approve": "approved",
     "reject": "rejected",
     "edit": "edited and approved",
+    "respond": "responded to",
     "submit": "answered",
     "send": "answered",
     "accept": "accepted",
