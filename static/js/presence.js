@@ -5,6 +5,7 @@ const CALM = 1_000;
 const AGAIN = 2_000;
 
 let shown = "";
+let seen = "";
 let typedAt = -Infinity;
 let toldTyping = false;
 let waiting = 0;
@@ -25,11 +26,22 @@ function beat() {
   // Beside the list of a phone the card is there but not seen.
   const seen = here?.checkVisibility() && !document.hidden;
   const id = seen && "open" in here.dataset ? here.dataset.request : "";
-  if (shown && shown !== id) tell(shown, { leave: 1 });
+  if (shown !== id) leave();
   shown = id;
   if (!id) return;
   toldTyping = typing();
-  tell(id, toldTyping ? { typing: 1 } : {}).then((answer) => { if (answer?.status >= 500) setTimeout(beat, AGAIN); });
+  tell(id, toldTyping ? { typing: 1 } : {}).then((answer) => heard(id, answer)).catch(() => {});
+}
+
+async function heard(id, answer) {
+  if (answer?.status >= 500) setTimeout(beat, AGAIN);
+  if (answer?.ok && id === shown) ({ seen } = await answer.json());
+}
+
+// Another page of this person may have the request open, or is just opening it: that one's later sign of life counts.
+function leave() {
+  if (shown && seen) tell(shown, { leave: 1, seen });
+  seen = "";
 }
 
 // One's own request at once; what happens to others at most once a second.
@@ -72,7 +84,7 @@ document.addEventListener("htmx:after:swap", () => {
   if ((panel()?.dataset.request ?? "") !== shown) beat();
 });
 document.addEventListener("visibilitychange", beat);
-addEventListener("pagehide", () => { if (shown) tell(shown, { leave: 1 }); });
+addEventListener("pagehide", leave);
 addEventListener("pageshow", (event) => { if (event.persisted) beat(); });
 
 setInterval(beat, BEAT);

@@ -140,7 +140,7 @@ def test_a_draft_that_is_not_finished_shows_no_errors(question, as_):
 
 def test_who_has_it_open_is_shown_and_taking_over_is_one_click(question, as_):
     ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
-    assert ana.post(f"{address}here/", {"typing": "1"}).status_code == 204
+    assert ana.post(f"{address}here/", {"typing": "1"}).status_code == 200
     page = text(ben.get(address))
     assert "<strong>ana</strong> opened this" in page
     assert "is typing" in page
@@ -149,6 +149,16 @@ def test_who_has_it_open_is_shown_and_taking_over_is_one_click(question, as_):
     assert "<strong>ben</strong> took this over" in text(ana.get(address))
     ben.post(f"{address}here/", {"leave": "1"})
     assert "took this over" not in text(ana.get(address))
+
+
+def test_a_page_that_goes_does_not_take_the_next_one_along(question, as_):
+    ana, here = as_("ana"), f"/requests/{question.pk}/here/"
+    first = ana.post(here).json()["seen"]
+    ana.post(here)
+    ana.post(here, {"leave": "1", "seen": first})
+    assert "ana is here" in text(as_("vera").get(f"/requests/{question.pk}/"))
+    ana.post(here, {"leave": "1", "seen": ana.post(here).json()["seen"]})
+    assert "ana is here" not in text(as_("vera").get(f"/requests/{question.pk}/"))
 
 
 def test_a_claim_fades_without_a_sign_of_life(question, as_, everybody):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q
@@ -27,8 +27,11 @@ MOST_DRAFT = 200_000
 OPEN = Q(answered__isnull=True, closed__isnull=True, settles__isnull=True)
 
 
-def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> None:
-    """Note that this person has the request open now; renew it every 15 s. Others hear of it if it is news."""
+def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> datetime:
+    """Note that this person has the request open now; renew it every 15 s. Others hear of it if it is news.
+
+    Returns the moment that was noted, for ``leave_request``.
+    """
     with write():
         request = find_request(viewer, request_id)
         now = timezone.now()
@@ -44,14 +47,19 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> N
         )
         if not fresh or (before is not None and (before.typing is not None) != typing):
             ring_request(request.workflow, request.pk, "people")
+    return now
 
 
-def leave_request(viewer: Viewer, request_id: str) -> None:
-    """Note that this person has closed the page: their soft claim ends at once. That they saw it stays."""
+def leave_request(viewer: Viewer, request_id: str, seen: datetime | None = None) -> None:
+    """Note that this person has closed the page: their soft claim ends at once. That they saw it stays.
+
+    ``seen``: the last moment this page noted. If another page of theirs noted a later one, nothing is left.
+    """
     with write():
         request = find_request(viewer, request_id)
         now = timezone.now()
         mine = Presence.objects.filter(request=request, user=viewer.user, seen__gt=now - HERE)
+        mine = mine.filter(seen__lte=seen) if seen else mine
         if mine.update(seen=now - HERE, typing=None):
             ring_request(request.workflow, request.pk, "people")
 

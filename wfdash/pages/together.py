@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -57,13 +59,13 @@ def draft(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("POST")
 def here(request: HttpRequest, request_id: str) -> HttpResponse:
-    """A sign of life of a page that shows the request; ``typing``, or ``leave`` when it goes. Always 204."""
+    """A sign of life of a page that shows the request; ``typing``, or ``leave`` with the last ``seen`` when it goes."""
     viewer = viewer_of(request)
     if "leave" in request.POST:
-        desk.leave_request(viewer, request_id)
-    else:
-        desk.watch_request(viewer, request_id, typing="typing" in request.POST)
-    return HttpResponse(status=204)
+        desk.leave_request(viewer, request_id, _moment(request.POST.get("seen", "")))
+        return HttpResponse(status=204)
+    seen = desk.watch_request(viewer, request_id, typing="typing" in request.POST)
+    return JsonResponse({"seen": seen.isoformat()})
 
 
 @page("POST")
@@ -95,3 +97,11 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
 def people(request: HttpRequest, request_id: str) -> HttpResponse:
     """Return the names of those whom a comment can mention, as JSON."""
     return JsonResponse({"names": queries.mentionable(queries.request(viewer_of(request), request_id))})
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
