@@ -83,7 +83,7 @@ def test_a_worker_frozen_anywhere_even_in_a_transaction_loses_its_run_and_writes
 ) -> None:
     seen, wrong = freeze_and_wake(shared_world, rounds=FREEZES, seed=7)
     assert wrong == []
-    assert seen["epochs"] > FREEZES
+    assert seen["epochs"] >= FREEZES
 
 
 def by_process(world: World) -> dict[int, set[str]]:
