@@ -10,7 +10,7 @@ function count() {
     all.checked = ticked === boxes().length && ticked > 0;
     all.indeterminate = ticked > 0 && ticked < boxes().length;
   }
-  for (const button of document.querySelectorAll("#answer-form .button[name=_action]")) button.toggleAttribute("aria-disabled", !ticked);
+  for (const button of document.querySelectorAll("#answer-form .button[name=_action]")) button.setAttribute("aria-disabled", String(!ticked));
 }
 
 if (all) {
