@@ -51,9 +51,9 @@ def row(event: object, *, inspect: bool) -> str:
 
 
 @pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
+async def served(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Served]:
     """A real daphne in a process of its own."""
-    served = Served(tmp_path)
+    served = Served(tmp_path, sqlite_template)
     await served.start()
     yield served
     await served.kill()

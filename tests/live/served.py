@@ -1,8 +1,8 @@
 """A real daphne with the live sockets, one page that uses live.js, and a writer thread that obeys standard input.
 
-``python -m tests.live.served PORT``; the database is in ``WFDASH_DATA`` and survives. First line out: JSON with the
-run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool}`` or ``{"text": "..."}``; after
-every commit a line ``seq monotonic-seconds`` comes out.
+``python -m tests.live.served PORT``; the database is in ``WFDASH_DATA``, migrated, and survives. First line out: JSON
+with the run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool}`` or ``{"text": "..."}``;
+after every commit a line ``seq monotonic-seconds`` comes out.
 """
 
 from __future__ import annotations
@@ -48,12 +48,9 @@ async def serve_http(scope: Any, receive: Any, send: Any) -> None:
 
 
 def prepare() -> dict[str, str]:
-    from django.core.management import call_command
-
     from checkpoints.models import Run
     from tests.live import world
 
-    call_command("migrate", verbosity=0)
     run = Run.objects.values_list("id", flat=True).first() or world.make_run()
     viewer, stranger = world.make_person("vera", "viewer", "expense"), world.make_person("sam", "viewer", "other")
     return {"run": run, "cookie": world.sign_in(viewer), "stranger": world.sign_in(stranger)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -16,9 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Served:
-    """The server process of ``tests.live.served``; may be killed and started again on the same port and data."""
+    """The server process of ``tests.live.served``; may be killed and started again on the same port and data.
 
-    def __init__(self, data: Path) -> None:
+    ``template``: a migrated SQLite file to begin with.
+    """
+
+    def __init__(self, data: Path, template: Path) -> None:
+        shutil.copy(template, data / "wfdash.sqlite3")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
