@@ -15,7 +15,7 @@ from checkpoints.records import Answer, Json
 from checkpoints.rules import check_label
 from wfdash.workflow.answertypes import marked
 from wfdash.workflow.card import Asking, Card
-from wfdash.workflow.cards import make_request, prepare
+from wfdash.workflow.cards import Approval, Decision, make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable
 from wfdash.workflow.ops import Ops
@@ -26,6 +26,7 @@ from wfdash.workflow.stateview import StateView
 from wfdash.workflow.steps import StepContext
 from wfdash.workflow.threads import in_thread
 from wfdash.workflow.ticks import CallDone
+from wfdash.workflow.tools import ToolCall, ToolDecision
 
 T = TypeVar("T")
 
@@ -62,6 +63,32 @@ class Context(StepContext):
     def effect_key(self) -> str:
         """A key for the next ``ctx.call``, the same whenever the step runs again: for outside idempotency keys."""
         return f"{self.run_id}:{self._ops.called}.{self._ops.act}:{self._ops.replay.upcoming()}"
+
+    @overload
+    def ask(
+        self,
+        card: ToolCall,
+        answer: None = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+    ) -> Coroutine[Any, Any, ToolDecision]: ...
+
+    @overload
+    def ask(
+        self,
+        card: Approval,
+        answer: None = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+    ) -> Coroutine[Any, Any, Decision]: ...
 
     @overload
     def ask(
