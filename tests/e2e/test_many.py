@@ -103,7 +103,7 @@ def test_a_restored_run_asks_again_with_the_old_answer_as_suggestion(person: Ope
     olga.get_by_role("main").get_by_role("button", name=re.compile("Restore")).click()
     expect_status(olga, "waiting")
     ana.goto(f"/requests/{look(server, run)['open'][0]}/")
-    expect(ana.get_by_role("main")).to_contain_text("Before the restore, ana edited and approved this")
+    expect(ana.get_by_role("main")).to_contain_text("You edited and approved this")
     expect(card(ana).get_by_label("Note").first).to_have_value("first try", timeout=LATER)
     check_accessibility(ana)
     act(ana, "approve")
