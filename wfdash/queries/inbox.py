@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import connection
 from django.db.models import Case, Count, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -134,15 +135,24 @@ def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
     seen = Case(When(viewer.scope("see"), then=1), default=0)
     visible = viewer.scope("see") | audience.asked_back_of(viewer)
     rows = HumanRequest.objects.filter(OPEN, visible, wanted).annotate(seen=seen, **flags).order_by()
-    # The slice makes it a query within a query: databases would otherwise find the flags anew for each count.
-    found = rows.values("seen", *flags)[:MOST_OPEN]
-    counts = found.aggregate(**{tab: Count("seen", filter=_has(tab)) for tab in OF})
+    counts = _count_flags(rows.values_list("seen", *flags)[:MOST_OPEN])
     counts["answered"] = HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted)[:MOST_COUNTED].count()
     return {tab: counts[tab] for tab in TABS}
 
 
-def _has(tab: str) -> Q:
-    return Q(**dict.fromkeys(OF[tab] if tab == "asked" else (*OF[tab], "seen"), 1))
+def _count_flags(rows: QuerySet[Any, Any]) -> dict[str, int]:
+    """Return how many rows have all the flags of each tab.
+
+    A query within a query (its limit keeps it one): each row's flags are found once, whatever is counted. Written here
+    because the ORM takes longer to say it than SQLite to answer it.
+    """
+    inner, params = rows.query.sql_with_params()
+    wanted = [[*OF[tab], *([] if tab == "asked" else ["seen"])] for tab in OF]
+    sums = ", ".join(f"SUM({' * '.join(f'flags.{name}' for name in flags)})" for flags in wanted)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {sums} FROM ({inner}) AS flags", params)  # noqa: S608
+        (found,) = cursor.fetchall()
+    return {tab: int(number or 0) for tab, number in zip(OF, found, strict=True)}
 
 
 def inbox(
