@@ -33,10 +33,9 @@ def panel(
     ``reading``: what was typed, else their draft, their answer that was taken back, or a suggestion fills the form.
     ``override``: an operator wants to decide instead of those it is addressed to.
     """
-    here = queries.together(found)
     errors = [dict(error) for error in errors]
-    overrides = override and found.may_override
-    decides = found.open and here.mine is None and (not found.refusal or overrides)
+    context = standing(found, place, override=override)
+    here, overrides, decides = context["here"], context["overrides"], context["decides"]
     query = urlencode({**place, **({"override": "1"} if overrides else {})})
     begin = here.former if here.former is not None else (found.suggestion or {}).get("value")
     drawn = card.build(
@@ -49,18 +48,21 @@ def panel(
         files=f"{reverse('request', args=[found.id])}evidence/",
         path=_path(found),
     )
-    return {
-        "item": found,
+    return context | {
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
         "card": drawn,
         "title": queries.titles().get(found.workflow, found.workflow),
-        "here": here,
-        "place": urlencode(place),
-        "decides": decides,
-        "overrides": overrides,
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
         "drafted": bool(here.draft and decides and reading is None),
     }
+
+
+def standing(found: queries.RequestView, place: Mapping[str, str], *, override: bool = False) -> dict[str, Any]:
+    """Return what changes by itself while the panel is open: who is there, what was said, whether it can be decided."""
+    here = queries.together(found)
+    overrides = override and found.may_override
+    decides = found.open and here.mine is None and (not found.refusal or overrides)
+    return {"item": found, "here": here, "place": urlencode(place), "decides": decides, "overrides": overrides}
 
 
 def place_of(query: QueryDict) -> dict[str, str]:

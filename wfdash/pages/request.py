@@ -19,7 +19,7 @@ from wfdash.pages.card.actions import choices_of
 from wfdash.pages.diff import diff_values
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import respond
-from wfdash.pages.panel import fields_of, offer_undo, panel, place_of
+from wfdash.pages.panel import fields_of, offer_undo, panel, place_of, standing
 from wfdash.pages.words import past
 
 __all__ = ["panel", "place_of", "request"]
@@ -40,7 +40,8 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     override = "override" in request.GET
     if request.method == "POST":
         return _answer(request, viewer, found, override)
-    context = panel(found, place_of(request.GET), override=override)
+    draw = standing if request.GET.get("fragment") == "live" else panel
+    context = draw(found, place_of(request.GET), override=override)
     shown = request.GET.get("seen", "")
     # What the open page shows stays what it compares with, however often this part of it is renewed.
     context |= {"fragment": "fragment" in request.GET, "seen": shown}
