@@ -98,9 +98,9 @@ class PostgresDatabase:
         self.scripts = scripts_for(POSTGRES)
         self._pools = Pools(parameters, durability=durability)
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
-        """Run a script in a transaction."""
-        return await self._pools.run(make, sync=sync)
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in a transaction, if it is ``shared`` perhaps with others."""
+        return await self._pools.run(make, sync=sync, shared=shared)
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""

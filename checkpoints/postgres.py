@@ -1,4 +1,4 @@
-"""PostgreSQL: an own pool of connections per event loop, one transaction in one pipeline per script.
+"""PostgreSQL: an own pool of connections per event loop, each transaction in one pipeline.
 
 PostgreSQL groups the flushes of concurrent connections itself. Nothing here notifies: NOTIFY holds a
 database-wide lock through the commit.
@@ -7,26 +7,22 @@ database-wide lock through the commit.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
-import psycopg
 from psycopg import errors
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool
 
 from checkpoints.durability import Durability
+from checkpoints.lanes import Connection, Lanes, run_scripts
 from checkpoints.scripts import Script
 from checkpoints.sql import waiting
 
 T = TypeVar("T")
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-
 POOL = 12
 """Connections per event loop at most; more are not faster."""
-NO_WAIT = "SET LOCAL synchronous_commit TO off"
-"""Lets this transaction's commit return before it is on the disk."""
 RECONNECT = 3.0
 """Seconds a pool tries on its own to reach a server that is away; then the next who asks makes it try again."""
 STANDSTILL = 10.0
@@ -46,15 +42,22 @@ class Pools:
         self._parameters = parameters
         self._full = durability is Durability.FULL
         self._pools: dict[asyncio.AbstractEventLoop, AsyncConnectionPool[Connection]] = {}
+        self._lanes: dict[asyncio.AbstractEventLoop, Lanes] = {}
 
-    async def run(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
-        """Run a script in one transaction; once more if a deadlock ended it."""
+    async def run(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in one transaction; once more if a deadlock ended it. ``shared``: perhaps with others."""
         waits = sync or self._full
         pool = await self._pool()
+        if shared:
+            return await self._lanes[asyncio.get_running_loop()].run(make, waits)
+        return await self._alone(pool, make, waits)
+
+    async def _alone(self, pool: AsyncConnectionPool[Connection], make: Callable[[], Script[T]], waits: bool) -> T:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with pool.connection() as connection:
-                    return await run_script(connection, make(), waits=waits)
+                    (result,) = await run_scripts(connection, [make()], waits=waits)
+                    return result  # type: ignore[no-any-return]
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 if attempt == ATTEMPTS:
                     raise
@@ -63,12 +66,14 @@ class Pools:
     async def aclose(self) -> None:
         """Close the pool of this loop, and those of loops that still run elsewhere."""
         here = asyncio.get_running_loop()
-        for loop, pool in list(self._pools.items()):
-            del self._pools[loop]
+        for loop in list(self._pools):
+            closing = close(self._lanes.pop(loop), self._pools.pop(loop))
             if loop is here:
-                await pool.close()
+                await closing
             elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(closing, loop))
+            else:
+                closing.close()
 
     async def _pool(self) -> AsyncConnectionPool[Connection]:
         loop = asyncio.get_running_loop()
@@ -81,8 +86,16 @@ class Pools:
                 reconnect_timeout=RECONNECT,
                 configure=configure,
             )
-            await self._pools[loop].open()
+            pool = self._pools[loop]
+            self._lanes[loop] = Lanes(pool, partial(self._alone, pool))
+            await pool.open()
         return self._pools[loop]
+
+
+async def close(lanes: Lanes, pool: AsyncConnectionPool[Connection]) -> None:
+    """End one loop's connections once all that was asked is done."""
+    await lanes.aclose()
+    await pool.close()
 
 
 async def configure(connection: Connection) -> None:
@@ -100,35 +113,3 @@ def limits(server_version: int) -> dict[str, int]:
     """Return the server's settings for our connections, times in milliseconds."""
     total = {"transaction_timeout": int(LONGEST * 1000)} if server_version >= 170000 else {}
     return {"idle_in_transaction_session_timeout": int(STANDSTILL * 1000), **total, **VANISHED}
-
-
-async def run_script(connection: Connection, script: Script[T], *, waits: bool = True) -> T:
-    """Run a script's statements in a transaction and return what it returns.
-
-    ``waits`` says whether its commit waits for the disk.
-    """
-    try:
-        async with connection.pipeline() as pipeline:
-            await connection.execute("BEGIN")
-            if not waits:
-                await connection.execute(NO_WAIT)
-            result = await run_batches(connection, pipeline, script)
-            await connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(psycopg.Error):
-            await connection.rollback()
-        raise
-    return result
-
-
-async def run_batches(connection: Connection, pipeline: psycopg.AsyncPipeline, script: Script[T]) -> T:
-    """Run a script's batches, each in one round trip, and return what the script returns."""
-    batch = next(script)
-    while True:
-        cursors = [await connection.execute(sql, params) for sql, params in batch]
-        await pipeline.sync()
-        rows = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
-        try:
-            batch = script.send(rows)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]

@@ -43,10 +43,11 @@ class Database(Protocol):
 
     scripts: Scripts
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
         """Run a script in a transaction; what others share it with cannot spoil it.
 
-        ``sync`` says that it must survive a power failure, also where ordinary steps need not.
+        ``sync`` says that it must survive a power failure, also where ordinary steps need not; ``shared`` that it is
+        short and there may be many like it.
         """
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
@@ -208,13 +209,13 @@ class ScriptedStorage(ABC):
         events = tuple((e.kind, e.step, text_of(e.data)) for e in commit.events)
         leans_on = head.id if head is not None and encoded is not None and encoded.leans else None
         given = Prepared(commit=commit, claim=claim, encoded=encoded, events=events, leans_on=leans_on)
-        seq = await self._write(lambda s: s.commit(given), sync=must_sync(commit))
+        seq = await self._write(lambda s: s.commit(given), sync=must_sync(commit), shared=True)
         self._heads.learn(commit, encoded)
         return seq
 
-    async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True) -> T:
+    async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
         database = self._database or self._opened()
-        return await database.write(lambda: self._sealed(verb(database.scripts)), sync=sync)
+        return await database.write(lambda: self._sealed(verb(database.scripts)), sync=sync, shared=shared)
 
     async def _read(self, verb: Callable[[Scripts], Script[T]]) -> T:
         database = self._database or self._opened()

@@ -214,8 +214,8 @@ class SqliteDatabase:
         self._express = Express(path, turn, self._writer.pace)
         self._reader = Reader(path)
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True) -> T:
-        """Run a script in a transaction, perhaps with others."""
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in a transaction, perhaps with others: there is one writer for all."""
         job = Job(make, sync=sync or self._full)
         if not self._express.write(job):
             return await self._writer.submit(job)  # type: ignore[no-any-return]
