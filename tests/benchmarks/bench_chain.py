@@ -1,32 +1,32 @@
 """A chain of 100 durable steps with 1 KB of state: one run at a time, and 50 runs at once in one process.
 
 Measured against the floor (the same rows in the same transactions by bare ``sqlite3``) and, where they are installed,
-against LangGraph's SQLite savers and DBOS on SQLite. ``--profile`` prints where wfdash's time goes.
+against LangGraph's SQLite savers, DBOS on SQLite and Agent Framework's files. ``--profile`` prints where time goes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import cProfile
-import json
-import os
 import pstats
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkpoints.ids import new_run_id
 from tests.benchmarks.floor import Recording, play_grouped, read_recording
+from tests.benchmarks.peers import Peer
 from tests.benchmarks.world import Report, fresh_django, median
 
 STEPS = 100
 AT_ONCE = 50
 ROUNDS = 3
-PEERS = ("langgraph", "dbos")
+PEERS = ("langgraph", "dbos", "agentframework")
 
 
 def build_chain(steps: int) -> Any:
@@ -59,14 +59,6 @@ async def measure_many(chain: Any, storage: Any) -> float:
     return STEPS * AT_ONCE / (time.perf_counter() - started)
 
 
-def peer_rate(peer: str, runs: int) -> float | None:
-    """Return a peer's steps per second with its better saver; None if it is not installed."""
-    python = os.environ.get("WFDASH_BENCH_PYTHON", sys.executable)
-    script = Path(__file__).with_name(f"peer_{peer}.py")
-    done = subprocess.run([python, script, str(STEPS), str(runs)], capture_output=True, text=True, check=False)
-    return None if done.returncode else max(json.loads(done.stdout.splitlines()[-1]).values())
-
-
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """Steps or commits per second, measured one right after the other: the machine changes, the round does not."""
@@ -75,15 +67,11 @@ class Round:
     floor: float
     peers: dict[str, float]
 
-    @property
-    def better_peer(self) -> float | None:
-        """The faster of the peers that are installed."""
-        return max(self.peers.values(), default=None)
 
-
-def measure_peers(runs: int) -> dict[str, float]:
-    """Return peer -> steps per second, for those that are installed."""
-    return {peer: rate for peer in PEERS if (rate := peer_rate(peer, runs)) is not None}
+def ask(peers: Sequence[Peer], runs: int) -> dict[str, float]:
+    """Return peer -> steps per second with its better saver, for those that are installed."""
+    found = {peer.name: peer.best(STEPS, runs) for peer in peers}
+    return {name: rate for name, rate in found.items() if rate is not None}
 
 
 async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
@@ -93,7 +81,7 @@ async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
     return [read_recording(database, run) for run in runs]
 
 
-async def measure(database: Path, folder: Path) -> dict[int, list[Round]]:
+async def measure(database: Path, folder: Path, peers: Sequence[Peer]) -> dict[int, list[Round]]:
     """Measure wfdash, the floor and the peers in turns; returns runs at once -> rounds."""
     from checkpoints.orm import DatabaseStorage
 
@@ -106,29 +94,27 @@ async def measure(database: Path, folder: Path) -> dict[int, list[Round]]:
                 work = measure_one if runs == 1 else measure_many
                 ours = median([await work(chain, storage) for _ in range(3)])
                 floors = [play_grouped(recordings[:runs], folder / f"{runs}-{place}-{i}.sqlite3") for i in range(3)]
-                found.append(Round(ours=ours, floor=median(floors), peers=measure_peers(runs)))
+                found.append(Round(ours=ours, floor=median(floors), peers=ask(peers, runs)))
     finally:
         await storage.aclose()
     return rounds
 
 
-def show(rounds: dict[int, list[Round]]) -> int:
-    """Print the table with its bars: medians over rounds, of rates and of ratios."""
-    report = Report(f"chain of {STEPS} durable steps, 1 KB of state")
-    for runs, (floor_bar, peer_bar) in {1: (0.35, 2.5), AT_ONCE: (None, 5.0)}.items():
+def show(title: str, rounds: dict[int, list[Round]], bars: dict[int, float]) -> int:
+    """Print the table with its bars against LangGraph: medians over rounds, of rates and of ratios."""
+    report = Report(title)
+    for runs, bar in bars.items():
         found = rounds[runs]
-        ratio = median([one.ours / one.floor for one in found])
         report.note(f"{runs} at once: wfdash", f"{median([one.ours for one in found]):.0f} steps/s")
         report.note(f"{runs} at once: floor", f"{median([one.floor for one in found]):.0f} commits/s")
+        report.note(f"{runs} at once: wfdash / floor", f"{median([one.ours / one.floor for one in found]):.2f} x")
         for peer in found[0].peers:
+            ratio = median([one.ours / one.peers[peer] for one in found])
             report.note(f"{runs} at once: {peer}", f"{median([one.peers[peer] for one in found]):.0f} steps/s")
-        if floor_bar is None:
-            report.note(f"{runs} at once: wfdash / floor", f"{ratio:.2f} x")
-        else:
-            report.at_least(f"{runs} at once: wfdash / floor", ratio, floor_bar)
-        if found[0].peers:
-            better = median([one.ours / one.better_peer for one in found if one.better_peer])
-            report.at_least(f"{runs} at once: wfdash / better peer", better, peer_bar)
+            if peer.startswith("langgraph"):
+                report.at_least(f"{runs} at once: wfdash / {peer}", ratio, bar)
+            else:
+                report.note(f"{runs} at once: wfdash / {peer}", f"{ratio:.2f} x")
     return report.show()
 
 
@@ -155,11 +141,13 @@ def profiled() -> None:
 
 def main() -> int:
     """Measure, or profile."""
-    with fresh_django() as database, tempfile.TemporaryDirectory() as folder:
+    with fresh_django() as database, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         if "--profile" in sys.argv:
             profiled()
             return 0
-        return show(asyncio.run(measure(database, Path(folder))))
+        peers = [stack.enter_context(Peer(name)) for name in PEERS]
+        rounds = asyncio.run(measure(database, Path(folder), peers))
+    return show(f"chain of {STEPS} durable steps, 1 KB of state, SQLite", rounds, {1: 2.5, AT_ONCE: 5.0})
 
 
 if __name__ == "__main__":

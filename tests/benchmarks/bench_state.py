@@ -8,18 +8,20 @@ DeltaChannel. Also: bytes written per step, their growth with the number of step
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkpoints import scripts, sql
+from tests.benchmarks.peers import Peer
 from tests.benchmarks.world import Report, fresh_django, median
 
 STEPS = 100
@@ -112,24 +114,63 @@ def floor_seconds(path: Path, written: Written) -> float:
     return elapsed
 
 
-def peer_rates() -> dict[str, float]:
-    """Return LangGraph's steps per second; empty if it is not installed."""
-    python = os.environ.get("WFDASH_BENCH_PYTHON", sys.executable)
-    script = Path(__file__).with_name("peer_langgraph_state.py")
-    done = subprocess.run([python, script, str(STEPS)], capture_output=True, text=True, check=False)
-    return {} if done.returncode else json.loads(done.stdout.splitlines()[-1])
+def build_prose(steps: int) -> Any:
+    """Return the chain with English text in its state, which shrinks as people's documents do."""
+    from wfdash.workflow import Context, Workflow
+
+    chain = Workflow("bench_prose", title="Prose")
+    text = "".join(path.read_text() for path in sorted(Path("docs").glob("*.md")))
+
+    async def fill(i: int, ctx: Context) -> int:
+        for key in range(KEYS):
+            at = key * 997 % (len(text) - 5000)
+            ctx.state[f"key {key:03d}"] = text[at : at + 5000]
+        return i
+
+    async def change(i: int, ctx: Context) -> int:
+        key, at = f"key {i * 7 % KEYS:03d}", i * 331 % (len(text) - 1000)
+        ctx.state[key] = text[at : at + 1000] + ctx.state[key][1000:]
+        return i + 1
+
+    step = chain.step(name="fill", start=True)(fill)
+    for place in range(steps):
+        step = chain.step(name=f"s{place:03d}", after=step)(change)
+    return chain
 
 
-def compression(database: Path, run: str) -> tuple[float, float]:
-    """Return by how much zlib at level 1 would shrink a run's chunks, and its microseconds per chunk."""
-    connection = sqlite3.connect(database)
-    chunks = [
-        bytes(data) for (data,) in connection.execute("SELECT data FROM checkpoints_chunk WHERE family=?", (run,))
-    ]
-    connection.close()
-    started = time.perf_counter()
-    small = sum(len(zlib.compress(data, 1)) for data in chunks)
-    return sum(map(len, chunks)) / small, (time.perf_counter() - started) / len(chunks) * 1e6
+@contextmanager
+def compressed() -> Iterator[None]:
+    """Write chunks as zlib makes them at level 1; nobody reads them here."""
+    plain = sql.insert_chunks
+
+    def insert(dialect: Any, family: str, chunks: Mapping[str, bytes]) -> Any:
+        return plain(dialect, family, {key: zlib.compress(data, 1) for key, data in chunks.items()})
+
+    vars(scripts)["insert_chunks"] = insert
+    try:
+        yield
+    finally:
+        vars(scripts)["insert_chunks"] = plain
+
+
+async def compare_compression(database: Path, report: Report) -> None:
+    """Add what compressing chunks would save and cost, over whole steps on English text."""
+    from checkpoints.orm import DatabaseStorage
+
+    storage, chain = DatabaseStorage(), build_prose(STEPS)
+    ratios: list[float] = []
+    sizes: dict[str, int] = {}
+    for _ in range(ROUNDS):
+        seconds = {}
+        for name, way in (("plain", nullcontext), ("small", compressed)):
+            with way():
+                seconds[name] = await seconds_of_steps(chain, storage)
+                _, run = await run_chain(chain, storage)
+            sizes[name] = read_written(database, run, STEPS).bytes
+        ratios.append(seconds["small"] / seconds["plain"])
+    await storage.aclose()
+    report.note("content, zlib level 1 / plain, English text", f"{sizes['small'] / sizes['plain']:.2f} x")
+    report.note("time of a step, zlib level 1 / plain", f"{median(ratios):.2f} x")
 
 
 @dataclass(kw_only=True)
@@ -144,7 +185,7 @@ class Round:
     peers: dict[str, float]
 
 
-async def measure(database: Path, folder: Path, report: Report) -> None:
+async def measure(database: Path, folder: Path, peer: Peer, report: Report) -> None:
     """Measure in turns and fill the report."""
     from checkpoints.orm import DatabaseStorage
 
@@ -164,13 +205,12 @@ async def measure(database: Path, folder: Path, report: Report) -> None:
             one, other = await seconds_of_steps(small, storage), await seconds_of_steps(big, storage)
             whole_run, _ = await run_chain(big, storage)
             floor = floor_seconds(folder / f"{place}.sqlite3", steps)
-            rounds.append(Round(small=one, big=other, run=whole_run, floor=floor, peers=peer_rates()))
+            rounds.append(Round(small=one, big=other, run=whole_run, floor=floor, peers=peer.rates(STEPS)))
     finally:
         await storage.aclose()
     fill_bytes(report, steps, longer.bytes - base.bytes)
     fill_rates(report, rounds)
-    shrink, micros = compression(database, all_)
-    report.note("zlib level 1 on these chunks", f"{shrink:.1f} x smaller, {micros:.0f} us per chunk")
+    await compare_compression(database, report)
 
 
 def fill_bytes(report: Report, steps: Written, longer: int) -> None:
@@ -202,8 +242,8 @@ def fill_rates(report: Report, rounds: list[Round]) -> None:
 def main() -> int:
     """Measure and print."""
     report = Report(f"chain of {STEPS} durable steps, 1 MB of state, 1 KB changed per step")
-    with fresh_django() as database, tempfile.TemporaryDirectory() as folder:
-        asyncio.run(measure(database, Path(folder), report))
+    with fresh_django() as database, tempfile.TemporaryDirectory() as folder, Peer("langgraph_state") as peer:
+        asyncio.run(measure(database, Path(folder), peer, report))
     return report.show()
 
 

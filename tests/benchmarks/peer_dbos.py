@@ -1,6 +1,6 @@
-"""Durable steps per second of DBOS on SQLite, as JSON. Stands alone: run by any Python that has it.
+"""Durable steps per second of DBOS, as JSON. Stands alone: run by any Python that has it.
 
-    python peer_dbos.py STEPS RUNS
+    echo STEPS RUNS | python peer_dbos.py [URL]
 
 One step is one ``@DBOS.step()`` whose 1 KB result is recorded before the next begins.
 """
@@ -56,22 +56,28 @@ async def measure_both(steps: int, runs: int) -> float:
     return await measure(steps, runs)
 
 
+def rates(url: str, steps: int, runs: int) -> dict[str, float]:
+    """Return ``{"async": steps/s}``."""
+    config: DBOSConfig = {
+        "name": "bench",
+        "system_database_url": url,
+        "run_admin_server": False,
+        "log_level": "ERROR",
+    }
+    DBOS(config=config)
+    DBOS.launch()
+    rate = asyncio.run(measure_both(steps, runs))
+    DBOS.destroy()
+    return {"async": rate}
+
+
 def main() -> None:
-    """Measure and print ``{"async": steps/s}``."""
-    steps, runs = int(sys.argv[1]), int(sys.argv[2])
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{Path(folder, 'dbos.sqlite3')}"
-        config: DBOSConfig = {
-            "name": "bench",
-            "system_database_url": url,
-            "run_admin_server": False,
-            "log_level": "ERROR",
-        }
-        DBOS(config=config)
-        DBOS.launch()
-        rate = asyncio.run(measure_both(steps, runs))
-        DBOS.destroy()
-    print(json.dumps({"async": rate}))
+    """Answer each line ``STEPS RUNS``; the database is the URL's, or a new SQLite file each time."""
+    for line in sys.stdin:
+        steps, runs = map(int, line.split())
+        with tempfile.TemporaryDirectory() as folder:
+            url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{Path(folder, 'dbos.sqlite3')}"
+            print(json.dumps(rates(url, steps, runs)), flush=True)
 
 
 if __name__ == "__main__":

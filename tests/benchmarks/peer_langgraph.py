@@ -1,6 +1,6 @@
-"""Durable steps per second of LangGraph's SQLite savers, as JSON. Stands alone: run by any Python that has them.
+"""Durable steps per second of LangGraph's SQLite savers, as JSON. Stands alone: for any Python that has them.
 
-    python peer_langgraph.py STEPS RUNS
+    echo STEPS RUNS | python peer_langgraph.py
 
 One step is one superstep with ``durability="sync"``: its checkpoint is on disk before the next one begins.
 """
@@ -95,13 +95,18 @@ async def rate_async(path: Path, steps: int, runs: int) -> float:
         return steps * runs / (time.perf_counter() - started)
 
 
-def main() -> None:
-    """Measure and print ``{"sync": steps/s, "async": steps/s}``."""
-    steps, runs = int(sys.argv[1]), int(sys.argv[2])
+def rates(steps: int, runs: int) -> dict[str, float]:
+    """Return saver -> steps per second, each on a database of its own."""
     with tempfile.TemporaryDirectory() as folder:
         sync_rate = rate_sync(Path(folder, "sync.sqlite3"), steps, runs)
         async_rate = asyncio.run(rate_async(Path(folder, "async.sqlite3"), steps, runs))
-    print(json.dumps({"sync": sync_rate, "async": async_rate}))
+    return {"sync": sync_rate, "async": async_rate}
+
+
+def main() -> None:
+    """Answer each line ``STEPS RUNS`` with ``{"sync": steps/s, "async": steps/s}``."""
+    for line in sys.stdin:
+        print(json.dumps(rates(*map(int, line.split()))), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Durable steps per second of LangGraph on SQLite with a big state, as JSON. Stands alone: run by a Python that has it.
 
-    python peer_langgraph_state.py STEPS
+    echo STEPS | python peer_langgraph_state.py
 
 A dict of 200 keys of 5 KB; each step replaces 1 KB of one key. ``default`` keeps the dict in an ordinary channel with
 a reducer, ``delta`` in its opt-in DeltaChannel. The better of the synchronous and the asynchronous saver counts.
@@ -116,14 +116,20 @@ async def rate_async(kind: Any, path: Path, steps: int) -> float:
         return steps / (time.perf_counter() - started)
 
 
-def main() -> None:
-    """Measure and print ``{"default": steps/s, "delta": steps/s}``."""
-    steps, rates = int(sys.argv[1]), {}
+def rates(steps: int) -> dict[str, float]:
+    """Return channel -> steps per second, each on a database of its own."""
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, kind in (("default", Default), ("delta", Delta)):
             sync = rate_sync(kind, Path(folder, f"{name}-sync.sqlite3"), steps)
-            rates[name] = max(sync, asyncio.run(rate_async(kind, Path(folder, f"{name}-async.sqlite3"), steps)))
-    print(json.dumps(rates))
+            found[name] = max(sync, asyncio.run(rate_async(kind, Path(folder, f"{name}-async.sqlite3"), steps)))
+    return found
+
+
+def main() -> None:
+    """Answer each line ``STEPS`` with ``{"default": steps/s, "delta": steps/s}``."""
+    for line in sys.stdin:
+        print(json.dumps(rates(int(line))), flush=True)
 
 
 if __name__ == "__main__":
