@@ -133,7 +133,7 @@ class SealedJsonField(JsonField):
     """A document that is stored encrypted where the settings name keys, bound to its row.
 
     SQL can only look up keys that are ``clear``. Values that bypass instances (``values()``) may be ``Held``: see
-    ``opened``. ``update()`` seals nothing: write None with it, or nothing.
+    ``opened``. ``update()`` seals nothing: give it what ``sealed_for`` returns.
     """
 
     descriptor_class = SealedAttribute
@@ -182,3 +182,9 @@ def opened(model: type[models.Model], column: str, value: Any, *row: str) -> Any
     """Return a value that was read without its instance. ``Damaged``, ``Locked``."""
     field: Any = model._meta.get_field(column)
     return field.open_held(value, *row) if isinstance(value, Held) else value
+
+
+def sealed_for(model: type[models.Model], column: str, value: Any, *row: str) -> Any:
+    """Return a value as ``update()`` has to store it in that one row."""
+    field: Any = model._meta.get_field(column)
+    return value if value is None else field.sealed(value, *row)

@@ -25,7 +25,7 @@ PLAIN = "plain"
 CLEAR = frozenset(
     {
         *("activation", "item", "attempt", "attempts", "at", "until", "ms", "by", "verdict", "key", "name"),
-        *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction"),
+        *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction", "names", "ended"),
     }
 )
 """What of an event's data stays readable: pages ask the database for it, and it holds no value of a workflow."""

@@ -62,6 +62,12 @@ def viewer(name: str) -> Viewer:
     return viewer_for(User.objects.get(username=name))
 
 
+def row_of(run: str) -> dict[str, Any]:
+    """Return a run's columns as they read, encrypted or not."""
+    found = Run.objects.get(pk=run)
+    return {field.attname: getattr(found, field.attname) for field in Run._meta.concrete_fields}
+
+
 def make_run(**facts: Any) -> Run:
     """Make a run."""
     run_id = str(facts.pop("id", ids.new_run_id()))

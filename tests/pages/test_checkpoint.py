@@ -31,12 +31,12 @@ def test_a_damaged_checkpoint_says_so_and_offers_its_parent(run, history, as_):
 
 
 def test_the_preview_shows_effects_and_changes_nothing(run, history, as_):
-    before = Run.objects.values().get(pk=run.pk)
+    before = people.row_of(run.pk)
     for verb in ("restore", "fork"):
         page = as_("otto").get(reverse(verb, args=[run.pk, history[0].pk])).content.decode()
         assert "bank.transfer" in page
         assert "Nothing has happened yet" in page
-    assert Run.objects.values().get(pk=run.pk) == before
+    assert people.row_of(run.pk) == before
     assert Checkpoint.objects.count() == 3
 
 

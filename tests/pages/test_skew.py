@@ -105,12 +105,12 @@ def test_a_preview_changes_nothing_and_shows_the_state_as_it_would_be(behind, ca
         migration.state["note"] = "by hook"
 
     new.migrate(from_version=behind.version)(hook)
-    before = Run.objects.values().get(pk=behind.pk), Checkpoint.objects.count(), Event.objects.count()
+    before = people.row_of(behind.pk), Checkpoint.objects.count(), Event.objects.count()
     page = text(as_("otto"), f"/runs/{behind.pk}/migrate/")
     assert "1 under way in review started again as other" in page
     assert "by hook" in page
     assert "how much?" in page
-    assert (Run.objects.values().get(pk=behind.pk), Checkpoint.objects.count(), Event.objects.count()) == before
+    assert (people.row_of(behind.pk), Checkpoint.objects.count(), Event.objects.count()) == before
 
 
 def test_what_cannot_be_done_is_said_with_its_reason_and_stays_undone(behind, as_):

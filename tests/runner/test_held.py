@@ -8,8 +8,9 @@ from threading import Thread
 import pytest
 
 from checkpoints.errors import Incompatible
+from checkpoints.fields import Held
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
-from tests.people import make_people, viewer
+from tests.people import make_people, row_of, viewer
 from tests.runner.conftest import phase_of, reaches, until
 from tests.runner.graphs import expense
 from wfdash import catalog, desk, queries
@@ -77,7 +78,7 @@ def kinds(run: Run) -> list[str]:
 
 def output(run: Run) -> object:
     until(reaches(run, "completed"))
-    return Run.objects.values_list("output", flat=True).get(pk=run.pk)
+    return Run.objects.get(pk=run.pk).output
 
 
 def test_a_renamed_step_is_carried_over_by_itself_and_its_answer_counts(otto, wait, serve, start_worker):
@@ -175,10 +176,10 @@ def test_an_operator_overrides_and_the_run_goes_on_under_the_new_graph(otto, hol
 @pytest.mark.parametrize("verb", [desk.migrate_run, desk.override_run])
 def test_what_does_not_fit_is_refused_with_the_reason_and_changes_nothing(verb, otto, hold):
     run = hold(expense(step="other"))
-    before = Run.objects.values().get(pk=run.pk), kinds(run), Checkpoint.objects.count()
+    before = row_of(run.pk), kinds(run), Checkpoint.objects.count()
     with pytest.raises(Incompatible, match="review"):
         verb(otto, run.pk)
-    assert (Run.objects.values().get(pk=run.pk), kinds(run), Checkpoint.objects.count()) == before
+    assert (row_of(run.pk), kinds(run), Checkpoint.objects.count()) == before
 
 
 def test_an_operator_migrates_a_run_before_it_is_due(otto, wait, serve, start_worker):
@@ -264,3 +265,29 @@ def test_of_two_operators_at_once_one_carries_the_run_over(otto, wait, serve):
         thread.join()
     assert len(refused) == 1
     assert kinds(run).count("run.overridden") == 1
+
+
+@pytest.fixture
+def encrypted(settings) -> None:
+    settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
+
+
+def test_why_a_run_is_held_is_encrypted_like_every_error(encrypted, hold):
+    run = hold(expense(step="other"))
+    stored = Run.objects.values_list("error", flat=True).get(pk=run.pk)
+    assert isinstance(stored, Held)
+    assert stored.clear == {}
+    run.refresh_from_db()
+    assert "steps that are gone: review" in run.error["message"]
+
+
+def test_the_board_of_a_migrated_run_is_the_same_with_encryption(encrypted, otto, wait, serve, start_worker):
+    run = wait()
+    new = expense(step="other")
+    new.migrate(from_version=run.version)(lambda migration: migration.move("review", "other"))
+    serve(new)
+    desk.migrate_run(otto, run.pk)
+    start_worker()
+    until(reaches(run, "waiting"))
+    found = {step: counts.state for step, counts in queries.board(run.pk).items()}
+    assert found == {"read": "done", "review": "done", "other": "waiting"}

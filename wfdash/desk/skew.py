@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from checkpoints import models, records
 from checkpoints.errors import ClaimLost, Incompatible
+from checkpoints.fields import sealed_for
 from checkpoints.models import HumanRequest, Run
 from checkpoints.orm import write
 from checkpoints.records import ErrorInfo, Phase
@@ -121,7 +122,8 @@ def _hold(claim: records.Claim, error: Incompatible) -> None:
         run = _claimed(claim)
         entry, skew = catalog.find(run.workflow), versions.find_skew(run.workflow, run.version)
         now = entry.description.version if entry else ""
-        Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, error=info, acted_by="", wake_at=None)
+        error_column = sealed_for(Run, "error", info, run.pk)
+        Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, error=error_column, acted_by="", wake_at=None)
         models.Claim.objects.filter(run=run).delete()
         words = list(skew.words) if skew else []
         append_event(run, "run.held", {"from": run.version, "to": now, "words": words})
