@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -92,24 +93,32 @@ def test_up_serves_a_file_of_ones_own_prints_a_link_and_stops_gracefully(tmp_pat
         process.communicate()
 
 
+@pytest.fixture
+def data(tmp_path: Path, sqlite_template: Path) -> Path:
+    """Give a data directory whose database is migrated: the tests before have shown that ``up`` does that."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    shutil.copy(sqlite_template, folder / "wfdash.sqlite3")
+    return folder
+
+
 @pytest.mark.process
-def test_a_port_in_use_is_said_with_the_remedy(tmp_path: Path) -> None:
+def test_a_port_in_use_is_said_with_the_remedy(data: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        process = up(tmp_path / "data", taken.getsockname()[1])
+        process = up(data, taken.getsockname()[1])
         output, _ = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "--port" in output
 
 
 @pytest.mark.process
-def test_signin_prints_a_link_for_a_person_who_exists(tmp_path: Path) -> None:
+def test_signin_prints_a_link_for_a_person_who_exists(data: Path) -> None:
     def wfdash(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "wfdash.cli", *arguments]
-        return subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, env=environment(data), capture_output=True, text=True, timeout=60)
 
-    assert wfdash("manage", "migrate", "--verbosity", "0").returncode == 0
     assert wfdash("manage", "createsuperuser", "--noinput", "--username", "ana", "--email", "").returncode == 0
     link = wfdash("signin", "ana", "--base", "https://dash.example")
     assert link.stdout.startswith("https://dash.example/sign-in/")
@@ -141,10 +150,9 @@ desk.start_run(access.viewer_for(User.objects.get(username="admin")), "blocking"
 
 
 @pytest.mark.process
-def test_a_step_that_blocks_its_thread_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+def test_a_step_that_blocks_its_thread_does_not_keep_the_server_from_stopping(tmp_path: Path, data: Path) -> None:
     source, entered = tmp_path / "workflows.py", tmp_path / "entered"
     source.write_text(BLOCKING)
-    data = tmp_path / "data"
     process = up(data, free_port(), str(source))
     try:
         read_until(process, "Sign in as")
