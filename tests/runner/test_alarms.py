@@ -101,6 +101,16 @@ def test_the_next_sweep_comes_when_something_is_due(ask) -> None:
     assert 0 < alarms.sweep() <= 0.5
 
 
+def test_what_becomes_due_during_a_sweep_is_done_at_once_by_the_next(ask, monkeypatch) -> None:
+    def slow(limit: int) -> int:
+        ask(Policy(due=0.001, on_timeout="reject"), timezone.now())
+        until(lambda: HumanRequest.objects.get().alarm < timezone.now())
+        return 0
+
+    monkeypatch.setattr("wfdash.desk.announce.announce_opened", slow)
+    assert alarms.sweep() == 0
+
+
 def test_one_kind_of_work_that_fails_does_not_stop_the_others(ask, monkeypatch, caplog) -> None:
     def broken(limit: int) -> int:
         raise RuntimeError("no")

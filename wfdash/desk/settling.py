@@ -45,9 +45,11 @@ def settle_due(limit: int = 100) -> int:
     return sum(_settle_one(reply) for reply in list(due[:limit]))
 
 
-def next_settling() -> datetime | None:
-    """Return when the next reply takes effect, None if none waits."""
+def next_settling(after: datetime | None = None) -> datetime | None:
+    """Return when the next reply takes effect (after that moment), None if none waits."""
     waiting = Reply.objects.filter(settles__isnull=False, undone__isnull=True).order_by("settles")
+    if after is not None:
+        waiting = waiting.filter(settles__gt=after)
     return waiting.values_list("settles", flat=True).first()
 
 

@@ -17,6 +17,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.fields import sealed_for
 from checkpoints.models import HumanRequest, Reply, Run
 from checkpoints.orm import run_statement, write
 from checkpoints.records import ErrorInfo, Phase
@@ -50,15 +51,10 @@ def database_now() -> datetime:
     return now if now.tzinfo else now.replace(tzinfo=UTC)
 
 
-def next_alarm() -> datetime | None:
-    """Return when the next alarm goes off, None if none is set."""
-    return (
-        HumanRequest.objects.filter(WAITING)
-        .order_by("alarm")
-        .values_list("alarm", flat=True)
-        .exclude(alarm=None)
-        .first()
-    )
+def next_alarm(after: datetime) -> datetime | None:
+    """Return when the next alarm goes off after this moment, None if none is set."""
+    set_ = HumanRequest.objects.filter(WAITING, alarm__gt=after).order_by("alarm")
+    return set_.values_list("alarm", flat=True).first()
 
 
 def fire_alarms(limit: int = 100) -> int:
@@ -192,8 +188,9 @@ def _fail(request: HumanRequest, words: str) -> None:
     """Let the run fail; the request stays open. A run that is paused, or has failed already, is left as it is."""
     run, now = request.run, timezone.now()
     error = ErrorInfo(type="DeadlinePassed", message=words, step=request.step).model_dump()
+    stored = sealed_for(Run, "error", error, run.pk)
     going = Run.objects.filter(pk=run.pk, phase__in=[Phase.READY, *TIMED])
-    failed = going.update(phase=Phase.FAILED, error=error, finished=now, wake_at=None, updated=now) == 1
+    failed = going.update(phase=Phase.FAILED, error=stored, finished=now, wake_at=None, updated=now) == 1
     if failed:
         fence(run)
         shown = {name: value for name, value in error.items() if name != "traceback"}

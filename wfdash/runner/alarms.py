@@ -42,10 +42,12 @@ def sweep() -> float:
     # Servers import their runner before Django has its models. The package first: see ``held``.
     from wfdash.desk import announce, settling, timers
 
+    began = timers.database_now()
     counts = [_count(work) for work in (settling.settle_due, timers.fire_alarms, announce.announce_opened)]
     if max(counts) >= BATCH:
         return 0.0
-    return _pause((settling.next_settling(), timers.next_alarm()), timers.database_now())
+    # After ``began``: what was due then and is not done could not be done, but what became due meanwhile can.
+    return _pause((settling.next_settling(began), timers.next_alarm(began)), timers.database_now())
 
 
 def _count(work: Callable[[int], int]) -> int:
@@ -58,6 +60,6 @@ def _count(work: Callable[[int], int]) -> int:
 
 
 def _pause(moments: Iterable[datetime | None], now: datetime) -> float:
-    """Return the seconds to the nearest moment. What is late already could not be done just now: no haste."""
-    ahead = [seconds for at in moments if at and (seconds := (at - now).total_seconds()) > 0]
-    return min([SWEEP_SECONDS, *ahead])
+    """Return the seconds to the nearest moment, at most ``SWEEP_SECONDS``."""
+    ahead = [(at - now).total_seconds() for at in moments if at is not None]
+    return max(0.0, min([SWEEP_SECONDS, *ahead]))
