@@ -13,8 +13,7 @@ async function namesOf(area) {
 
 function close(area) {
   area.nextElementSibling?.matches(".mention-list") && area.nextElementSibling.remove();
-  area.setAttribute("aria-expanded", "false");
-  area.removeAttribute("aria-activedescendant");
+  for (const name of ["aria-activedescendant", "aria-controls"]) area.removeAttribute(name);
 }
 
 function take(area, name) {
@@ -45,7 +44,7 @@ function draw(area, names) {
     return item;
   }));
   area.after(list);
-  area.setAttribute("aria-expanded", "true");
+  area.setAttribute("aria-controls", list.id);
   choose(area, 0);
 }
 

@@ -22,8 +22,6 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
         desk.undo_answer(viewer_of(request), request_id)
     except WrongState as error:
         messages.warning(request, str(error))
-    else:
-        messages.success(request, "Taken back: the request is open again, with what you had answered filled in.")
     return back_to(request_id, place_of(request.GET))
 
 
