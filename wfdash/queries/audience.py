@@ -72,7 +72,9 @@ def _named(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
 
 
 def _excluded(viewer: Viewer, name: str) -> Q:
-    return Q(NamesAny("not_by", [name])) | (Q(NamesAny("not_by", ["requester"])) & _started_by(viewer, name))
+    named = Q(NamesAny("not_by", [name])) | (Q(NamesAny("not_by", ["requester"])) & _started_by(viewer, name))
+    # Said first, because most exclude nobody.
+    return ~Q(NamesNobody("not_by")) & named
 
 
 def _started_by(viewer: Viewer, name: str) -> Q:

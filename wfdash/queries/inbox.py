@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db import connection
@@ -216,10 +218,11 @@ def alike(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> di
     gates = {gate for gate, number in seen.items() if number > 1}
     if not gates:
         return {}
-    wanted = Q(workflow__in={gate[0] for gate in gates}, step__in={gate[1] for gate in gates}, risk__lt=HIGH_RISK)
-    found = HumanRequest.objects.filter(wanted, tab_filter(viewer, tab), matching(viewer, text))
+    wanted = reduce(or_, (Q(workflow=workflow, step=step, kind=kind) for workflow, step, kind in sorted(gates)))
+    low = HumanRequest.objects.filter(wanted, risk__lt=HIGH_RISK)
+    found = low.filter(tab_filter(viewer, tab), matching(viewer, text))
     counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
-    return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= SEVERAL and row[:3] in gates}
+    return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= SEVERAL}
 
 
 def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestRow, ...]:
