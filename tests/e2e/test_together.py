@@ -15,7 +15,7 @@ from tests.e2e.moves import LATER, act, card, expect_live
 from tests.e2e.server import Server
 
 UNDO = 5.0
-SOON = 1_500
+SOON = 5_000
 
 
 @pytest.fixture(scope="module")
