@@ -134,8 +134,7 @@ class Walk:
         quick = self._exchange(value, path, before, chunks) if self._frozen and before.tower is not None else None
         if quick is not None:
             return quick
-        inner = dict[str, bytes]()
-        pages, size = Pages("D", inner), 1 + max(len(value), 1)
+        inner, size = dict[str, bytes](), 1 + max(len(value), 1)
         for key, item in value.items():
             piece = before.pieces.get(key)
             if piece is not None and self._frozen and piece.value is item:
@@ -144,16 +143,14 @@ class Walk:
                 piece = self._piece(key, item, path, piece, chunks)
             pieces[key] = piece
             size += piece.length
-            if piece.is_node:
-                pages.add_node(piece.text, piece.mark)
-            else:
-                pages.add_entry(piece.text, piece.mark)
-        only_nodes = len(path) == DEPTH and all(piece.is_node for piece in pieces.values())
-        tower = build_tower([(piece.text, piece.mark >> 3) for piece in pieces.values()], inner) if only_nodes else None
+        tower = None
         if len(path) < DEPTH and len(pieces) <= FEW:
-            node, inner = in_place(pieces.values()), {}
+            node = in_place(pieces.values())
+        elif len(path) == DEPTH and all(piece.is_node for piece in pieces.values()):
+            tower = build_tower([(piece.text, piece.mark >> 3) for piece in pieces.values()], inner)
+            node = tower.node
         else:
-            node = pages.node() if tower is None else tower.node
+            node = in_pages(pieces.values(), inner)
         values = tuple(piece.value for piece in pieces.values()) if tower is not None else ()
         self._fresh[path] = Parts(pieces, frozenset(inner), size, tower, values)
         self._add_new(inner, before.inner, chunks)
@@ -247,3 +244,14 @@ def in_place(pieces: Iterable[Piece]) -> bytes:
     """Return the node of a dict of few entries that change at every step: as a chunk they would serve nobody twice."""
     nodes = (piece.text if piece.is_node else b'{"v":{' + piece.text + b"}}" for piece in pieces)
     return b'{"D":[' + b",".join(nodes) + b"]}"
+
+
+def in_pages(pieces: Iterable[Piece], inner: dict[str, bytes]) -> bytes:
+    """Return the node of a dict whose small entries share pages; the chunks are added to ``inner``."""
+    pages = Pages("D", inner)
+    for piece in pieces:
+        if piece.is_node:
+            pages.add_node(piece.text, piece.mark)
+        else:
+            pages.add_entry(piece.text, piece.mark)
+    return pages.node()
