@@ -15,7 +15,7 @@ from tests.desk.test_timers import at_once
 from wfdash.access import Viewer
 from wfdash.desk import answer_request
 from wfdash.desk.links import PLACE, read_link
-from wfdash.desk.outbox import WAITS, Bundle, deliver, due_bundles
+from wfdash.desk.outbox import WAITS, Bundle, deliver, due_bundles, forget_old
 from wfdash.desk.tell import tell
 from wfdash.notices.letters import Letter, Undeliverable
 
@@ -209,6 +209,17 @@ def test_apprise_reaches_whom_the_settings_name(ask: Ask, ana: Viewer, settings,
     assert send_all() == 2
     assert said[0]["title"] == "Due soon: Pay?"
     assert PLACE in said[0]["body"]
+
+
+def test_what_was_told_long_ago_is_forgotten_and_what_still_waits_is_not(ask: Ask, ana: Viewer) -> None:
+    for n in range(3):
+        say("reminder", ask(f"r{n}"), ana)
+    old, recent, _ = Notice.objects.filter(channel="browser").order_by("id")
+    Notice.objects.filter(pk=old.pk).update(created=NOW)
+    Notice.objects.filter(channel="mail").update(created=NOW)
+    assert forget_old() == 1
+    assert Notice.objects.filter(channel="mail").count() == 3
+    assert Notice.objects.filter(pk=recent.pk).exists()
 
 
 @pytest.mark.django_db(transaction=True)

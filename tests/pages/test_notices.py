@@ -47,6 +47,14 @@ def test_opening_one_reads_it(ana: Client, people) -> None:
     assert ana.get("/notices/none/").status_code == 404
 
 
+def test_having_a_request_open_reads_what_was_told_of_it(ana: Client, people) -> None:
+    request, other = ask(make_run()), ask(make_run())
+    for each in (request, other):
+        say("assigned", each, people["ana"], by="ben")
+    ana.post(f"/requests/{request.pk}/here/")
+    assert Notice.objects.get(read__isnull=True).request == other
+
+
 def test_all_can_be_read_at_once(ana: Client, people) -> None:
     for n in range(3):
         say("assigned", ask(make_run(), f"claim {n}"), people["ana"], people["ben"], by="otto")

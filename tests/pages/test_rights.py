@@ -59,6 +59,7 @@ ELSEWHERE = {
     "notice",
     "webhook",
     "answer-link",
+    "deadline",
 }
 """Tested with the pages they belong to."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from checkpoints.models import HumanRequest, Notice, Webhook
@@ -38,6 +38,9 @@ LEASE = timedelta(minutes=5)
 """For so long a postman has what it claimed, longer than any channel takes."""
 BUNDLE = 200
 """Notices that one receiver is brought at a time."""
+KEPT_DAYS = 90
+FORGOTTEN = 1_000
+"""Notices removed at a time."""
 CHANNELS: Mapping[str, Channel] = {MAIL: send_mail, APPRISE: send_apprise, WEBHOOK: send_webhook}
 
 
@@ -73,6 +76,14 @@ def deliver(bundle: Bundle, channels: Mapping[str, Channel] = CHANNELS) -> int:
             _postpone(batch, notices, f"{type(error).__name__}: {error}")
             break
     return sent
+
+
+def forget_old(days: int = KEPT_DAYS) -> int:
+    """Remove notices that were sent, given up or shown so long ago; returns how many."""
+    old = Notice.objects.filter(created__lt=timezone.now() - timedelta(days=days))
+    over = old.filter(Q(sent__isnull=False) | Q(given_up__isnull=False)).order_by("id").values_list("id", flat=True)
+    with write():
+        return Notice.objects.filter(pk__in=list(over[:FORGOTTEN])).delete()[0]
 
 
 def _due(now: datetime) -> Any:

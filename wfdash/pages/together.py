@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from wfdash import desk, queries
+from wfdash.desk.preferences import read_notices
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.panel import back_to, fields_of, place_of
@@ -63,6 +64,7 @@ def here(request: HttpRequest, request_id: str) -> HttpResponse:
         desk.leave_request(viewer, request_id, _moment(request.POST.get("seen", "")))
         return HttpResponse(status=204)
     seen = desk.watch_request(viewer, request_id, typing="typing" in request.POST)
+    read_notices(viewer, request=request_id)
     return JsonResponse({"seen": seen.isoformat()})
 
 
