@@ -23,6 +23,7 @@ SQLITE_MB = 8
 POSTGRES_MB = 160
 """A new data directory takes 40, its log another 16 to 80."""
 SECONDS = 90.0
+MOST = 30
 
 
 class Disk:
@@ -110,6 +111,8 @@ def fill_and_free(world: World, disk: Disk | Limit, *, whole: Callable[[World], 
 
     def said() -> bool:
         disk.fill(server.pid)
+        # Where no run gets on there may be nothing left to answer or start: somebody wants one more.
+        client.wanted = min(client.wanted + 1, MOST)
         return any(": 503" in one for one in client.problems) and "The database did not serve" in words_of(
             server.log(), crew
         )

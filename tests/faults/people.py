@@ -31,7 +31,7 @@ class Client(threading.Thread):
         self.lost_replies = 0
         self.starting = True
         self._person = Person(server, "admin")
-        self._tables, self._ledger, self._wanted = tables, ledger, wanted
+        self._tables, self._ledger, self.wanted = tables, ledger, wanted
         self._over = threading.Event()
 
     @property
@@ -60,7 +60,7 @@ class Client(threading.Thread):
 
     def _start_what_is_missing(self) -> None:
         runs = self._tables.count("'completed','failed'")
-        while self.starting and len(self.starts) - runs < self._wanted and not self._over.is_set():
+        while self.starting and len(self.starts) - runs < self.wanted and not self._over.is_set():
             number = len(self.starts)
             message = {"number": number, "ledger": str(self._ledger)}
             body = {"workflow": NAMES[number % len(NAMES)], "message": message, "key": f"start-{number}"}
