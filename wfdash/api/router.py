@@ -142,7 +142,7 @@ def override_run(request: HttpRequest, run_id: str) -> Any:
 
 @api.get("/requests", response=RequestPage)
 def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
-    """A tab of the inbox: mine, all, answered."""
+    """A tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names what of the filter is wrong."""
     return queries.inbox(_viewer(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
 
 
