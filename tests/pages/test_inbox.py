@@ -118,3 +118,12 @@ def test_alike_ones_are_offered_together(run, as_):
     page = as_("ana").get("/?sort=alike").content.decode()
     assert f"/requests/{first.pk}/alike/?" in page
     assert "3 alike: decide together" in page
+
+
+def test_one_press_decides_only_where_an_answer_can_be_taken_back(run, as_, settings):
+    settings.WFDASH_UNDO = 10
+    people.ask(run, "First?")
+    final = people.ask(run, "Final?", policy={"undo": 0})
+    client = as_("ana")
+    assert "data-one-press" in client.get("/?focus=1&tab=mine").content.decode()
+    assert "data-one-press" not in client.get(f"/?focus=1&tab=mine&request={final.pk}").content.decode()

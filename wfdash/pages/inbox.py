@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -174,5 +173,4 @@ def _progress(viewer: Viewer, place: InboxPlace, shown: str, context: dict[str, 
         "before": place.at(of=of).url(request=before) if before else "",
         "after": place.at(of=of).url(request=after) if after else "",
         "leave": place.at(focus=False).url(request=shown),
-        "one_press": settings.WFDASH_UNDO > 0,
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 
 from checkpoints.models import HumanRequest, Reply
@@ -32,12 +33,16 @@ class AnswerView:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The policy of a request as people read it. ``escalated``: since when the others may decide, too."""
+    """The policy of a request as people read it. ``escalated``: since when the others may decide, too.
+
+    ``undo``: for how many seconds an answer may be taken back.
+    """
 
     sentence: str = ""
     need: int = 1
     escalate: tuple[str, ...] = ()
     escalated: datetime | None = None
+    undo: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +197,9 @@ def _rules(row: HumanRequest) -> Rules:
     moments = policy.moments(row.created, row.due)
     escalated = next((at for at, what in moments if what == "escalate" and at <= timezone.now()), None)
     named = policy if policy.by or policy.not_by else policy.model_copy(update={"by": row.by, "not_by": row.not_by})
-    return Rules(sentence=sentence(named), need=policy.need, escalate=policy.escalate, escalated=escalated)
+    undo = settings.WFDASH_UNDO if policy.undo is None else policy.undo.total_seconds()
+    said = sentence(named)
+    return Rules(sentence=said, need=policy.need, escalate=policy.escalate, escalated=escalated, undo=undo)
 
 
 def _standing(viewer: Viewer, row: HumanRequest, requester: str) -> tuple[str, str, str]:
