@@ -4,8 +4,11 @@ import json
 import time
 
 from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import User
+from django.utils import timezone
 
-from checkpoints.models import Grant
+from checkpoints import ids
+from checkpoints.models import Grant, Notice
 from tests.live.world import append_events, handshake, make_person, make_run, open_socket, sign_in
 from wfdash import nudge
 from wfdash.live.hub import Hub
@@ -117,5 +120,33 @@ async def test_nobody_hears_of_requests_they_may_not_see(make_hub, db, run, cook
     other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
     socket = await watching(make_hub(poll_every=1000), other)
     nudge.requests_moved.ring("expense", "request", "r1")
+    assert await socket.receive_nothing(timeout=0.2)
+    await socket.disconnect()
+
+
+def tell(name: str) -> int:
+    """Write a notice for a person; returns the person's key."""
+    user = User.objects.get(username=name)
+    at = timezone.now()
+    Notice.objects.create(id=ids.new_token(), user=user, kind="asked", channel="browser", created=at, due=at, sent=at)
+    return user.pk
+
+
+async def test_a_notice_is_told_to_its_person_alone(make_hub, db, run, cookie) -> None:
+    other = await db.call(lambda: sign_in(make_person("olga", "admin")))
+    hub = make_hub(poll_every=1000)
+    mine, hers = await watching(hub, cookie), await watching(hub, other)
+    nudge.notices_moved.ring(await db.call(tell, "olga"))
+    assert await changed(hers) == ["notices"]
+    assert await mine.receive_nothing(timeout=0.2)
+    await mine.disconnect()
+    await hers.disconnect()
+
+
+async def test_a_notice_whose_bell_was_lost_is_found_by_the_poll(make_hub, db, run, cookie) -> None:
+    hers = await db.call(lambda: sign_in(make_person("olga", "admin")))
+    socket = await watching(make_hub(poll_every=0.05, lists_every=0.01), hers)
+    await db.call(tell, "olga")
+    assert await changed(socket) == ["notices"]
     assert await socket.receive_nothing(timeout=0.2)
     await socket.disconnect()
