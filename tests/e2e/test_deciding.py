@@ -74,7 +74,7 @@ def test_two_of_finance_must_agree_and_others_cannot(person: OpenPage, server: S
     expect(cem.get_by_role("main")).to_contain_text("for finance")
     expect(card(cem).locator("button[name=_action]")).to_have_count(0)
     go_to(ana, server, run)
-    expect(ana.get_by_role("main")).to_contain_text("2 of finance decide, but not the requester")
+    expect(ana.get_by_role("main")).to_contain_text("Decided by 2 of finance, but not by the requester")
     act(ana, "approve")
     request = go_to(ben, server, run)
     expect(ben.get_by_role("main")).to_contain_text("1 of 2")

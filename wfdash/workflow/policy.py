@@ -169,14 +169,13 @@ def sentence(policy: Policy) -> str:
 
 
 def _who(policy: Policy) -> str:
-    who = _names(policy.by) or "any reviewer"
     if not (policy.by or policy.not_by or policy.need > 1):
         return ""
-    count = f"{policy.need} of {who}" if policy.need > 1 else who
-    verb = "decide" if policy.need > 1 else "decides"
-    but = f", but not {_names(policy.not_by)}" if policy.not_by else ""
+    who = _names(policy.by) or ("reviewers" if policy.need > 1 else "any reviewer")
+    count = f"{policy.need} of " if policy.need > 1 else ""
+    but = f", but not by {_names(policy.not_by)}" if policy.not_by else ""
     veto = "; one rejection is enough" if policy.need > 1 and policy.veto else ""
-    return f"{count[:1].upper()}{count[1:]} {verb}{but}{veto}."
+    return f"Decided by {count}{who}{but}{veto}."
 
 
 def _when(policy: Policy) -> str:
