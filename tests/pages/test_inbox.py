@@ -117,7 +117,8 @@ def test_alike_ones_are_offered_together(run, as_):
     first, *_ = (people.ask(run, f"Refund {number}?") for number in range(3))
     page = as_("ana").get("/?sort=alike").content.decode()
     assert f"/requests/{first.pk}/alike/?" in page
-    assert "3 alike: decide together" in page
+    assert "3 alike. Decide together" in page
+    assert "3 alike here" in as_("ana").get("/").content.decode()
 
 
 def test_one_press_decides_only_where_an_answer_can_be_taken_back(run, as_, settings):

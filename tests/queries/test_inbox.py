@@ -229,6 +229,14 @@ def test_alike_are_counted_where_there_are_several_and_none_is_of_high_risk(run)
     ana = people.viewer("ana")
     rows = queries.inbox(ana).items
     assert queries.alike(ana, "mine", "", rows) == {(run.workflow, "review", "approval"): 3}
+    assert queries.alike_here(rows) == {(run.workflow, "review", "approval"): 3}
+    assert queries.alike_here(rows[:2]) == {}
+
+
+def test_what_waits_is_counted_whatever_the_filter(run):
+    people.ask(run, "chair"), people.ask(run, "table")
+    counts, waiting = queries.count_all(people.viewer("ana"), "chair")
+    assert (counts["mine"], counts["all"], waiting) == (1, 1, 2)
 
 
 def test_new_ones_are_counted_from_a_moment_on(run):

@@ -78,7 +78,7 @@ def _listed(request: HttpRequest, viewer: Viewer, place: InboxPlace) -> dict[str
     now = timezone.now()
     common = {"spot": place, "now": now, "keys": _keys(), "sorts": _sorts(place)}
     try:
-        counts = queries.count_tabs(viewer, place.q)
+        counts, waiting = queries.count_all(viewer, place.q)
         cursor = request.GET.get("after", "")
         found = queries.inbox(
             viewer, place.tab, place.q, sort=place.sort, cursor=cursor, limit=1 if place.focus else 50
@@ -86,9 +86,11 @@ def _listed(request: HttpRequest, viewer: Viewer, place: InboxPlace) -> dict[str
     except Invalid as error:
         flaws = [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]
         return common | {"tabs": _tabs(place, {}), "rows": [], "flaws": flaws}
-    alike = queries.alike(viewer, place.tab, place.q, found.items)
-    if not place.q:
-        request.open_count = counts["mine"]  # type: ignore[attr-defined]
+    if place.sort == "alike":
+        alike = queries.alike(viewer, place.tab, place.q, found.items)
+    else:
+        alike = queries.alike_here(found.items)
+    request.open_count = waiting  # type: ignore[attr-defined]
     return common | {
         "tabs": _tabs(place, counts),
         "counts": counts,
@@ -102,9 +104,8 @@ def _listed(request: HttpRequest, viewer: Viewer, place: InboxPlace) -> dict[str
 def _news(request: HttpRequest, viewer: Viewer, place: InboxPlace) -> dict[str, Any]:
     ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
     rows, now = queries.rows_now(viewer, ids), timezone.now()
-    counts = queries.count_tabs(viewer, place.q)
-    if not place.q:
-        request.open_count = counts["mine"]  # type: ignore[attr-defined]
+    counts, waiting = queries.count_all(viewer, place.q)
+    request.open_count = waiting  # type: ignore[attr-defined]
     return {
         "spot": place,
         "tabs": _tabs(place, counts),

@@ -102,13 +102,13 @@ FLAGS: dict[str, Callable[[Viewer], Q]] = {
     "back": audience.asked_back_of,
 }
 OF: dict[str, tuple[str, ...]] = {
-    "mine": ("may", "free", "unspoken"),
-    "groups": ("may", "grouped"),
-    "unassigned": ("may", "untaken"),
+    "mine": ("free", "may", "unspoken"),
+    "groups": ("grouped", "may"),
+    "unassigned": ("untaken", "may"),
     "asked": ("back",),
     "all": (),
 }
-"""What a request of a tab is: lists filter by it, counts count by it."""
+"""What a request of a tab is: lists filter by it, counts count by it. What is found cheaply stands first."""
 
 
 def tab_filter(viewer: Viewer, tab: str) -> Q:
@@ -128,33 +128,41 @@ def count_open(viewer: Viewer) -> int:
 
 
 def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
-    """Return the count of every tab under a filter (two queries). ``Invalid`` for a filter that is none.
+    """Return the count of every tab under a filter (two queries). ``Invalid`` for a filter that is none."""
+    return count_all(viewer, text)[0]
 
-    One pass over what is open: each request's flags are found once, and those with the same flags counted together.
+
+def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
+    """Return the count of every tab under a filter, and how many wait for this person without it (two queries).
+
+    One pass over what is open: each request's flags are found once, whatever is counted.
     """
     wanted = matching(viewer, text)
-    flags = {name: Case(When(say(viewer), then=1), default=0) for name, say in FLAGS.items()}
-    seen = Case(When(viewer.scope("see"), then=1), default=0)
+    flags = {"seen": viewer.scope("see"), "fits": wanted or Q(pk__isnull=False)}
+    flags |= {name: say(viewer) for name, say in FLAGS.items()}
+    cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
     visible = viewer.scope("see") | audience.asked_back_of(viewer)
-    rows = HumanRequest.objects.filter(OPEN, visible, wanted).annotate(seen=seen, **flags).order_by()
-    counts = _count_flags(rows.values_list("seen", *flags)[:MOST_OPEN])
+    rows = HumanRequest.objects.filter(OPEN, visible).annotate(**cases).order_by().values_list(*cases)
+    counts = _count_flags(rows[:MOST_OPEN])
+    waiting = counts.pop("")
     counts["answered"] = HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted)[:MOST_COUNTED].count()
-    return {tab: counts[tab] for tab in TABS}
+    return {tab: counts[tab] for tab in TABS}, waiting
 
 
 def _count_flags(rows: QuerySet[Any, Any]) -> dict[str, int]:
-    """Return how many rows have all the flags of each tab.
+    """Return how many rows have all the flags of each tab; under an empty name, those that wait whatever the filter.
 
-    A query within a query (its limit keeps it one): each row's flags are found once, whatever is counted. Written here
-    because the ORM takes longer to say it than SQLite to answer it.
+    A query within a query: its limit keeps it one. Written here because the ORM takes longer to say it than SQLite to
+    answer it.
     """
     inner, params = rows.query.sql_with_params()
-    wanted = [[*OF[tab], *([] if tab == "asked" else ["seen"])] for tab in OF]
-    sums = ", ".join(f"SUM({' * '.join(f'flags.{name}' for name in flags)})" for flags in wanted)
+    wanted = {tab: (*flags, "fits", *(() if tab == "asked" else ("seen",))) for tab, flags in OF.items()}
+    wanted[""] = (*OF["mine"], "seen")
+    sums = ", ".join(f"SUM({' * '.join(f'flags.{name}' for name in flags)})" for flags in wanted.values())
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {sums} FROM ({inner}) AS flags", params)  # noqa: S608
         (found,) = cursor.fetchall()
-    return {tab: int(number or 0) for tab, number in zip(OF, found, strict=True)}
+    return {tab: int(number or 0) for tab, number in zip(wanted, found, strict=True)}
 
 
 def inbox(
@@ -209,13 +217,15 @@ def count_since(viewer: Viewer, tab: str, text: str, since: datetime) -> int:
     return HumanRequest.objects.filter(tab_filter(viewer, tab), matching(viewer, text), created__gt=since).count()
 
 
-def alike(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> dict[Gate, int]:
-    """Return how many requests of a tab the gates of these rows ask, where there are several (one query).
+def alike_here(rows: Iterable[RequestRow]) -> dict[Gate, int]:
+    """Return how many of these rows each gate asks, where there are several; high risks are decided one by one."""
+    counted = Counter(row.gate for row in rows if row.open and row.risk != "high")
+    return {gate: number for gate, number in counted.items() if number >= SEVERAL}
 
-    High risks do not count: nobody decides them by the dozen.
-    """
-    seen = Counter(row.gate for row in rows if row.open)
-    gates = {gate for gate, number in seen.items() if number > 1}
+
+def alike(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> dict[Gate, int]:
+    """Return how many requests of a tab the gates of these rows ask, where there are several (one query)."""
+    gates = {row.gate for row in rows if row.open}
     if not gates:
         return {}
     wanted = reduce(or_, (Q(workflow=workflow, step=step, kind=kind) for workflow, step, kind in sorted(gates)))
