@@ -102,7 +102,7 @@ def test_votes_are_shown_and_ones_own_can_be_taken_back(run, as_):
     assert "Take my vote back" in page
     assert "card-form" not in page
     page = text(ben.get(f"/requests/{question.pk}/"))
-    assert "2 of ana or ben decide" in page
+    assert "Decided by 2 of ana or ben" in page
     assert "<strong>ana</strong> approved" in page
     assert "card-form" in page
     page = text(ana.post(f"/requests/{question.pk}/undo/", follow=True))
@@ -215,7 +215,7 @@ def test_the_policy_and_its_deadline_are_said_in_words(run, as_):
     policy = {"by": ["ana"], "due": 3600.0, "escalate": ["otto"], "on_timeout": "reject"}
     question = people.ask(run, policy=policy, due=now - timedelta(minutes=5), created=now - timedelta(minutes=65))
     page = text(as_("ana").get(f"/requests/{question.pk}/"))
-    assert "Ana decides. Due within 1 h. Then otto may decide, too." in page
+    assert "Decided by ana. Due within 1 h. Then otto may decide, too." in page
     assert "overdue" in page
     assert "escalated to otto" in page
 
