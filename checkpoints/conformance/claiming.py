@@ -163,8 +163,9 @@ async def a_claim_writes_for_its_own_run_only(world: Peopled) -> None:
 
 async def a_run_goes_on_after_its_worker_died(world: Peopled) -> None:
     run = await begun(world)
-    first = await claimed(world, run, ttl=0.05)
+    first = await claimed(world, run)
     await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=EVENT), claim=first)
+    await world.storage.renew(first, ttl=0.05)
     second = await taken_over(world, run)
     latest = await world.storage.get_latest(run)
     assert latest is not None

@@ -53,7 +53,7 @@ async function look() {
   last = Date.now();
   const shown = rowsIn(list());
   const ids = shown.map((row) => row.dataset.row).join(",");
-  const news = (await read(address({ fragment: "news", since: list().dataset.asof, ids }))).querySelector("[data-news]");
+  const news = (await read(address({ fragment: "news", since: list().dataset.asof, ids, whole: list().dataset.whole }))).querySelector("[data-news]");
   if (!news) return;
   const fresh = new Map(rowsIn(news).map((row) => [row.dataset.row, row]));
   for (const row of shown) {

@@ -1,7 +1,8 @@
 """The inbox over 10,000 open requests of 200 workflows: milliseconds of server time per page, and queries.
 
-A page is the whole of it: session, person, tabs with their counts, list, card, rendering. ``work`` is the processor time
-of the server's own thread: all there is on SQLite, without the database's share on PostgreSQL. Both, each in a process:
+A page is the whole of it: session, person, tabs with their counts, list, card, rendering. ``work`` is the processor
+time of the server's own thread: all there is on SQLite, without the database's share on PostgreSQL.
+Both, each in a process:
 ``python -m tests.benchmarks.bench_inbox [sqlite|postgres]``.
 """
 

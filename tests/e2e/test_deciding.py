@@ -111,7 +111,6 @@ def test_a_deadline_that_passes_brings_the_next_in_line_and_then_decides(person:
     cem.goto("/")
     expect(cem.get_by_role("main")).not_to_contain_text("Refund nobody looks at?")
     shell(server, DEADLINE.format(run=run, seconds=7201))
-    cem.goto("/")
     expect(cem.locator("#inbox-list").get_by_text("Refund nobody looks at?")).to_be_visible(timeout=LATER)
     go_to(cem, server, run)
     expect(cem.get_by_role("main")).to_contain_text("escalated to cfo")

@@ -106,11 +106,12 @@ def _news(request: HttpRequest, viewer: Viewer, place: InboxPlace) -> dict[str, 
     rows, now = queries.rows_now(viewer, ids), timezone.now()
     counts, waiting = queries.count_all(viewer, place.q)
     request.open_count = waiting  # type: ignore[attr-defined]
+    since, known = _moment(request.GET.get("since", ""), now), ids if request.GET.get("whole") else None
     return {
         "spot": place,
         "tabs": _tabs(place, counts),
         "rows": lines(Listed(viewer=viewer, place=place, rows=rows, alike={}, now=now)),
-        "new": queries.count_since(viewer, place.tab, place.q, _moment(request.GET.get("since", ""), now)),
+        "new": queries.count_since(viewer, place.tab, place.q, since, known),
     }
 
 

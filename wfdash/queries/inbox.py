@@ -7,7 +7,7 @@ decided within one index.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -212,9 +212,13 @@ def rows_now(viewer: Viewer, ids: Iterable[str]) -> tuple[RequestRow, ...]:
     return _rows_of(viewer, list(ids))
 
 
-def count_since(viewer: Viewer, tab: str, text: str, since: datetime) -> int:
-    """Return how many requests of a tab were opened after a moment (one query)."""
-    return HumanRequest.objects.filter(tab_filter(viewer, tab), matching(viewer, text), created__gt=since).count()
+def count_since(viewer: Viewer, tab: str, text: str, since: datetime, known: Sequence[str] | None = None) -> int:
+    """Return how many requests of a tab are new (one query): opened after a moment, or not in ``known``.
+
+    ``known`` is the list that is shown, if that is the whole of it. An old request may be new to a person: escalated.
+    """
+    rows = HumanRequest.objects.filter(tab_filter(viewer, tab), matching(viewer, text))
+    return (rows.filter(created__gt=since) if known is None else rows.exclude(pk__in=known)).count()
 
 
 def alike_here(rows: Iterable[RequestRow]) -> dict[Gate, int]:
