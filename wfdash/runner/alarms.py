@@ -39,7 +39,7 @@ async def sweep_until(stopping: asyncio.Event) -> None:
 
 def sweep() -> float:
     """Do what is due now; returns the seconds until there is more to do, or to look for."""
-    # Servers import their runner before Django has its models. The package first: see ``held``.
+    # Servers import their runner before Django has its models.
     from wfdash.desk import announce, settling, timers
 
     began = timers.database_now()

@@ -19,6 +19,7 @@ from typing import IO
 from checkpoints.generic import open_storage
 from checkpoints.ids import new_token
 from wfdash.runner.drive import Lease
+from wfdash.runner.verbs import load_verbs
 from wfdash.runner.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class EmbeddedWorker:
         # Before there is a second thread: both would import it, each from another end (see ``held``).
         import_module("wfdash.desk")
         self._home = _read_home(self._lock)
+        load_verbs()
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()
         self._ready.result(timeout=30)

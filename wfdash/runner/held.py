@@ -1,8 +1,6 @@
 """Runs whose graph has changed: carried over, or held until a process has their code.
 
-Servers import their runner before Django has its models, so the verbs are imported where they are used: the package
-first. Two threads of which one begins with the package and the other with a module of it would wait for each other, and
-Python would break that by handing out a module that is half there.
+Servers import their runner before Django has its models, so the verbs are imported where they are used: see ``verbs``.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ async def deliver_until(stopping: asyncio.Event) -> None:
 async def _hand_out(lane: Lane, carriers: ThreadPoolExecutor, busy: set[Any]) -> None:
     """Give each receiver for whom something is due to a carrier, one at a time each."""
     # Servers import their runner before Django has its models.
-    from wfdash.desk.outbox import due_bundles
+    from wfdash.desk import outbox
 
-    for bundle in await lane.call(due_bundles):
+    for bundle in await lane.call(outbox.due_bundles):
         if bundle not in busy:
             busy.add(bundle)
             carried = asyncio.get_running_loop().run_in_executor(carriers, carry, bundle)
@@ -56,18 +56,18 @@ async def _hand_out(lane: Lane, carriers: ThreadPoolExecutor, busy: set[Any]) ->
 
 def tidy() -> None:
     """Remove what was told long ago."""
-    from wfdash.desk.outbox import forget_old
+    from wfdash.desk import outbox
 
-    if count := forget_old():
+    if count := outbox.forget_old():
         log.info("Removed %d old notices", count)
 
 
 def carry(bundle: Any) -> None:
     """Deliver to one receiver, and leave no connection in this thread."""
-    from wfdash.desk.outbox import deliver
+    from wfdash.desk import outbox
 
     try:
-        deliver(bundle)
+        outbox.deliver(bundle)
     except Exception:
         log.exception("Could not deliver; what was claimed comes up again")
     finally:

@@ -26,6 +26,7 @@ from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.postman import deliver_until
 from wfdash.runner.recorder import ClaimedRecorder
+from wfdash.runner.verbs import load_verbs
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Worker:
 
     async def serve(self) -> None:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
+        load_verbs()
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
         loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
