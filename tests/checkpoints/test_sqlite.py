@@ -247,7 +247,10 @@ async def test_a_full_disk_fails_the_commit_whole_and_passes(storage: DatabaseSt
     run = new_run_id()
     await storage.commit(started(run))
     await limit_pages(storage, "(SELECT * FROM pragma_page_count)")
-    large = {"state": {"text": "".join(str(new_run_id()) for _ in range(20_000))}}
+    # What other tests left free in the file is room, too.
+    free_bytes = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
+    free = await storage._write(lambda scripts: ask(free_bytes))
+    large = {"state": {"text": "".join(str(new_run_id()) for _ in range(20_000 + free // 36))}}
     with pytest.raises(sqlite3.OperationalError, match="full"):
         await storage.commit(Commit(run=run, checkpoint=checkpoint(run, body=large), events=(EventDraft(kind="x"),)))
     assert len(await storage.read_events(run)) == 1
@@ -256,14 +259,17 @@ async def test_a_full_disk_fails_the_commit_whole_and_passes(storage: DatabaseSt
     assert await storage.commit(Commit(run=run, checkpoint=checkpoint(run, body=large))) == 1
 
 
+def ask(sql: str) -> Any:
+    """Script: return the one value a query finds."""
+    (rows,) = yield [(sql, ())]
+    return rows[0][0]
+
+
 async def limit_pages(storage: DatabaseStorage, pages: str) -> None:
     """Limit the database's size through the writer's own connection."""
 
-    def count() -> Any:
-        ((rows),) = yield [("SELECT * FROM pragma_page_count", ())]
-        return rows[0][0]
-
-    limit = await storage._write(lambda scripts: count()) if pages.startswith("(") else int(pages)
+    count = "SELECT * FROM pragma_page_count"
+    limit = await storage._write(lambda scripts: ask(count)) if pages.startswith("(") else int(pages)
 
     def set_limit() -> Any:
         yield [(f"PRAGMA max_page_count={limit}", ())]
