@@ -17,6 +17,8 @@ from tests.faults.worlds import World
 pytestmark = pytest.mark.process
 LATE = 20.0
 """Seconds a sleeper may oversleep on a very busy machine; the clocks are wrong by hours."""
+TOLD_LATE = 0.5
+"""Seconds by which the event that a step began may come after it."""
 
 
 def test_an_hour_of_error_in_workers_clocks_moves_no_timer_and_no_claim(shared_world: World) -> None:
@@ -37,7 +39,8 @@ def test_an_hour_of_error_in_workers_clocks_moves_no_timer_and_no_claim(shared_w
     assert findings.problems() == {}
     assert findings.seen["recoveries"] == 0
     for run in naps:
-        assert timedelta(0) <= overslept(tables, run) < timedelta(seconds=LATE)
+        # That a step began is told a little later, in company: measured from there, it wakes as much too early.
+        assert timedelta(seconds=-TOLD_LATE) <= overslept(tables, run) < timedelta(seconds=LATE)
 
 
 def overslept(tables: Tables, run: str) -> timedelta:
