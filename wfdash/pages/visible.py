@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
@@ -21,6 +22,11 @@ def _name(char: str) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else f"[U+{code:04X}]"
+
+
+def escaped(text: str) -> str:
+    """Return JSON text that means the same and in which no character hides: an override becomes ``\\u202e``."""
+    return _DECEIVING.sub(lambda found: json.dumps(found.group())[1:-1].replace("\x7f", "\\u007f"), text)
 
 
 def is_deceiving(text: str) -> bool:

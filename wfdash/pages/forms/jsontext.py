@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wfdash.pages.forms.fields import Loc
+from wfdash.pages.visible import escaped
 
 
 class Unreadable(ValueError):
@@ -31,8 +32,8 @@ def read(text: str) -> Any:
 
 
 def write(value: Any) -> str:
-    """Return a value as text to edit."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """Return a value as text to edit; characters that deceive stand as their escapes, so that they can be seen."""
+    return escaped(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def lines_of(text: str) -> dict[Loc, int]:
