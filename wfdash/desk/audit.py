@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints.models import AuditEntry, AuditHead, Run, Shown
+from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from wfdash.access import Viewer
 from wfdash.chain import CHAINED, Break, breaks, hash_of
 
@@ -48,6 +49,26 @@ def record(
 def record_run(viewer: Viewer, verb: str, run: Run, right: str = "operate", **facts: Any) -> None:
     """Append a person's act on a run. ``right``: the one it took."""
     record(viewer, verb, workflow=run.workflow, run=run.pk, right=right, facts=facts)
+
+
+def record_request(
+    viewer: Viewer | None, verb: str, request: HumanRequest, facts: Mapping[str, Any], *, right: str = ""
+) -> None:
+    """Append an act on a request: of a person, or of a deadline. The facts may name a subject of their own."""
+    record(
+        viewer,
+        verb,
+        workflow=request.workflow,
+        run=request.run_id,
+        request=request.pk,
+        right=right,
+        facts={"subject": str(request.card.get("subject") or ""), **facts},
+    )
+
+
+def name_of(person: User | None) -> str:
+    """Return who did something; nobody means a deadline."""
+    return person.get_username() if person else DEADLINE
 
 
 def keep_shown(request: str, kind: str, seen: str, body: str) -> None:

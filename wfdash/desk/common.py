@@ -64,6 +64,12 @@ def append_event(run: Run, kind: str, data: dict[str, Any], *, step: str | None 
     return seq
 
 
+def append_request_event(request: HumanRequest, kind: str, *, wake: bool = False, **facts: Any) -> int:
+    """Append an event about a request to its run: which one, its subject, and these facts."""
+    named = {"request": request.pk, "key": request.key, "subject": str(request.card.get("subject") or "")}
+    return append_event(request.run, kind, named | facts, step=request.step, wake=wake)
+
+
 def _next_seq(run: Run, now: datetime, wake: bool) -> int:
     row = Run.objects.filter(pk=run.pk)
     woken = {"phase": Case(When(phase__in=TIMED, then=Value(Phase.READY.value)), default=F("phase"))} if wake else {}

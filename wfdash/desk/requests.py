@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -13,12 +13,12 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Answer, Draft, HumanRequest, Reply, Shown
+from checkpoints.models import OPEN, Answer, Draft, HumanRequest, Reply, Shown
 from checkpoints.orm import write
 from checkpoints.records import Json, Phase
 from wfdash.access import Right, Viewer
 from wfdash.desk import audit
-from wfdash.desk.common import append_event, find_request, lock_request, tell_inbox
+from wfdash.desk.common import append_request_event, find_request, lock_request, tell_inbox
 from wfdash.desk.judging import judge
 from wfdash.desk.settling import settle
 from wfdash.desk.tally import Vote, decides, stands_as, vetoes
@@ -69,7 +69,7 @@ def answer_request(
             request = lock_request(find_request(viewer, request_id))
             right = _right(viewer, request, override)
             _refuse_unless_open(viewer, request)
-            _refuse_if_changed(request, seen)
+            manner = replace(manner, seen=_refuse_if_changed(request, seen))
             said = reason or reason_in(value)
             problems = judged or _contradiction(value, verdict)
             if override and not said.strip():
@@ -98,7 +98,7 @@ def undo_answer(viewer: Viewer, request_id: str) -> None:
     with write():
         request = lock_request(find_request(viewer, request_id))
         now = timezone.now()
-        mine = Reply.objects.filter(request=request, by=viewer.user, undone__isnull=True).first()
+        mine = Reply.objects.select_related("by").filter(request=request, by=viewer.user, undone__isnull=True).first()
         if mine is None or request.answered is not None or request.closed is not None:
             raise WrongState("There is no answer of yours that could still be taken back")
         if request.settles is not None and (mine.settles is None or mine.settles <= now):
@@ -106,8 +106,9 @@ def undo_answer(viewer: Viewer, request_id: str) -> None:
         Reply.objects.filter(pk=mine.pk, undone__isnull=True).update(undone=now, settles=None)
         if mine.settles is not None:
             HumanRequest.objects.filter(pk=request.pk).update(settles=None)
-        _tell(request, "request.undone", viewer.name, mine)
-        _audit(viewer, request, "undo", mine.right, {"verdict": mine.verdict, "reply": mine.id})
+        _tell(request, "request.undone", mine)
+        facts = {"verdict": mine.verdict, "reply": mine.id}
+        audit.record_request(viewer, "undo", request, facts, right=mine.right)
         tell_inbox(request.workflow)
 
 
@@ -166,10 +167,11 @@ def _refuse_unless_open(viewer: Viewer, request: HumanRequest) -> None:
         raise _told(mine, f"You said {mine.verdict} already; take it back to say something else")
 
 
-def _refuse_if_changed(request: HumanRequest, seen: str) -> None:
+def _refuse_if_changed(request: HumanRequest, seen: str) -> str:
+    """Return the fingerprint of the request as it is now, which is what was seen, or nothing was named."""
     now = fingerprint(request.card, request.answer_schema)
     if seen in {"", now}:
-        return
+        return now
     kept = Shown.objects.filter(pk=f"{request.pk}:card:{seen[:64]}").first()
     before = json.loads(kept.body)["card"] if kept else None
     raise Changed(before=before, after=request.card, now=now)
@@ -190,7 +192,7 @@ def _write_reply(
         verdict=verdict,
         stands=stands_as(verdict, request.card, override=manner.override),
         reason=reason,
-        seen=manner.seen or fingerprint(request.card, request.answer_schema),
+        seen=manner.seen,
         at=timezone.now(),
     )
 
@@ -200,7 +202,7 @@ def _count(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner) 
     policy = Policy.model_validate(request.policy)
     need = 1 if manner.override else policy.need
     if need > 1 and not _decides(request, reply, need, policy.veto):
-        _tell(request, "request.voted", viewer.name, reply, need=need)
+        _tell(request, "request.voted", reply, need=need)
         return
     seconds = undo_seconds(request) if manner.undo else 0.0
     if not seconds:
@@ -210,7 +212,7 @@ def _count(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner) 
     _decide(request, until)
     Reply.objects.filter(pk=reply.pk).update(settles=until)
     reply.settles = request.settles = until
-    _tell(request, "request.answering", viewer.name, reply, until=until.isoformat())
+    _tell(request, "request.answering", reply, until=until.isoformat())
 
 
 def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool:
@@ -221,17 +223,12 @@ def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool
 
 
 def _decide(request: HumanRequest, until: datetime) -> None:
-    still_open = HumanRequest.objects.filter(
-        pk=request.pk, answered__isnull=True, settles__isnull=True, closed__isnull=True
-    )
-    if still_open.update(settles=until) != 1:
+    if HumanRequest.objects.filter(OPEN, pk=request.pk).update(settles=until) != 1:
         raise _already(HumanRequest.objects.get(pk=request.pk))
 
 
-def _tell(request: HumanRequest, kind: str, by: str, reply: Reply, **more: Any) -> None:
-    subject = str(request.card.get("subject") or "")
-    data = {"request": request.id, "key": request.key, "by": by, "verdict": reply.verdict, "subject": subject}
-    append_event(request.run, kind, data | more, step=request.step)
+def _tell(request: HumanRequest, kind: str, reply: Reply, **more: Any) -> None:
+    append_request_event(request, kind, by=audit.name_of(reply.by), verdict=reply.verdict, **more)
 
 
 def _record(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner) -> None:
@@ -257,20 +254,7 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, manner: Manner)
         "edited": changed,
         "settles": reply.settles.isoformat() if reply.settles else None,
     }
-    _audit(viewer, request, "override" if manner.override else "answer", reply.right, facts)
-
-
-def _audit(viewer: Viewer, request: HumanRequest, verb: str, right: str, facts: dict[str, Any]) -> None:
-    subject = str(request.card.get("subject") or "")
-    audit.record(
-        viewer,
-        verb,
-        workflow=request.workflow,
-        run=request.run_id,
-        request=request.id,
-        right=right,
-        facts={"subject": subject, **facts},
-    )
+    audit.record_request(viewer, "override" if manner.override else "answer", request, facts, right=reply.right)
 
 
 def _closed(request: HumanRequest) -> Exception:
@@ -284,11 +268,9 @@ def _already(request: HumanRequest) -> Exception:
         first = Reply.objects.select_related("by").filter(request=request, settles__isnull=False).first()
     if first is None:
         return _closed(request) if request.closed else NoLongerOpen("Somebody else is just answering this request")
-    by = first.by.get_username() if first.by else audit.DEADLINE
-    return _told(first, f"{by} answered first ({first.verdict}, {first.at:%Y-%m-%d %H:%M} UTC)")
+    return _told(first, f"{audit.name_of(first.by)} answered first ({first.verdict}, {first.at:%Y-%m-%d %H:%M} UTC)")
 
 
 def _told(first: Answer | Reply, words: str) -> AlreadyAnswered:
-    by = first.by.get_username() if first.by else audit.DEADLINE
-    facts = {"by": by, "at": first.at.isoformat(), "value": first.value, "verdict": first.verdict}
+    facts = {"by": audit.name_of(first.by), "at": first.at.isoformat(), "value": first.value, "verdict": first.verdict}
     return AlreadyAnswered(words, **facts)

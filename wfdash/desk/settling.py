@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.utils import timezone
 
 from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.orm import write
 from checkpoints.records import Phase
+from wfdash.desk import audit
 from wfdash.desk.audience import followers
-from wfdash.desk.common import append_event, hint, lock_request, tell_inbox
+from wfdash.desk.common import append_request_event, hint, lock_request, tell_inbox
 from wfdash.desk.tell import tell
 from wfdash.errors import NoLongerOpen
 
@@ -31,7 +31,7 @@ def settle(request: HumanRequest, reply: Reply) -> Answer:
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)
     run = request.run
-    append_event(run, "request.answered", _facts(request, reply), step=request.step, wake=True)
+    append_request_event(request, "request.answered", wake=True, by=audit.name_of(reply.by), verdict=reply.verdict)
     told = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
     tell("decided", request, followers(request, but=reply.by_id), facts=told)
     hint(run.id)
@@ -67,13 +67,3 @@ def _settle_one(reply_id: str) -> bool:
         settle(request, reply)
         tell_inbox(request.workflow)
         return True
-
-
-def _facts(request: HumanRequest, reply: Reply) -> dict[str, Any]:
-    return {
-        "request": request.id,
-        "key": request.key,
-        "by": reply.by.get_username() if reply.by else "a deadline",
-        "verdict": reply.verdict,
-        "subject": str(request.card.get("subject") or ""),
-    }

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Comment, HumanRequest, Reply
+from checkpoints.models import OPEN, Comment, HumanRequest, Reply
 from checkpoints.orm import write
 from checkpoints.records import Json
 from wfdash.access import Viewer
@@ -19,9 +19,7 @@ from wfdash.desk import audit
 from wfdash.desk.common import find_request, lock_request
 from wfdash.desk.tell import tell
 from wfdash.desk.together import (
-    OPEN,
     happened,
-    record,
     refuse_unless_open,
     refuse_unless_reviewer,
     requester_of,
@@ -98,7 +96,9 @@ def amend_request(
         happened(viewer, request, "request.amended", {"void": [user.get_username() for user in void]})
         tell("opened", request, void, facts={"by": viewer.name, "text": "It was changed after you had decided."})
         after = fingerprint(request.card, request.answer_schema)
-        record(viewer, request, "amend", {"body": body.strip(), "evidence": parts, "before": before, "after": after})
+        audit.record_request(
+            viewer, "amend", request, {"body": body.strip(), "evidence": parts, "before": before, "after": after}
+        )
     return request
 
 
@@ -132,7 +132,7 @@ def _say(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment
         at=timezone.now(),
     )
     tell("mentioned", request, mentioned, facts={"by": viewer.name, "text": text[:300]})
-    record(viewer, request, kind, {"comment": comment.id, "text": text, "mentions": comment.mentions})
+    audit.record_request(viewer, kind, request, {"comment": comment.id, "text": text, "mentions": comment.mentions})
     return comment
 
 

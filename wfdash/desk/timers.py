@@ -18,14 +18,14 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.fields import sealed_for
-from checkpoints.models import HumanRequest, Reply, Run
+from checkpoints.models import OPEN, HumanRequest, Reply, Run
 from checkpoints.orm import run_statement, write
 from checkpoints.records import ErrorInfo, Phase
 from checkpoints.rules import TIMED
 from wfdash.access import Viewer
 from wfdash.desk import audit
 from wfdash.desk.audience import may_answer
-from wfdash.desk.common import append_event, fence, find_request, hint, lock_request, tell_inbox
+from wfdash.desk.common import append_event, append_request_event, fence, find_request, hint, lock_request, tell_inbox
 from wfdash.desk.requests import reason_in, verdict_of
 from wfdash.desk.settling import settle
 from wfdash.desk.tally import stands_as
@@ -38,7 +38,7 @@ from wfdash.workflow.policy import Moment, Policy, default_answer
 log = logging.getLogger(__name__)
 
 OVER = (Phase.CANCELLED, Phase.COMPLETED)
-WAITING = Q(answered__isnull=True, closed__isnull=True, settles__isnull=True) & ~Q(run__phase__in=OVER)
+WAITING = OPEN & ~Q(run__phase__in=OVER)
 """Requests whose clock runs. One that is decided but may be taken back waits with its alarm: the answer came first."""
 CLOCKS = {"postgresql": "SELECT clock_timestamp()", "mysql": "SELECT UTC_TIMESTAMP(6)"}
 
@@ -80,7 +80,7 @@ def extend_deadline(viewer: Viewer, request_id: str, due: datetime) -> HumanRequ
             raise WrongState("This request no longer waits for an answer")
         moved = {"from": request.due.isoformat() if request.due else None, "to": due.isoformat()}
         request.due, request.alarm = due, alarm
-        _happen(request, "request.extended", by=viewer.name, due=due.isoformat())
+        append_request_event(request, "request.extended", by=viewer.name, due=due.isoformat())
         right = "operate" if viewer.may("operate", request.workflow) else "assigned"
         _record(viewer, request, "extend", moved, right)
         tell_inbox(request.workflow)
@@ -139,7 +139,7 @@ def _remind(request: HumanRequest, policy: Policy, now: datetime) -> None:
     voted = Reply.objects.filter(request=request, undone__isnull=True).values_list("by_id", flat=True)
     people = [user for user in may_answer(request) if user.pk not in set(voted)]
     _tell(request, "reminder", people)
-    _happen(request, "request.reminded", people=len(people))
+    append_request_event(request, "request.reminded", people=len(people))
     _record(None, request, "remind", {"people": [user.get_username() for user in people]})
 
 
@@ -149,7 +149,7 @@ def _escalate(request: HumanRequest, policy: Policy, now: datetime) -> None:
         HumanRequest.objects.filter(pk=request.pk).update(by=request.by)
     people = may_answer(request, by=policy.escalate)
     _tell(request, "escalated", people)
-    _happen(request, "request.escalated", to=list(policy.escalate))
+    append_request_event(request, "request.escalated", to=list(policy.escalate))
     _record(None, request, "escalate", {"to": list(policy.escalate), "by": request.by})
 
 
@@ -211,21 +211,9 @@ def _tell(request: HumanRequest, kind: str, people: Sequence[User]) -> None:
     tell(kind, request, people, once=f"{kind}:{request.pk}:{at}")
 
 
-def _happen(request: HumanRequest, kind: str, **data: Any) -> None:
-    facts = {"request": request.pk, "key": request.key, "subject": str(request.card.get("subject") or "")}
-    append_event(request.run, kind, facts | data, step=request.step)
-
-
 def _record(viewer: Viewer | None, request: HumanRequest, verb: str, facts: dict[str, Any], right: str = "") -> None:
-    audit.record(
-        viewer,
-        verb,
-        workflow=request.workflow,
-        run=request.run_id,
-        request=request.pk,
-        right=right or audit.DEADLINE,
-        facts={"subject": _subject(request), **facts},
-    )
+    told = {"subject": _subject(request), **facts}
+    audit.record_request(viewer, verb, request, told, right=right or audit.DEADLINE)
 
 
 def _subject(request: HumanRequest) -> str:

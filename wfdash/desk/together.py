@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints.canonical import dumps
-from checkpoints.models import Draft, HumanRequest, Presence
+from checkpoints.models import OPEN, Draft, HumanRequest, Presence
 from checkpoints.orm import write
 from checkpoints.records import Phase
 from wfdash.access import Viewer
 from wfdash.desk import audit
-from wfdash.desk.common import append_event, find_request, ring_request, tell_inbox
+from wfdash.desk.common import append_request_event, find_request, ring_request, tell_inbox
 from wfdash.desk.tell import tell
 from wfdash.directory import people_who
 from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
@@ -24,7 +23,6 @@ HERE = timedelta(seconds=45)
 """How long somebody counts as present without a sign of life."""
 MOST_DRAFT = 200_000
 """Characters of a draft."""
-OPEN = Q(answered__isnull=True, closed__isnull=True, settles__isnull=True)
 
 
 def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> datetime:
@@ -78,7 +76,7 @@ def take_over(viewer: Viewer, request_id: str) -> None:
             request=request, user=viewer.user, defaults=taken, create_defaults=_new(now, taken)
         )
         tell("taken", request, others, facts={"by": viewer.name})
-        record(viewer, request, "take", {"from": sorted(other.get_username() for other in others)})
+        audit.record_request(viewer, "take", request, {"from": sorted(other.get_username() for other in others)})
         ring_request(request.workflow, request.pk, "people")
 
 
@@ -97,7 +95,7 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None) -> HumanRequ
         happened(viewer, request, "request.assigned", {"to": to or ""})
         if target:
             tell("assigned", request, [target.user], facts={"by": viewer.name})
-        record(viewer, request, "assign", {"to": to or "", "from": _name(request.assignee)})
+        audit.record_request(viewer, "assign", request, {"to": to or "", "from": _name(request.assignee)})
         request.assignee = target.user if target else None
     return request
 
@@ -144,23 +142,8 @@ def requester_of(request: HumanRequest) -> str | None:
 
 def happened(viewer: Viewer, request: HumanRequest, kind: str, more: Mapping[str, Any]) -> None:
     """Append an event about the request to its run, and ring for lists."""
-    subject = str(request.card.get("subject") or "")
-    data = {"request": request.id, "key": request.key, "by": viewer.name, "subject": subject, **more}
-    append_event(request.run, kind, data, step=request.step)
+    append_request_event(request, kind, by=viewer.name, **more)
     tell_inbox(request.workflow)
-
-
-def record(viewer: Viewer, request: HumanRequest, verb: str, facts: Mapping[str, Any]) -> None:
-    """Record an act on the request."""
-    subject = str(request.card.get("subject") or "")
-    audit.record(
-        viewer,
-        verb,
-        workflow=request.workflow,
-        run=request.run_id,
-        request=request.id,
-        facts={"subject": subject, **facts},
-    )
 
 
 def _new(now: Any, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.fields import current_sealer, opened
-from checkpoints.models import Answer, HumanRequest, Presence, Reply
+from checkpoints.models import OPEN, Answer, HumanRequest, Presence, Reply
 from checkpoints.rules import RISKS
 from wfdash.access import Viewer
 from wfdash.queries import audience
@@ -37,7 +37,6 @@ MOST_COUNTED = 1000
 """Answers that are counted; there is no end of them."""
 MOST_OPEN = 1_000_000
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-OPEN = Q(closed__isnull=True, answered__isnull=True, settles__isnull=True)
 PENDING = Q(closed__isnull=True, answered__isnull=True)
 """Open, or decided and not yet in effect."""
 SEVERAL = 3
