@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from checkpoints import people
+from checkpoints import operations, people
 from checkpoints.columns import CoveringIndex, Headline
 from checkpoints.fields import JsonField, SealedJsonField, SealedTextField
 from checkpoints.records import Phase, Reason
@@ -59,10 +59,16 @@ class Run(models.Model):
     updated = models.DateTimeField()
     finished = models.DateTimeField(null=True)
     start_key = models.CharField(max_length=200, null=True, unique=True)
+    altered = models.CharField(max_length=60, blank=True, db_default="", default="")
+    """How people changed its course, for ever: restored, edited, overridden; several with commas."""
+    noted = models.BooleanField(default=False, db_default=False)
+    """Whether its failure can be searched for."""
 
     class Meta:
         indexes = [
             models.Index(fields=["-created", "-id"], name="run_newest"),
+            models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
+            models.Index(fields=["id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
             models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),
@@ -219,6 +225,10 @@ class HumanRequest(models.Model):
         return str(self.card.get("subject") or self.step)
 
 
+OPEN = Q(closed__isnull=True, answered__isnull=True, settles__isnull=True)
+"""Requests that wait for an answer."""
+
+
 class Answer(models.Model):
     """The reply that won. One per request, by the primary key: the second insert fails."""
 
@@ -309,6 +319,13 @@ class SignInLink(models.Model):
         return f"sign-in link for {self.user_id}"
 
 
+IdempotencyKey = operations.IdempotencyKey
+RunFact = operations.RunFact
+Schedule = operations.Schedule
+Signal = operations.Signal
+Tally = operations.Tally
+TallyMark = operations.TallyMark
+WorkerBeat = operations.WorkerBeat
 Absence = people.Absence
 AuditEntry = people.AuditEntry
 AuditHead = people.AuditHead

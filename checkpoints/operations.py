@@ -1,0 +1,155 @@
+"""The tables of those who operate: what runs are found by, messages into runs, schedules, and figures."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from checkpoints.fields import JsonField, SealedJsonField
+
+PERSON = settings.AUTH_USER_MODEL
+
+
+class RunFact(models.Model):
+    """Something a run can be found by: ``tag``, ``error`` (its class), ``word``, or ``input.…`` (a path).
+
+    ``number`` stands beside the text where that is one. ``created`` is the run's, so that newest come first from the
+    index alone. Where content is encrypted only tags and the class of an error are kept.
+    """
+
+    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="facts")
+    name = models.CharField(max_length=200)
+    text = models.CharField(max_length=200)
+    number = models.FloatField(null=True)
+    created = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["name", "text", "-created", "-run"], name="fact_by_text"),
+            models.Index(
+                fields=["name", "number", "-created", "-run"],
+                condition=Q(number__isnull=False),
+                name="fact_by_number",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.name}={self.text}"
+
+
+class Signal(models.Model):
+    """A message into a run, kept until a step receives it. ``taken``: the request that it answered."""
+
+    id = models.CharField(max_length=36, primary_key=True)
+    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="signals")
+    name = models.CharField(max_length=200)
+    value = SealedJsonField("signal", ("id",), null=True)
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField()
+    taken = models.CharField(max_length=36, null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "name", "id"], condition=Q(taken__isnull=True), name="signal_untaken")]
+
+    def __str__(self) -> str:
+        return f"{self.name} to {self.run_id}"
+
+
+class IdempotencyKey(models.Model):
+    """A person's command and what came of it: the same command with the same key is not done again."""
+
+    person = models.CharField(max_length=150)
+    key = models.CharField(max_length=64)
+    """SHA-256 of what was given."""
+    verb = models.CharField(max_length=40)
+    digest = models.CharField(max_length=64)
+    """SHA-256 of the command: the same key with another one is a conflict."""
+    result = JsonField(default=dict)
+    at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["person", "key"], name="one_command_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.verb} by {self.person}"
+
+
+class Schedule(models.Model):
+    """When runs of a workflow start by themselves: cron, in a time zone. ``next_at`` null: paused or over.
+
+    ``missed``: what happens with times that passed while nothing ran: ``skip``, ``once`` or ``all``. The runs are
+    started in the name of ``owner``, who must still be allowed to. ``problem`` says why it stopped by itself.
+    """
+
+    id = models.CharField(max_length=36, primary_key=True)
+    workflow = models.CharField(max_length=200, db_index=True)
+    name = models.CharField(max_length=100)
+    cron = models.CharField(max_length=200)
+    zone = models.CharField(max_length=64, default="UTC")
+    message = SealedJsonField("schedule", ("id",), null=True)
+    missed = models.CharField(max_length=10, default="once")
+    paused = models.BooleanField(default=False)
+    problem = models.CharField(max_length=500, blank=True)
+    next_at = models.DateTimeField(null=True)
+    last_at = models.DateTimeField(null=True)
+    last_run = models.CharField(max_length=36, null=True)
+    owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    created = models.DateTimeField()
+    updated = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "name"], name="one_schedule_per_name")]
+        indexes = [models.Index(fields=["next_at"], condition=Q(next_at__isnull=False), name="schedule_next")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.workflow}"
+
+
+class Tally(models.Model):
+    """How often something was measured within an hour, by size: a histogram that adds up over hours.
+
+    ``bucket``: the values of one are within a tenth of each other. ``total``: their sum, in the measure's unit.
+    """
+
+    hour = models.DateTimeField()
+    measure = models.CharField(max_length=40)
+    workflow = models.CharField(max_length=200)
+    step = models.CharField(max_length=200, blank=True)
+    label = models.CharField(max_length=200, blank=True)
+    bucket = models.IntegerField(default=0)
+    count = models.BigIntegerField(default=0)
+    total = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["measure", "hour", "workflow", "step", "label", "bucket"], name="one_tally_per_bucket"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.measure} {self.workflow} {self.hour:%Y-%m-%d %H}"
+
+
+class TallyMark(models.Model):
+    """Up to which event everything was counted."""
+
+    event = models.BigIntegerField(default=0)
+    at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"event {self.event}"
+
+
+class WorkerBeat(models.Model):
+    """A worker process that lives: it says so every few seconds. ``late``: seconds its timers were late by, at most."""
+
+    id = models.CharField(max_length=200, primary_key=True)
+    started = models.DateTimeField()
+    seen = models.DateTimeField()
+    runs = models.IntegerField(default=0)
+    late = models.FloatField(default=0.0)
+
+    def __str__(self) -> str:
+        return self.id
