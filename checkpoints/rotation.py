@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, models
 
 from checkpoints.chunks import digest
 from checkpoints.fields import Held, SealedJsonField, SealedTextField, current_sealer
-from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, HumanRequest, Run
+from checkpoints.models import Chunk
 from checkpoints.orm import write
 from checkpoints.seal import sealed_in
 
 PAGE = 200
 """Rows per transaction: what a commit may have to wait for."""
-TABLES: tuple[type[models.Model], ...] = (Run, Checkpoint, HumanRequest, Answer, Event, Effect)
 
 
 def rotate(using: str = DEFAULT_DB_ALIAS) -> dict[str, int]:
@@ -26,13 +26,13 @@ def rotate(using: str = DEFAULT_DB_ALIAS) -> dict[str, int]:
 
     ``Locked`` if something does not open with the keys there are: what came before it stays done.
     """
-    counts = {model._meta.model_name or "": rotate_rows(model, using) for model in TABLES}
+    counts = {model._meta.model_name or "": rotate_rows(model, using) for model in sealed_tables()}
     return {**counts, "chunk": rotate_chunks(using)}
 
 
 def rotate_rows(model: type[models.Model], using: str) -> int:
     """Seal a table's documents again."""
-    columns = [field for field in model._meta.concrete_fields if isinstance(field, SealedJsonField | SealedTextField)]
+    columns = sealed_columns(model)
     names = dict.fromkeys(["pk", *(name for column in columns for name in column.row), *(c.name for c in columns)])
     changed, last = 0, None
     while True:
@@ -45,6 +45,16 @@ def rotate_rows(model: type[models.Model], using: str) -> int:
         if len(page) < PAGE:
             return changed
         last = page[-1]["pk"]
+
+
+def sealed_tables() -> list[type[models.Model]]:
+    """Return every table that holds content."""
+    return [model for model in apps.get_app_config("checkpoints").get_models() if sealed_columns(model)]
+
+
+def sealed_columns(model: type[models.Model]) -> list[Any]:
+    """Return the columns that are encrypted where there are keys."""
+    return [field for field in model._meta.concrete_fields if isinstance(field, SealedJsonField | SealedTextField)]
 
 
 def page_of(model: type[models.Model], using: str, last: Any) -> models.QuerySet[Any]:

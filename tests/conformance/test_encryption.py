@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, new_run_id
 from checkpoints.orm import DatabaseStorage, write
 from checkpoints.records import Commit, Effect, EventDraft, Request, Standing
-from checkpoints.rotation import TABLES, rotate
+from checkpoints.rotation import rotate
 from checkpoints.seal import MARK, Locked
 from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, started
 
+FILLED = (models.Run, models.Checkpoint, models.HumanRequest, models.Answer, models.Event, models.Effect)
+"""The tables with content that a run fills by itself."""
 OLD, NEW = "an-old-secret-long-enough-to-be-one", "a-new-secret-long-enough-to-be-one"
 CANARY = "canary-4711"
 BIG: dict[str, Any] = {"state": {f"key {i}": f"{CANARY} {i} " * 40 for i in range(60)}, "position": {}}
@@ -103,7 +106,7 @@ async def test_no_column_shows_a_canary_and_every_reader_still_does(world: Datab
 
     def look() -> None:
         with connections[alias].cursor() as cursor:
-            for model in TABLES:
+            for model in FILLED:
                 cursor.execute(f"SELECT * FROM {model._meta.db_table}")
                 mine = [row for row in cursor.fetchall() if run in row or model is models.Answer]
                 assert mine
@@ -201,6 +204,24 @@ async def test_keys_change_while_a_run_goes_on(alias: str, settings: Any, before
     await storage.aclose()
     stored = await in_orm(alias, lambda: str(list(models.Effect.objects.using(alias).values_list("result", flat=True))))
     assert (MARK in stored or "Held" in stored) is bool(after)
+
+
+async def test_what_people_did_is_sealed_again_too(alias: str, settings: Any) -> None:
+    def keep() -> None:
+        models.Shown.objects.using(alias).create(id="s", request="r", kind="card", body=CANARY, at=datetime.now(UTC))
+
+    def read() -> str:
+        return models.Shown.objects.using(alias).get(pk="s").body
+
+    await asyncio.to_thread(empty, alias)
+    await in_orm(alias, keep)
+    settings.WFDASH_ENCRYPTION_KEYS = f"{NEW},{OLD}"
+    try:
+        assert (await asyncio.to_thread(rotated, alias))["shown"] == 1
+        settings.WFDASH_ENCRYPTION_KEYS = NEW
+        assert await in_orm(alias, read) == CANARY
+    finally:
+        await in_orm(alias, models.Shown.objects.using(alias).all().delete)
 
 
 def empty(alias: str) -> None:
