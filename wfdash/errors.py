@@ -50,6 +50,10 @@ class WrongState(WfdashError):
     """The run is not in a state in which this can be done."""
 
 
+class KeyReused(WrongState):
+    """This idempotency key was used for another command: use a new key for each. Nothing was changed."""
+
+
 class LinkUsed(WfdashError):
     """This link was used before: it decides only once."""
 
@@ -67,6 +71,7 @@ STATUS: dict[type[Exception], int] = {
     NoLongerOpen: 409,
     Changed: 409,
     WrongState: 409,
+    KeyReused: 409,
     LinkUsed: 409,
     VersionChanged: 409,
     ground.NotFound: 404,

@@ -90,7 +90,7 @@ def fence(run: Run) -> None:
 
 def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -> None:
     """Change the run if it still is as expected, fencing its worker; ``WrongState`` names what it is instead."""
-    changes |= {"updated": timezone.now(), "acted_by": viewer.name}
+    changes |= {"updated": timezone.now(), "acted_by": viewer.name, "noted": False}
     if Run.objects.filter(expected, pk=run.pk).update(**changes) != 1:
         run.refresh_from_db()
         raise WrongState(f"A run that is {run.phase} cannot be told to {verb}")

@@ -20,6 +20,7 @@ from wfdash.access import Right, Viewer
 from wfdash.desk import audit
 from wfdash.desk.common import append_request_event, find_request, lock_request, tell_inbox
 from wfdash.desk.judging import judge
+from wfdash.desk.keys import once
 from wfdash.desk.settling import settle
 from wfdash.desk.tally import Vote, decides, stands_as, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, WrongState
@@ -53,6 +54,7 @@ def answer_request(
     via: str = "api",
     page: str = "",
     override: bool = False,
+    key: str | None = None,
 ) -> Reply:
     """Accept what a person says, durably. Once enough have said the same it is the answer, and the run is due.
 
@@ -65,7 +67,10 @@ def answer_request(
     manner = Manner(via=via, seen=seen, page=page, undo=undo, override=override)
     judged = judge(find_request(viewer, request_id), value)
     try:
-        with write():
+        command = [request_id, value, verdict, reason, seen, undo, override]
+        with write(), once(viewer, key, "answer", command) as deed:
+            if deed.before is not None:
+                return Reply.objects.select_related("by").get(pk=deed.before["reply"])
             request = lock_request(find_request(viewer, request_id))
             right = _right(viewer, request, override)
             _refuse_unless_open(viewer, request)
@@ -76,7 +81,9 @@ def answer_request(
                 problems = [{"loc": ["reason"], "msg": "Say why you decide instead of those it is addressed to"}]
             if problems:
                 raise Invalid(problems)
-            return _accept(viewer, request, value, said, right, manner)
+            reply = _accept(viewer, request, value, said, right, manner)
+            deed.keep(reply=reply.id)
+            return reply
     except IntegrityError:
         raise _already(find_request(viewer, request_id)) from None
 

@@ -19,7 +19,8 @@ from wfdash.access import Viewer
 from wfdash.contract import Description, InvalidInput
 from wfdash.desk import audit
 from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.desk.keys import once
+from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
 from wfdash.schema import flaws_of
 
 
@@ -54,10 +55,12 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
     return run
 
 
-def cancel_run(viewer: Viewer, run_id: str) -> Run:
+def cancel_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
     """End a run for good: its worker is fenced at once, its open requests are closed. It stays so."""
-    with write():
+    with write(), once(viewer, key, "cancel", [run_id]) as deed:
         run = find_run(viewer, run_id, right="operate")
+        if deed.before is not None:
+            return run
         now = timezone.now()
         move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
         HumanRequest.objects.filter(run=run, closed__isnull=True).update(closed=now, closed_as="cancelled")
@@ -68,10 +71,12 @@ def cancel_run(viewer: Viewer, run_id: str) -> Run:
     return run
 
 
-def pause_run(viewer: Viewer, run_id: str) -> Run:
+def pause_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
     """Hold a run until somebody resumes it: nothing drives it, answers are kept. It stays so."""
-    with write():
+    with write(), once(viewer, key, "pause", [run_id]) as deed:
         run = find_run(viewer, run_id, right="operate")
+        if deed.before is not None:
+            return run
         move_run(run, Q(phase__in=[Phase.READY, *TIMED]), "pause", viewer, phase=Phase.PAUSED)
         append_event(run, "run.paused", {"by": viewer.name})
         audit.record_run(viewer, "pause", run)
@@ -79,10 +84,12 @@ def pause_run(viewer: Viewer, run_id: str) -> Run:
     return run
 
 
-def resume_run(viewer: Viewer, run_id: str) -> Run:
+def resume_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
     """Let a paused run go on from its latest checkpoint; one that is held is looked at again."""
-    with write():
+    with write(), once(viewer, key, "resume", [run_id]) as deed:
         run = find_run(viewer, run_id, right="operate")
+        if deed.before is not None:
+            return run
         move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY, error=None)
         append_event(run, "run.resumed", {"by": viewer.name})
         audit.record_run(viewer, "resume", run)
@@ -90,10 +97,12 @@ def resume_run(viewer: Viewer, run_id: str) -> Run:
     return run
 
 
-def retry_run(viewer: Viewer, run_id: str) -> Run:
+def retry_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
     """Try a failed run again from its latest checkpoint: only the steps that failed or were cut off run again."""
-    with write():
+    with write(), once(viewer, key, "retry", [run_id]) as deed:
         run = find_run(viewer, run_id, right="operate")
+        if deed.before is not None:
+            return run
         move_run(run, Q(phase=Phase.FAILED), "retry", viewer, phase=Phase.READY, error=None, finished=None, attempts=0)
         append_event(run, "run.retried", {"by": viewer.name})
         audit.record_run(viewer, "retry", run)
@@ -133,7 +142,7 @@ def _create_run(viewer: Viewer, description: Description, message: Json, start_k
 
 def _same_start(run: Run, workflow: str, message: Json) -> Run:
     if run.workflow != workflow or run.input != message:
-        raise WrongState("This idempotency key was used for another start: use a new key")
+        raise KeyReused("This idempotency key was used for another start: use a new key")
     return run
 
 

@@ -15,6 +15,7 @@ from checkpoints.records import Phase
 from wfdash.access import Viewer
 from wfdash.desk import audit
 from wfdash.desk.common import append_request_event, find_request, ring_request, tell_inbox
+from wfdash.desk.keys import once
 from wfdash.desk.tell import tell
 from wfdash.directory import people_who
 from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
@@ -80,13 +81,15 @@ def take_over(viewer: Viewer, request_id: str) -> None:
         ring_request(request.workflow, request.pk, "people")
 
 
-def assign_request(viewer: Viewer, request_id: str, to: str | None) -> HumanRequest:
+def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str | None = None) -> HumanRequest:
     """Make the request somebody's own (a user name), or nobody's. They are told; others may still answer.
 
     ``Invalid`` at ``to`` for somebody who may not answer it; an operator may also name those it is not addressed to.
     """
-    with write():
+    with write(), once(viewer, key, "assign", [request_id, to]) as deed:
         request = find_request(viewer, request_id)
+        if deed.before is not None:
+            return request
         if request.assignee_id != viewer.user.pk:
             refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
