@@ -78,8 +78,9 @@ class IdempotencyKey(models.Model):
 class Schedule(models.Model):
     """When runs of a workflow start by themselves: cron, in a time zone. ``next_at`` null: paused or over.
 
-    ``missed``: what happens with times that passed while nothing ran: ``skip``, ``once`` or ``all``. The runs are
-    started in the name of ``owner``, who must still be allowed to. ``problem`` says why it stopped by itself.
+    ``missed``: what happens with times that passed while nothing ran: ``skip``, ``once`` or ``all``. ``overlap``:
+    ``allow``, or ``skip`` where it passes over a time (``passed_at``) while its last run is open. Runs are started in
+    the name of ``owner``, who must still be allowed to. ``problem`` says what went wrong last.
     """
 
     id = models.CharField(max_length=36, primary_key=True)
@@ -89,11 +90,13 @@ class Schedule(models.Model):
     zone = models.CharField(max_length=64, default="UTC")
     message = SealedJsonField("schedule", ("id",), null=True)
     missed = models.CharField(max_length=10, default="once")
+    overlap = models.CharField(max_length=10, default="allow", db_default="allow")
     paused = models.BooleanField(default=False)
     problem = models.CharField(max_length=500, blank=True)
     next_at = models.DateTimeField(null=True)
     last_at = models.DateTimeField(null=True)
     last_run = models.CharField(max_length=36, null=True)
+    passed_at = models.DateTimeField(null=True)
     owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
     created = models.DateTimeField()
     updated = models.DateTimeField()
