@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 from django.contrib.auth.models import User
@@ -32,26 +33,49 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
     if not viewer.may("start", workflow):
         raise _refusal(viewer, workflow, "start runs of this workflow")
     entry = catalog.get(workflow)
-    if flaws := flaws_of(message):
-        raise Invalid(flaws)
-    try:
-        message = entry.engine.check_input(entry.definition, message)
-    except InvalidInput as error:
-        raise Invalid(error.errors) from error
+    message = checked_input(entry, message)
     start_key = _start_key(viewer, key) if key else None
     with write():
         known = Run.objects.filter(start_key=start_key).first() if start_key else None
         if known is not None:
             return _same_start(known, workflow, message)
-        remember_version(entry.description)
         try:
-            with transaction.atomic():
-                run = _create_run(viewer, entry.description, message, start_key)
+            return begin_run(viewer, entry, message, start_key=start_key)
         except IntegrityError:
             return _same_start(Run.objects.get(start_key=start_key), workflow, message)
-        append_event(run, "run.queued", {"by": viewer.name})
-        audit.record_run(viewer, "start", run, right="start")
-        hint(run.id)
+
+
+def checked_input(entry: catalog.Entry, message: Json) -> Json:
+    """Return the message as a run of this workflow will get it; ``Invalid`` with errors per field. Author's code."""
+    if flaws := flaws_of(message):
+        raise Invalid(flaws)
+    try:
+        return entry.engine.check_input(entry.definition, message)
+    except InvalidInput as error:
+        raise Invalid(error.errors) from error
+
+
+def begin_run(
+    viewer: Viewer,
+    entry: catalog.Entry,
+    message: Json,
+    *,
+    start_key: str | None = None,
+    right: str = "start",
+    facts: Mapping[str, Json] | None = None,
+) -> Run:
+    """Create a run in this person's name inside the caller's transaction, with event, audit row and bell.
+
+    ``message`` as ``checked_input`` gave it. ``facts`` stand in event and audit row. ``IntegrityError``: there is a run
+    with this ``start_key``; the transaction goes on as if nothing had been tried.
+    """
+    told = dict(facts or {})
+    remember_version(entry.description)
+    with transaction.atomic():
+        run = _create_run(viewer, entry.description, message, start_key)
+    append_event(run, "run.queued", {"by": viewer.name, **told})
+    audit.record_run(viewer, "start", run, right=right, **told)
+    hint(run.id)
     return run
 
 
