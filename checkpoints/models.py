@@ -63,10 +63,17 @@ class Run(models.Model):
     """How people changed its course, for ever: restored, edited, overridden; several with commas."""
     noted = models.BooleanField(default=False, db_default=False)
     """Whether its failure can be searched for."""
+    listed = models.BooleanField(default=False, db_default=False)
+    """Whether the facts it is found by are written."""
 
     class Meta:
         indexes = [
             models.Index(fields=["-created", "-id"], name="run_newest"),
+            models.Index(fields=["version", "-created", "-id"], name="run_by_version"),
+            models.Index(fields=["-created", "-id"], condition=Q(altered__gt=""), name="run_altered"),
+            models.Index(fields=["-created", "-id"], condition=Q(forked_from__isnull=False), name="run_forked"),
+            models.Index(fields=["finished"], condition=Q(finished__isnull=False), name="run_finished"),
+            models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
             models.Index(fields=["id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
@@ -319,6 +326,7 @@ class SignInLink(models.Model):
         return f"sign-in link for {self.user_id}"
 
 
+Bulk = operations.Bulk
 IdempotencyKey = operations.IdempotencyKey
 RunFact = operations.RunFact
 Schedule = operations.Schedule

@@ -12,13 +12,13 @@ PERSON = settings.AUTH_USER_MODEL
 
 
 class RunFact(models.Model):
-    """Something a run can be found by: ``tag``, ``error`` (its class), ``word``, or ``input.…`` (a path).
+    """Something a run can be found by: ``tag``, ``error`` (its class), ``title``, ``word``, or ``input.…`` (a path).
 
     ``number`` stands beside the text where that is one. ``created`` is the run's, so that newest come first from the
-    index alone. Where content is encrypted only tags and the class of an error are kept.
+    index alone. Where content is encrypted nothing of it is kept: no words, no input.
     """
 
-    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="facts")
+    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, db_index=False, related_name="facts")
     name = models.CharField(max_length=200)
     text = models.CharField(max_length=200)
     number = models.FloatField(null=True)
@@ -26,7 +26,13 @@ class RunFact(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["name", "text", "-created", "-run"], name="fact_by_text"),
+            models.Index(fields=["run", "name"], name="fact_by_run"),
+            # PostgreSQL: by code points, in whatever language the database sorts, so that beginnings are found.
+            models.Index(
+                fields=["name", "text", "-created", "-run"],
+                opclasses=["varchar_ops", "varchar_pattern_ops", "timestamptz_ops", "varchar_ops"],
+                name="fact_by_text",
+            ),
             models.Index(
                 fields=["name", "number", "-created", "-run"],
                 condition=Q(number__isnull=False),
@@ -36,6 +42,30 @@ class RunFact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.name}={self.text}"
+
+
+class Bulk(models.Model):
+    """A verb told to many runs at once. ``done``: how many it was told to so far, in their order; ``acted``: how many
+    obeyed. ``refused``: ``{"why": {words: how many}, "some": [[run, title, words]]}``.
+    """
+
+    id = models.CharField(max_length=36, primary_key=True)
+    verb = models.CharField(max_length=20)
+    facts = JsonField(default=dict)
+    """What the verb needs (tags), and the filter it was chosen by."""
+    runs = JsonField(default=list)
+    done = models.IntegerField(default=0)
+    acted = models.IntegerField(default=0)
+    refused = JsonField(default=dict)
+    by = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField()
+    finished = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["at"], condition=Q(finished__isnull=True), name="bulk_to_do")]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.done} of {len(self.runs)} by {self.by_id}"
 
 
 class Signal(models.Model):

@@ -226,6 +226,8 @@ class Preference(models.Model):
 
     user = models.OneToOneField(PERSON, primary_key=True, on_delete=models.CASCADE, related_name="preference")
     data = JsonField(default=dict)
+    looks = JsonField(default=dict)
+    """How they look at lists: ``{"runs": {"columns": [...]}}``."""
 
     def __str__(self) -> str:
         return f"preferences of {self.user_id}"
