@@ -1,4 +1,4 @@
-"""Per step counts for the graph: what every activation of every step is doing, along the lineage that counts."""
+"""What every activation of every step is doing and did, along the lineage that counts: for graph and timeline."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 from django.db.models import Case, Q, When
 from django.db.models.fields.json import KT
+from django.utils.dateparse import parse_datetime
 
 from checkpoints.models import Event
 from wfdash.queries.lineage import Span, span_filter, spans_to
+from wfdash.queries.recall import Recall
 from wfdash.workflow.reposition import Renaming
 
 BECOMES = {
@@ -27,14 +29,20 @@ BECOMES = {
 CARRIED = ("run.migrated", "run.overridden")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Move:
-    """An activation of a step came into a state: running, done, failed, retrying, waiting or sleeping."""
+    """An activation of a step came into a state: running, done, failed, retrying, waiting or sleeping.
+
+    ``run``, ``seq``: the event that told it. ``until``: when one that is retrying begins again.
+    """
 
     step: str
     activation: str
     state: str
     at: datetime
+    run: str = ""
+    seq: int = 0
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,55 +68,83 @@ class StepCounts:
         return next((name for name in order if getattr(self, name)), "idle")
 
 
+_recall: Recall[Move] = Recall()
+
+
 def board(run_id: str) -> dict[str, StepCounts]:
     """Return step name -> counts. The run must have been found through its viewer before (two queries)."""
-    return fold(spans_to(run_id))
+    return count(moves(run_id))
 
 
 def fold(spans: list[Span]) -> dict[str, StepCounts]:
     """Count the last state of every activation within these stretches (one query)."""
-    return count(_moves(spans))
+    return count(_read([], spans)[0])
 
 
-def moves(run_id: str) -> list[Move]:
+def moves(run_id: str, *, driven_at: datetime | None = None) -> list[Move]:
     """Return what the run's steps did, oldest first, along the lineage that counts (two queries).
 
     What happened in a run before it was forked from there is part of it. The run must have been found through its
-    viewer before.
+    viewer before. ``driven_at``: now, if somebody drives the run: a retry that was due by then is under way. Of runs
+    looked at lately only what is new is read.
     """
-    return _moves(spans_to(run_id))
+    moved = _recall.follow(run_id, spans_to(run_id), _read)
+    return [*moved, *_begun_again(moved, driven_at)] if driven_at else moved
 
 
 def count(moved: Iterable[Move]) -> dict[str, StepCounts]:
     """Return step name -> counts of the last state of every activation. Pure."""
     last = {(move.step, move.activation): move.state for move in moved}
-    counters: dict[str, Counter[str]] = {}
-    for (step, _), state in last.items():
-        counters.setdefault(step, Counter())[state] += 1
-    return {step: StepCounts(**counter) for step, counter in counters.items()}
+    counters = Counter((step, state) for (step, _), state in last.items())
+    found: dict[str, dict[str, int]] = {}
+    for (step, state), number in counters.items():
+        found.setdefault(step, {})[state] = number
+    return {step: StepCounts(**numbers) for step, numbers in found.items()}
 
 
-def _moves(spans: list[Span]) -> list[Move]:
-    """Return the moves within these stretches: runs in the order of their forks, each by its own seq."""
+def _begun_again(moved: list[Move], now: datetime) -> list[Move]:
+    due = [move for move in _retrying(moved).values() if move.until and move.until <= now]
+    return [replace(move, state="running", at=move.until or move.at) for move in due]
+
+
+def _retrying(moved: list[Move]) -> dict[str, Move]:
+    last = {move.activation: move for move in moved}
+    return {activation: move for activation, move in last.items() if move.state == "retrying"}
+
+
+def _read(moved: list[Move], spans: list[Span]) -> tuple[list[Move], int]:
+    """Return the moves with those within these stretches, runs in the order of their forks; and the last seq."""
+    carried = Q(kind__in=CARRIED)
+    rows = Event.objects.filter(span_filter(spans), Q(kind__in=BECOMES, step__isnull=False) | carried).annotate(
+        activation=KT("data__activation"),
+        more=Case(When(kind="step.retrying", then=KT("data__at")), When(carried, then=KT("data__names"))),
+        ended=Case(When(carried, then=KT("data__ended"))),
+    )
+    columns = ("run_id", "seq", "kind", "step", "activation", "at", "more", "ended")
+    found: list[tuple[Any, ...]] = list(rows.values_list(*columns).order_by())
     rank = {span.run: -place for place, span in enumerate(spans)}
-    kinds = Q(kind__in=BECOMES, step__isnull=False) | Q(kind__in=CARRIED)
-    rows = Event.objects.filter(span_filter(spans), kinds).annotate(
-        activation=KT("data__activation"), names=_if_carried("data__names"), ended=_if_carried("data__ended")
-    )
-    found: Iterable[tuple[Any, ...]] = rows.values_list(
-        "run_id", "seq", "kind", "step", "activation", "at", "names", "ended"
-    )
-    moved: list[Move] = []
-    for _, _, kind, step, activation, at, names, ended in sorted(found, key=lambda row: (rank[row[0]], row[1])):
-        if kind in BECOMES:
-            moved.append(Move(step=step, activation=activation or "", state=BECOMES[kind], at=at))
-        else:
-            moved = carry_moves(moved, json.loads(names or "{}"), json.loads(ended or "[]"), at)
+    found.sort(key=lambda row: (rank[row[0]], row[1]))
+    seen = max((row[1] for row in found if row[0] == spans[0].run), default=0) if spans else 0
+    return _folded(list(moved), found), seen
+
+
+def _folded(moved: list[Move], rows: list[tuple[Any, ...]]) -> list[Move]:
+    """Go through what was told. Nobody says when a retry begins: it is when it was due, if anything came of it."""
+    retrying = _retrying(moved)
+    for run, seq, kind, step, activation, at, more, ended in rows:
+        if kind in CARRIED:
+            moved = carry_moves(moved, json.loads(more or "{}"), json.loads(ended or "[]"), at)
+            retrying = _retrying(moved)
+            continue
+        activation, state = activation or "", BECOMES[kind]
+        waited = retrying.pop(activation, None)
+        if waited and waited.until and state != "running":
+            moved.append(replace(waited, step=step, state="running", at=min(waited.until, at)))
+        move = Move(step, activation, state, at, run, seq, parse_datetime(more) if more else None)
+        moved.append(move)
+        if state == "retrying":
+            retrying[activation] = move
     return moved
-
-
-def _if_carried(path: str) -> Case:
-    return Case(When(kind__in=CARRIED, then=KT(path)))
 
 
 def carry_moves(moved: list[Move], names: dict[str, str], ended: list[str], at: datetime) -> list[Move]:

