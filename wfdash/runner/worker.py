@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from django.conf import settings
 
@@ -21,11 +22,14 @@ from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
 from wfdash.runner.alarms import sweep_until
+from wfdash.runner.clockwork import fire_until
+from wfdash.runner.beat import beat_until
 from wfdash.runner.drive import Lease, advance, fail
 from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.postman import deliver_until
 from wfdash.runner.recorder import ClaimedRecorder
+from wfdash.runner.tallies import count_until
 from wfdash.runner.verbs import load_verbs
 
 log = logging.getLogger(__name__)
@@ -69,7 +73,9 @@ class Worker:
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
         loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
-        loops["prune cancelled runs"] = self._housekeeper.tidy_cancelled_until
+        loops |= {"prune cancelled runs": self._housekeeper.tidy_cancelled_until, "schedules": fire_until}
+        loops["count"] = count_until
+        loops["beat"] = partial(beat_until, worker=self.name, driving=lambda: self.driving)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()
