@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
-from wfdash.contract import Carried, Description, Outcome, RunInput, Start
+from wfdash.contract import Carried, Description, Outcome, RunInput, Start, UnderWay
+from wfdash.edits import Edited, Edits, Outlook
 from wfdash.skew import compare
+from wfdash.workflow.ahead import look_ahead
 from wfdash.workflow.answertypes import check_answer
 from wfdash.workflow.carry import carry
 from wfdash.workflow.describe import describe
+from wfdash.workflow.edit import edit
+from wfdash.workflow.underway import under_way
 from wfdash.workflow.workflow import Workflow
 
 
@@ -35,6 +40,10 @@ class NativeEngine:
         """Return what the answer's own type has against a value that fits its schema."""
         return check_answer(_own(definition).graph, request, value)
 
+    def under_way(self, definition: object, checkpoint: Checkpoint) -> UnderWay:
+        """Return what a checkpoint was in the middle of."""
+        return under_way(_own(definition).graph, checkpoint.body["position"])
+
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, parked or failed; answers to requests that are not pending here are left alone."""
         workflow = _own(definition)
@@ -51,6 +60,14 @@ class NativeEngine:
         workflow = _own(definition)
         skew = compare(old, describe(workflow)) if old is not None else None
         return carry(workflow.graph, workflow.hooks, checkpoint, skew, override=override)
+
+    def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> Outlook:
+        """Return what happens when the run goes on from it; ``Incompatible`` for another graph's."""
+        return look_ahead(_own(definition).graph, checkpoint, now)
+
+    def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:
+        """Return its content with state and messages changed; ``InvalidInput`` with errors per field."""
+        return edit(_own(definition).graph, checkpoint, edits)
 
 
 def _own(definition: object) -> Workflow:
