@@ -32,6 +32,8 @@ FIELDS = (
     ("day of the week", "0-7 or SUN-SAT, MON#2 for the second Monday, 5L for the last Friday"),
 )
 LONGEST = 200
+LATE = timedelta(minutes=1)
+ALL = 100
 NEVER = "This never comes: there is no such day in fifty years"
 _NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
 _GAP = timedelta(hours=26)
@@ -101,6 +103,31 @@ class Cron:
         if at.astimezone(self.zone).replace(tzinfo=None) == found:
             return at
         return _end_of_gap(found, self.zone)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What is to be done about a time that has come. ``fires``: the time to start a run for; None: none of them."""
+
+    fires: datetime | None
+    following: datetime | None
+    """The next time; it may have passed too. None: it was the last."""
+
+
+def turn(cron: Cron, due: datetime, now: datetime, missed: str) -> Turn:
+    """Return what a time that was ``due``, now or long ago, asks for. ``missed``: skip, once or all.
+
+    A time counts as missed once it is older than ``LATE``. Of ``all`` at most the last ``ALL`` are made up for.
+    """
+    passed = cron.until(now, ALL if missed == "all" else 1) or [due]
+    fires = max(due, passed[0])
+    if missed == "all":
+        return Turn(fires=fires, following=_first(cron.after(fires)))
+    return Turn(fires=None if missed == "skip" and now - fires > LATE else fires, following=_first(cron.after(now)))
+
+
+def _first(moments: list[datetime]) -> datetime | None:
+    return moments[0] if moments else None
 
 
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from wfdash.desk.absence import end_absence, set_absence
 from wfdash.desk.batches import Outcome, answer_batch, undo_batch
+from wfdash.desk.ending import cancel_run
 from wfdash.desk.history import fork_run, restore_run
 from wfdash.desk.requests import answer_request, undo_answer
-from wfdash.desk.runs import cancel_run, pause_run, resume_run, retry_run, start_run
+from wfdash.desk.runs import pause_run, resume_run, retry_run, start_run
+from wfdash.desk.schedules import (
+    Plan,
+    change_schedule,
+    create_schedule,
+    delete_schedule,
+    pause_schedule,
+    resume_schedule,
+    run_now,
+)
 from wfdash.desk.skew import migrate_run, override_run
 from wfdash.desk.talk import amend_request, ask_back, comment_on, reply_to_ask
 from wfdash.desk.together import (
@@ -25,14 +35,18 @@ from wfdash.desk.views import change_view, delete_view, save_view
 
 __all__ = [
     "Outcome",
+    "Plan",
     "amend_request",
     "answer_batch",
     "answer_request",
     "ask_back",
     "assign_request",
     "cancel_run",
+    "change_schedule",
     "change_view",
     "comment_on",
+    "create_schedule",
+    "delete_schedule",
     "delete_view",
     "drop_draft",
     "end_absence",
@@ -41,10 +55,13 @@ __all__ = [
     "migrate_run",
     "override_run",
     "pause_run",
+    "pause_schedule",
     "reply_to_ask",
     "restore_run",
     "resume_run",
+    "resume_schedule",
     "retry_run",
+    "run_now",
     "save_draft",
     "save_view",
     "set_absence",

@@ -14,6 +14,7 @@ from wfdash.access import Viewer
 from wfdash.chain import CHAINED, Break, breaks, hash_of
 
 DEADLINE = "a deadline"
+SCHEDULE = "a schedule"
 
 
 def record(
@@ -25,13 +26,14 @@ def record(
     request: str = "",
     right: str = "",
     facts: Mapping[str, Any] | None = None,
+    actor: str = DEADLINE,
 ) -> AuditEntry:
-    """Append an act to the chain, inside the caller's transaction. ``viewer`` None: a deadline acted."""
+    """Append an act to the chain, inside the caller's transaction. ``viewer`` None: ``actor`` did it, by itself."""
     head = _locked_head()
     entry = AuditEntry(
         n=head.n + 1,
         at=timezone.now(),
-        actor=viewer.name if viewer else DEADLINE,
+        actor=viewer.name if viewer else actor,
         right=right[:300],
         verb=verb,
         workflow=workflow,

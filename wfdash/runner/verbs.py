@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("announce", "beats", "outbox", "settling", "skew", "tallies", "timers")
+MODULES = ("announce", "beats", "firing", "outbox", "settling", "skew", "tallies", "timers")
 
 
 def load_verbs() -> None:

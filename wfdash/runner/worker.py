@@ -22,8 +22,8 @@ from checkpoints.ids import RunId, new_token
 from checkpoints.orm import DatabaseStorage
 from wfdash import nudge
 from wfdash.runner.alarms import sweep_until
-from wfdash.runner.clockwork import fire_until
 from wfdash.runner.beat import beat_until
+from wfdash.runner.clockwork import fire_until
 from wfdash.runner.drive import Lease, advance, fail
 from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper

@@ -1,0 +1,235 @@
+"""Verbs on schedules: create, change, pause, resume, delete, and run one now.
+
+Who may start runs of a workflow may plan them; the runs are started in the name of whoever created the schedule,
+changed it or resumed it last. Pausing and deleting take the right to operate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from checkpoints import ids
+from checkpoints.models import Run, RunFact, Schedule
+from checkpoints.orm import write
+from checkpoints.records import Json
+from wfdash import catalog
+from wfdash.access import Viewer
+from wfdash.cron import BadCron, Cron, parse
+from wfdash.desk import audit
+from wfdash.desk.keys import once
+from wfdash.desk.runs import begin_run, checked_input
+from wfdash.desk.timers import database_now
+from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.schema import Problem, flaws_of
+
+FACT = "schedule"
+"""Runs are found by the id of the schedule that started them: the name of that fact."""
+LONGEST_NAME = 100
+MISSED = {
+    "skip": "Leave them out",
+    "once": "Start one run, for the last of them",
+    "all": "Start a run for each, at most the last 100",
+}
+OVERLAP = {"allow": "Start the next one all the same", "skip": "Pass over the time"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a schedule says: when, in which zone, with which input. Choices: ``MISSED`` and ``OVERLAP``."""
+
+    name: str
+    cron: str
+    zone: str = "UTC"
+    message: Json = None
+    missed: str = "once"
+    overlap: str = "allow"
+
+    def kept(self) -> dict[str, Any]:
+        """Return it as columns, without what only spaces are."""
+        return asdict(self) | {"name": self.name.strip(), "cron": self.cron.strip()}
+
+
+def create_schedule(viewer: Viewer, workflow: str, plan: Plan, *, key: str | None = None) -> Schedule:
+    """Have runs of a workflow started by themselves from now on, in this person's name.
+
+    ``Invalid`` with errors per field (those of the input under ``message``), ``NotAllowed``, ``NotFound``.
+    """
+    _refuse_unless(viewer, "start", workflow)
+    plan, cron = _checked(workflow, plan)
+    with write(), once(viewer, key, "create schedule", [workflow, asdict(plan)]) as deed:
+        if deed.before is not None:
+            return find_schedule(viewer, str(deed.before["id"]))
+        now = database_now()
+        row = Schedule(id=ids.new_token(), workflow=workflow, owner=viewer.user, created=now, updated=now)
+        _write_plan(row, plan, _next(cron, now))
+        deed.keep(id=row.pk)
+        _record(viewer, "create schedule", row, "start", cron=row.cron, zone=row.zone)
+    return row
+
+
+def change_schedule(viewer: Viewer, schedule_id: str, plan: Plan, *, key: str | None = None) -> Schedule:
+    """Let a schedule say something else. It goes on from now, in this person's name; a paused one stays so."""
+    workflow = find_schedule(viewer, schedule_id, right="start").workflow
+    plan, cron = _checked(workflow, plan)
+    with write(), once(viewer, key, "change schedule", [schedule_id, asdict(plan)]) as deed:
+        row = find_schedule(viewer, schedule_id, right="start")
+        if deed.before is not None:
+            return row
+        before = {"cron": row.cron, "zone": row.zone}
+        row.owner, row.problem = viewer.user, ""
+        _write_plan(row, plan, None if row.paused else _next(cron, database_now()))
+        _record(viewer, "change schedule", row, "start", cron=row.cron, zone=row.zone, before=before)
+    return row
+
+
+def pause_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Schedule:
+    """Start nothing until somebody resumes it. Runs that were started go on."""
+    with write(), once(viewer, key, "pause schedule", [schedule_id]) as deed:
+        row = find_schedule(viewer, schedule_id, right="operate")
+        if deed.before is None:
+            if row.paused:
+                raise WrongState("This schedule is paused already")
+            _change(row, paused=True, next_at=None)
+            _record(viewer, "pause schedule", row, "operate")
+    return row
+
+
+def resume_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Schedule:
+    """Let a paused or stopped schedule go on with its next time, in this person's name. What it missed stays missed."""
+    with write(), once(viewer, key, "resume schedule", [schedule_id]) as deed:
+        row = find_schedule(viewer, schedule_id, right="start")
+        if deed.before is None:
+            if row.next_at is not None:
+                raise WrongState("This schedule is not paused")
+            row.owner = viewer.user
+            _change(row, paused=False, problem="", next_at=_next(_parsed(row), database_now()))
+            _record(viewer, "resume schedule", row, "start")
+    return row
+
+
+def delete_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> None:
+    """Remove a schedule for good. Its runs stay."""
+    with write(), once(viewer, key, "delete schedule", [schedule_id]) as deed:
+        if deed.before is None:
+            row = find_schedule(viewer, schedule_id, right="operate")
+            _record(viewer, "delete schedule", row, "operate", cron=row.cron, zone=row.zone)
+            Schedule.objects.filter(pk=row.pk).delete()
+
+
+def run_now(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Run:
+    """Start a run of the schedule now, in this person's name, also of one that is paused. Its times stay as they are.
+
+    ``Invalid`` if its input does not fit the workflow any more.
+    """
+    found = find_schedule(viewer, schedule_id, right="start")
+    entry = catalog.get(found.workflow)
+    message = checked_input(entry, found.message)
+    with write(), once(viewer, key, "run schedule", [schedule_id]) as deed:
+        if deed.before is not None:
+            return Run.objects.get(pk=str(deed.before["id"]))
+        row = find_schedule(viewer, schedule_id, right="start")
+        run = begin_run(viewer, entry, message, facts=facts_of(row))
+        note_run(row, run)
+        Schedule.objects.filter(pk=row.pk).update(last_run=run.pk)
+        deed.keep(id=run.pk)
+    return run
+
+
+def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Schedule:
+    """Return a schedule through its viewer, locked where a transaction runs: ``NotFound``, ``NotAllowed``."""
+    rows = Schedule.objects.select_related("owner").filter(viewer.scope("see"), pk=schedule_id)
+    if transaction.get_connection().in_atomic_block:
+        rows = rows.select_for_update(of=("self",))
+    row = rows.first()
+    if row is None:
+        raise NotFound("There is no such schedule, or it is not yours to see")
+    _refuse_unless(viewer, right, row.workflow)
+    return row
+
+
+def facts_of(schedule: Schedule, due: datetime | None = None) -> dict[str, Json]:
+    """Return what a run's event says of the schedule that started it. ``due``: for which time."""
+    named: dict[str, Json] = {"schedule": schedule.pk, "schedule_name": schedule.name}
+    return named | ({"due": due.isoformat()} if due else {})
+
+
+def note_run(schedule: Schedule, run: Run) -> None:
+    """Let a run be found by its schedule."""
+    RunFact.objects.create(run=run, name=FACT, text=schedule.pk, created=run.created)
+
+
+def _refuse_unless(viewer: Viewer, right: str, workflow: str) -> None:
+    if viewer.may(right, workflow):
+        return
+    if viewer.may("see", workflow):
+        raise NotAllowed("Schedules are for those who may start and operate runs: ask an operator of the workflow")
+    raise NotFound(f"There is no workflow named {workflow!r}")
+
+
+def _checked(workflow: str, plan: Plan) -> tuple[Plan, Cron]:
+    """Return the plan with its input as a run will get it, and its expression. ``Invalid`` names every field."""
+    entry = catalog.get(workflow)
+    problems, message, cron = _problems(plan), plan.message, None
+    try:
+        cron = parse(plan.cron, plan.zone)
+    except BadCron as error:
+        problems.append({"loc": [error.field], "msg": str(error)})
+    try:
+        message = checked_input(entry, plan.message)
+    except Invalid as error:
+        problems += [{**problem, "loc": ["message", *problem["loc"]]} for problem in error.errors]
+    if problems or cron is None:
+        raise Invalid(problems)
+    return replace(plan, message=message), cron
+
+
+def _problems(plan: Plan) -> list[Problem]:
+    found: list[Problem] = []
+    if not 0 < len(plan.name.strip()) <= LONGEST_NAME or flaws_of(plan.name):
+        found.append({"loc": ["name"], "msg": f"Give it a name of at most {LONGEST_NAME} characters"})
+    if plan.missed not in MISSED:
+        found.append({"loc": ["missed"], "msg": f"Must be one of {', '.join(MISSED)}"})
+    if plan.overlap not in OVERLAP:
+        found.append({"loc": ["overlap"], "msg": f"Must be one of {', '.join(OVERLAP)}"})
+    return found
+
+
+def _parsed(row: Schedule) -> Cron:
+    """Return a stored expression. Zones come and go: ``Invalid`` if it cannot be read any more."""
+    try:
+        return parse(row.cron, row.zone)
+    except BadCron as error:
+        raise Invalid([{"loc": [error.field], "msg": str(error)}]) from error
+
+
+def _next(cron: Cron, now: datetime) -> datetime | None:
+    return next(iter(cron.after(now)), None)
+
+
+def _write_plan(row: Schedule, plan: Plan, next_at: datetime | None) -> None:
+    for name, value in plan.kept().items():
+        setattr(row, name, value)
+    row.next_at, row.updated = next_at, database_now()
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        said = f"There is a schedule of this workflow named {row.name!r} already: give it another name"
+        raise Invalid([{"loc": ["name"], "msg": said}]) from None
+
+
+def _change(row: Schedule, **changes: Any) -> None:
+    for name, value in changes.items():
+        setattr(row, name, value)
+    row.updated = database_now()
+    row.save()
+
+
+def _record(viewer: Viewer, verb: str, row: Schedule, right: str, **facts: Json) -> None:
+    audit.record(
+        viewer, verb, workflow=row.workflow, right=right, facts={"schedule": row.pk, "name": row.name, **facts}
+    )
