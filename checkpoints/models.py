@@ -63,6 +63,8 @@ class Run(models.Model):
     """How people changed its course, for ever: restored, edited, overridden; several with commas."""
     noted = models.BooleanField(default=False, db_default=False)
     """Whether its failure can be searched for."""
+    ending = models.CharField(max_length=150, blank=True, db_default="", default="")
+    """Who asked that it be cancelled as soon as the step that runs has ended."""
     listed = models.BooleanField(default=False, db_default=False)
     """Whether the facts it is found by are written."""
 
@@ -80,6 +82,7 @@ class Run(models.Model):
             models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),
             models.Index(fields=["family"], name="run_by_family"),
+            models.Index(fields=["id"], condition=~Q(ending=""), name="run_to_end"),
         ]
 
     def __str__(self) -> str:

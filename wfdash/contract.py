@@ -127,6 +127,21 @@ class ChecksAnswers(Protocol):
         """
 
 
+class UnderWay(Record):
+    """What a run is in the middle of: steps whose functions run, and calls that may or may not have happened."""
+
+    steps: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class TellsUnderWay(Protocol):
+    """An engine that can say what a checkpoint was in the middle of. Of others nobody is told what was cut off."""
+
+    def under_way(self, definition: object, checkpoint: Checkpoint) -> UnderWay:
+        """Return it; runs no code of any step."""
+
+
 class Carried(Record):
     """What a checkpoint of an older graph becomes under the present one. ``how``: hook | alias | override."""
 

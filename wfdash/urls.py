@@ -7,6 +7,7 @@ from django.urls import path, register_converter
 
 from wfdash.api.router import api
 from wfdash.pages import (
+    act,
     addresses,
     audit,
     away,
@@ -63,7 +64,8 @@ urlpatterns = [
     path("runs/<id:run_id>/migrate/", skew.migrate, name="run-migrate"),
     path("runs/<id:run_id>/override/", skew.override, name="run-override"),
     path("runs/<id:run_id>/record/", audit.record, name="run-record"),
-    path("runs/<id:run_id>/<verb:verb>/", run.act, name="run-act"),
+    path("runs/<id:run_id>/cancel/", act.cancel, name="run-cancel"),
+    path("runs/<id:run_id>/<verb:verb>/", act.act, name="run-act"),
     path(CHECKPOINT, checkpoint.checkpoint, name="checkpoint"),
     path(f"{CHECKPOINT}restore/", checkpoint.restore, name="restore"),
     path(f"{CHECKPOINT}fork/", checkpoint.fork, name="fork"),

@@ -36,7 +36,8 @@ def cancel_the_demo_s_batch(page: Page) -> None:
     page.goto("/runs/?q=workflow:expense_batch")
     page.get_by_role("main").get_by_role("row").get_by_role("link").first.click()
     expect_status(page, "waiting")
-    page.locator("#run-head").get_by_role("button", name="Cancel").click()
+    page.locator("#run-head").get_by_role("link", name="Cancel …").click()
+    page.get_by_role("button", name="Cancel now").click()
     expect_status(page, "cancelled")
 
 

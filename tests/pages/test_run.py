@@ -49,7 +49,6 @@ def test_older_events_have_an_address(run, as_):
         ("waiting", "pause", "paused"),
         ("paused", "resume", "ready"),
         ("failed", "retry", "ready"),
-        ("ready", "cancel", "cancelled"),
     ],
 )
 def test_a_verb_is_offered_where_it_fits_and_done_by_post(phase, verb, after, run, as_):

@@ -12,8 +12,10 @@ from tests.runner.script import Play, Script, ScriptEngine
 from wfdash import catalog
 from wfdash.access import Viewer, viewer_for
 from wfdash.catalog import Catalog, Entry
+from wfdash.engines.native import NativeEngine
 from wfdash.runner.drive import Lease
 from wfdash.runner.embedded import EmbeddedWorker
+from wfdash.workflow import Workflow
 
 
 @pytest.fixture
@@ -36,6 +38,21 @@ def define(monkeypatch) -> Callable[..., Entry]:
             name="script", definition=script, engine=engine, description=engine.describe(script), source="test"
         )
         found.entries["script"] = entry
+        return entry
+
+    return add
+
+
+@pytest.fixture
+def serve(monkeypatch) -> Callable[[Workflow], Entry]:
+    """Put a native workflow into the catalogue."""
+    found, engine = Catalog(), NativeEngine()
+    monkeypatch.setattr(catalog, "load", lambda: found)
+
+    def add(workflow: Workflow) -> Entry:
+        described = engine.describe(workflow)
+        entry = Entry(name=workflow.name, definition=workflow, engine=engine, description=described, source="test")
+        found.entries[workflow.name] = entry
         return entry
 
     return add

@@ -22,6 +22,7 @@ from wfdash.desk.schedules import (
     run_now,
 )
 from wfdash.desk.skew import migrate_run, override_run
+from wfdash.desk.tags import tag_runs
 from wfdash.desk.talk import amend_request, ask_back, comment_on, reply_to_ask
 from wfdash.desk.together import (
     assign_request,
@@ -66,6 +67,7 @@ __all__ = [
     "save_view",
     "set_absence",
     "start_run",
+    "tag_runs",
     "take_over",
     "undo_answer",
     "undo_batch",

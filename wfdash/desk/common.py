@@ -27,6 +27,11 @@ def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
     return run
 
 
+def lock_run(run: Run) -> Run:
+    """Return the run as it is now, its row locked until the transaction ends."""
+    return Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=run.pk)
+
+
 def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
     """Return a request, with its run, through its viewer. Who started the run may see what it asks."""
     found = HumanRequest.objects.select_related("run", "run__created_by")
@@ -84,7 +89,7 @@ def ring_request(workflow: str, request_id: str, part: str = "request") -> None:
 
 def fence(run: Run) -> None:
     """Take the run from whoever drives it, within the caller's transaction: their next write fails."""
-    Run.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1)
+    Run.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1, ending="")
     Claim.objects.filter(run=run).delete()
 
 

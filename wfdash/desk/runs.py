@@ -1,4 +1,4 @@
-"""Verbs on runs: start, cancel, pause, resume, retry."""
+"""Verbs on runs: start, pause, resume, retry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from checkpoints.rules import TIMED
 from wfdash import catalog
 from wfdash.access import Viewer
 from wfdash.contract import Description, InvalidInput
-from wfdash.desk import audit
+from wfdash.desk import audit, finding
 from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
 from wfdash.desk.keys import once
 from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
@@ -73,25 +73,10 @@ def begin_run(
     remember_version(entry.description)
     with transaction.atomic():
         run = _create_run(viewer, entry.description, message, start_key)
+    finding.remember(run, message)
     append_event(run, "run.queued", {"by": viewer.name, **told})
     audit.record_run(viewer, "start", run, right=right, **told)
     hint(run.id)
-    return run
-
-
-def cancel_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
-    """End a run for good: its worker is fenced at once, its open requests are closed. It stays so."""
-    with write(), once(viewer, key, "cancel", [run_id]) as deed:
-        run = find_run(viewer, run_id, right="operate")
-        if deed.before is not None:
-            return run
-        now = timezone.now()
-        move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
-        HumanRequest.objects.filter(run=run, closed__isnull=True).update(closed=now, closed_as="cancelled")
-        append_event(run, "run.cancelled", {"by": viewer.name})
-        audit.record_run(viewer, "cancel", run)
-        hint(run.id)
-        tell_inbox(run.workflow)
     return run
 
 

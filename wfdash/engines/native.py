@@ -42,7 +42,7 @@ class NativeEngine:
 
     def under_way(self, definition: object, checkpoint: Checkpoint) -> UnderWay:
         """Return what a checkpoint was in the middle of."""
-        return under_way(_own(definition).graph, checkpoint.body["position"])
+        return under_way(_own(definition).graph, checkpoint.body.get("position", {}))
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, parked or failed; answers to requests that are not pending here are left alone."""

@@ -22,7 +22,7 @@ class IdConverter(StringConverter):
 class VerbConverter(StringConverter):
     """What can be done to a run."""
 
-    regex = "cancel|pause|resume|retry"
+    regex = "pause|resume|retry"
 
 
 class KindConverter(StringConverter):

@@ -1,4 +1,4 @@
-"""One run: where it stands, its graph, requests, events, checkpoints; and the verbs that act on it."""
+"""One run: where it stands, its graph, requests, events, checkpoints."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.utils import timezone
 
-from checkpoints.models import Run
 from checkpoints.records import Event
-from wfdash import desk, queries
+from wfdash import queries
 from wfdash.access import Viewer
-from wfdash.errors import WrongState
+from wfdash.pages import act
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import EventLine, event_line, respond
 from wfdash.pages.graph import layout, travelled
@@ -38,62 +35,6 @@ VIEWS = (("raw", "In order"), ("grouped", "By step"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verb:
-    """A button on a run."""
-
-    name: str
-    label: str
-    style: str
-    statuses: frozenset[str]
-    icon: str
-    said: str
-
-
-PARKED = frozenset({"waiting", "sleeping", "retrying"})
-GOING = PARKED | {"queued", "running", "interrupted"}
-VERBS = {
-    "retry": Verb(
-        name="retry",
-        label="Try again",
-        style="primary",
-        statuses=frozenset({"failed"}),
-        icon="arrow-path",
-        said="Trying again: only the steps that failed or were cut off run again.",
-    ),
-    "resume": Verb(
-        name="resume",
-        label="Resume",
-        style="primary",
-        statuses=frozenset({"paused"}),
-        icon="play",
-        said="The run goes on from its latest checkpoint.",
-    ),
-    "pause": Verb(
-        name="pause",
-        label="Pause",
-        style="",
-        statuses=GOING,
-        icon="pause",
-        said="Paused. Nothing drives it until somebody resumes it; answers are kept.",
-    ),
-    "cancel": Verb(
-        name="cancel",
-        label="Cancel",
-        style="danger",
-        statuses=GOING | {"paused", "held"},
-        icon="no-symbol",
-        said="Cancelled. Its open requests are closed.",
-    ),
-}
-DEEDS: dict[str, Callable[[Viewer, str], Run]] = {
-    "retry": desk.retry_run,
-    "resume": desk.resume_run,
-    "pause": desk.pause_run,
-    "cancel": desk.cancel_run,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Group:
     """Events of one step, in order."""
 
@@ -112,29 +53,13 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     header = queries.run(viewer, run_id)
     behind = queries.behind(header)
-    context: dict[str, Any] = {"run": header, "words": standing(header), "verbs": _verbs(header), "behind": behind}
+    context: dict[str, Any] = {"run": header, "words": standing(header), "verbs": act.verbs(header), "behind": behind}
     wanted = request.GET.get("fragment", "live") or "live"
     wanted = "graph" if wanted == "timeline" else wanted
     for name, build in PARTS.items():
         if wanted in {"live", name}:
             context |= build(request, viewer, header)
     return respond(request, "run/page.html", context, FRAGMENTS)
-
-
-@page("POST")
-def act(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
-    """Carry out a verb and go back to the run; what cannot be done is said there."""
-    try:
-        DEEDS[verb](viewer_of(request), run_id)
-    except WrongState as error:
-        messages.warning(request, str(error))
-    else:
-        messages.success(request, VERBS[verb].said)
-    return redirect("run", run_id)
-
-
-def _verbs(run: queries.RunView) -> list[Verb]:
-    return [verb for verb in VERBS.values() if run.operate and run.status.value in verb.statuses]
 
 
 def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:

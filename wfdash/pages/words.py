@@ -19,6 +19,7 @@ EVENTS: dict[str, str] = {
     "run.completed": "Run completed",
     "run.failed": "Run failed",
     "run.cancelled": "Cancelled by {by}",
+    "run.ending": "{by} asked that it end as soon as the step that runs has ended",
     "run.paused": "Paused by {by}",
     "run.resumed": "Resumed by {by}",
     "run.retried": "Tried again by {by}",
@@ -59,6 +60,7 @@ MARKS: dict[str, tuple[str, str]] = {
     "run.completed": ("check-circle", "is-completed"),
     "run.failed": ("x-circle", "is-failed"),
     "run.cancelled": ("no-symbol", "is-cancelled"),
+    "run.ending": ("no-symbol", "is-paused"),
     "run.paused": ("pause-circle", "is-paused"),
     "run.recovered": ("lifebuoy", "is-interrupted"),
     "run.restored": ("arrow-uturn-left", "is-interrupted"),
@@ -181,6 +183,8 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         error = data["error"]
         told = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
+    if kind == "run.cancelled":
+        return _cut_off(data)
     if kind == "run.migrated" and data.get("by"):
         return f" by {data['by']}"
     if kind == "request.voted" and data.get("need"):
@@ -190,6 +194,26 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
     if kind in {"step.sleeping", "run.sleeping"} and data.get("until"):
         return f" until {_moment(str(data['until']))}"
     return ""
+
+
+def cancelled(data: Mapping[str, Any]) -> str:
+    """Return what cancelling a run did to what was under way, for whoever did it."""
+    return f"Cancelled{_cut_off(data)}. Its open requests are closed."
+
+
+def _cut_off(data: Mapping[str, Any]) -> str:
+    steps = [f"“{called(str(step))}”" for step in data.get("fenced") or ()]
+    calls = [f"“{name}”" for name in data.get("unsure") or ()]
+    told = f": {_listed(steps)} ran and was cut off, so what it did outside may have happened" if steps else ""
+    if calls:
+        told += f"{';' if told else ':'} nobody knows whether {_listed(calls)} happened: look outside"
+    return told
+
+
+def _listed(names: list[str]) -> str:
+    """Return at most five names as people say them."""
+    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 def _moment(text: str) -> str:

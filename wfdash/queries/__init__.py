@@ -5,6 +5,7 @@ Lists read metadata only and cost a constant number of queries; each function sa
 
 from __future__ import annotations
 
+from wfdash.queries.acting import Open, head_of, input_of, open_in
 from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
 from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
@@ -69,6 +70,7 @@ __all__ = [
     "Choice",
     "Move",
     "OldRuns",
+    "Open",
     "Page",
     "Preview",
     "Rail",
@@ -107,12 +109,15 @@ __all__ = [
     "exported_rows",
     "failures",
     "following",
+    "head_of",
     "inbox",
+    "input_of",
     "last_events",
     "mentionable",
     "moves",
     "neighbours",
     "old_runs",
+    "open_in",
     "pack",
     "preview",
     "request",

@@ -40,11 +40,18 @@ async def sweep_until(stopping: asyncio.Event) -> None:
 def sweep() -> float:
     """Do what is due now; returns the seconds until there is more to do, or to look for."""
     # Servers import their runner before Django has its models.
-    from wfdash.desk import announce, keys, settling, timers
+    from wfdash.desk import announce, ending, keys, settling, timers
 
     began = timers.database_now()
     counts = [
-        _count(work) for work in (settling.settle_due, timers.fire_alarms, announce.announce_opened, keys.forget_keys)
+        _count(work)
+        for work in (
+            settling.settle_due,
+            timers.fire_alarms,
+            announce.announce_opened,
+            keys.forget_keys,
+            ending.end_abandoned,
+        )
     ]
     if max(counts) >= BATCH:
         return 0.0

@@ -1,0 +1,89 @@
+"""What is read before somebody acts on a run: its head, its input, what is open in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F
+
+from checkpoints.models import Checkpoint, Run
+from checkpoints.records import Json
+from wfdash import catalog, underway
+from wfdash.access import Viewer
+from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.inbox import RequestRow, requests_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open:
+    """What is open in a run that somebody is about to end."""
+
+    steps: tuple[str, ...]
+    """Steps that a worker is running."""
+    calls: tuple[str, ...]
+    """``once`` calls of which nobody knows whether they happened."""
+    asks: tuple[RequestRow, ...]
+    """Requests that people could still answer."""
+    driven: bool
+
+
+def open_in(viewer: Viewer, run_id: str) -> Open:
+    """Return what is open in a run, for operators; ``NotFound``, ``NotAllowed``."""
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run, or it is not yours to see")
+    if not viewer.may("operate", run.workflow):
+        raise NotAllowed()
+    found = underway.of_run(run)
+    asks = tuple(row for row in requests_of(viewer, run_id) if not row.answered and not row.closed_as)
+    return Open(steps=found.steps, calls=found.calls, asks=asks, driven=underway.is_driven(run))
+
+
+def head_of(run_id: str) -> str:
+    """Return the id of the checkpoint a run goes on from, empty if it has none (one query)."""
+    return Checkpoint.objects.filter(run_id=run_id, n=F("run__n")).values_list("id", flat=True).first() or ""
+
+
+def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
+    """Return a run's workflow and its input, to start another one like it (one query).
+
+    What the input's schema calls a secret (format ``password``, or ``writeOnly``) is left out. ``NotFound`` for
+    those who may not inspect it.
+    """
+    run = Run.objects.filter(viewer.scope("inspect"), pk=run_id).only("workflow", "input").first()
+    if run is None:
+        raise NotFound("There is no such run, or its input is not yours to see")
+    entry = catalog.find(run.workflow)
+    secret = set(_secrets(entry.description.input_schema)) if entry else set()
+    return run.workflow, _without(run.input, secret)
+
+
+def _secrets(schema: Any) -> Iterator[str]:
+    """Yield the names of the fields that a schema keeps secret, at any depth."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _secrets(part)
+    if isinstance(schema, dict):
+        fields = schema.get("properties")
+        for name, field in (fields if isinstance(fields, dict) else {}).items():
+            if _is_secret(field):
+                yield name
+        for part in schema.values():
+            yield from _secrets(part)
+
+
+def _is_secret(field: Any) -> bool:
+    """Say whether a field is one, or one that may be absent."""
+    if not isinstance(field, dict):
+        return False
+    either = field.get("anyOf")
+    hidden = field.get("format") == "password" or field.get("writeOnly") is True
+    return hidden or any(_is_secret(one) for one in (either if isinstance(either, list) else ()))
+
+
+def _without(value: Json, names: set[str]) -> Json:
+    if isinstance(value, dict):
+        return {name: _without(part, names) for name, part in value.items() if name not in names}
+    return [_without(part, names) for part in value] if isinstance(value, list) else value
