@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.template.loader import get_template
 
 from wfdash.pages.words import describe, icon_of, tone_of
-from wfdash.queries.history import plain
+from wfdash.queries.history import plain, traceless
 
 
 class Happened(Protocol):
@@ -46,7 +46,7 @@ class EventLine:
 
 def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
     """Return what a row shows. Without ``inspect`` it holds no value of the workflow."""
-    data = event.data if inspect else plain(event.data)
+    data = traceless(event.data) if inspect else plain(event.data)
     shown = {name: value for name, value in data.items() if name != "activation"}
     return EventLine(
         seq=event.seq,

@@ -9,6 +9,7 @@ from wfdash.queries.acting import Open, head_of, input_of, open_in
 from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
 from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
+from wfdash.queries.eventlog import LEVELS, EventPage, Wanted, all_events, find_events
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import (
     SORTS,
@@ -32,6 +33,7 @@ from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
+from wfdash.queries.steps import Activation, Activations, Inside, activations, inside
 from wfdash.queries.suggestions import suggestions
 from wfdash.queries.together import (
     Together,
@@ -58,8 +60,11 @@ from wfdash.queries.workflows import (
 )
 
 __all__ = [
+    "LEVELS",
     "SORTS",
     "TABS",
+    "Activation",
+    "Activations",
     "Alike",
     "AnswerView",
     "AuditRow",
@@ -68,6 +73,8 @@ __all__ = [
     "CheckpointRow",
     "CheckpointView",
     "Choice",
+    "EventPage",
+    "Inside",
     "Move",
     "OldRuns",
     "Open",
@@ -83,13 +90,16 @@ __all__ = [
     "Undoable",
     "VersionRow",
     "ViewRow",
+    "Wanted",
     "WorkflowRow",
     "absences",
     "act",
+    "activations",
     "acts",
     "acts_of_run",
     "alike",
     "alike_here",
+    "all_events",
     "assignable",
     "batch",
     "behind",
@@ -108,10 +118,12 @@ __all__ = [
     "evidence",
     "exported_rows",
     "failures",
+    "find_events",
     "following",
     "head_of",
     "inbox",
     "input_of",
+    "inside",
     "last_events",
     "mentionable",
     "moves",

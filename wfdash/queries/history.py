@@ -16,7 +16,7 @@ PLAIN = frozenset(
     {
         *("activation", "item", "attempt", "attempts", "at", "until", "ms", "by", "verdict", "subject", "key", "name"),
         *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction"),
-        *("how", "from", "to", "words", "version"),
+        *("how", "from", "to", "words", "version", "level", "logger"),
     }
 )
 """What an event may say to those who may not inspect values."""
@@ -50,7 +50,7 @@ def events(viewer: Viewer, run_id: str, *, after: int = 0, limit: int = 500) -> 
     """Return events with ``seq > after`` in order, without values for those who may not inspect (two queries)."""
     workflow = workflow_of(viewer, run_id)
     rows = models.Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit]
-    return [_event(row, viewer.may("inspect", workflow)) for row in rows]
+    return [event_of(row, inspect=viewer.may("inspect", workflow)) for row in rows]
 
 
 def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 200) -> list[Event]:
@@ -59,7 +59,7 @@ def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 20
     rows = models.Event.objects.filter(run_id=run_id)
     rows = rows.filter(seq__lt=before) if before else rows
     inspect = viewer.may("inspect", workflow)
-    return [_event(row, inspect) for row in reversed(rows.order_by("-seq")[:limit])]
+    return [event_of(row, inspect=inspect) for row in reversed(rows.order_by("-seq")[:limit])]
 
 
 def checkpoints(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50) -> Rail:
@@ -110,6 +110,15 @@ def plain(data: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in data.items() if name in PLAIN}
 
 
-def _event(row: models.Event, inspect: bool) -> Event:
-    data = row.data if inspect else plain(row.data)
+def traceless(data: dict[str, Json]) -> dict[str, Json]:
+    """Return an event's data without the traceback of its error."""
+    error = data.get("error")
+    if not isinstance(error, dict) or "traceback" not in error:
+        return data
+    return {**data, "error": {name: value for name, value in error.items() if name != "traceback"}}
+
+
+def event_of(row: models.Event, *, inspect: bool, operate: bool = False) -> Event:
+    """Return a row as a record: values for those who may inspect, tracebacks for those who operate."""
+    data = row.data if operate else traceless(row.data) if inspect else plain(row.data)
     return Event(run=RunId(row.run_id), seq=row.seq, kind=row.kind, step=row.step, data=data, at=row.at)

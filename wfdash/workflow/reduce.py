@@ -166,7 +166,7 @@ def took_failed(draft: Draft, tick: StepFailed) -> None:
     _forget_raised(draft, tick)
     if tick.error.type == "StateConflict":
         record["born"] = draft.position["v"]
-    error = {"type": tick.error.type, "message": tick.error.message}
+    error = {"type": tick.error.type, "message": tick.error.message, "traceback": tick.error.traceback[-4_000:]}
     draft.note("step.failed", tick.act, error=error, attempt=attempt)
     draft.save(Reason.FAILURE, node.name)
     if tick.delay is None:
