@@ -11,8 +11,8 @@ from ninja.security import django_auth
 from pydantic import Field
 
 from wfdash import desk, queries
-from wfdash.access import Viewer
-from wfdash.api import together
+from wfdash.api import acting, together
+from wfdash.api.asker import key_of, viewer_of
 from wfdash.api.schemas import (
     AnswerIn,
     AnswerOut,
@@ -33,42 +33,38 @@ Seq = Annotated[int, Field(ge=0, lt=2**63)]
 
 api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
 api.add_router("", together.router)
-
-
-def _viewer(request: HttpRequest) -> Viewer:
-    viewer: Viewer = request.viewer  # type: ignore[attr-defined]
-    return viewer
+api.add_router("", acting.router)
 
 
 @api.get("/runs", response=RunPage)
 def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 30) -> Any:
     """Runs, newest first; ``q`` is the filter language of the runs page."""
-    return queries.runs(_viewer(request), q, cursor=after, limit=limit)
+    return queries.runs(viewer_of(request), q, cursor=after, limit=limit)
 
 
 @api.post("/runs", response={201: Created})
 def start_run(request: HttpRequest, given: StartIn) -> Any:
     """Start a run. 422 with errors per field when the message does not fit."""
-    run = desk.start_run(_viewer(request), given.workflow, given.message, key=given.key)
+    run = desk.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
     return Status(201, {"id": run.pk})
 
 
 @api.get("/runs/{run_id}", response=RunDetail)
 def get_run(request: HttpRequest, run_id: str) -> Any:
     """One run."""
-    return queries.run(_viewer(request), run_id)
+    return queries.run(viewer_of(request), run_id)
 
 
 @api.get("/runs/{run_id}/events", response=list[EventOut])
 def list_events(request: HttpRequest, run_id: str, after: Seq = 0, limit: Limit = 500) -> Any:
     """Events with ``seq > after``, in order."""
-    return queries.events(_viewer(request), run_id, after=after, limit=limit)
+    return queries.events(viewer_of(request), run_id, after=after, limit=limit)
 
 
 @api.get("/runs/{run_id}/checkpoints", response=CheckpointPage)
 def list_checkpoints(request: HttpRequest, run_id: str, before: Seq = 0, limit: Limit = 50) -> Any:
     """The run's checkpoints, newest first, without content."""
-    rail = queries.checkpoints(_viewer(request), run_id, before=before, limit=limit)
+    rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit)
     items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head} for row in rail.rows]
     return {"items": items, "total": rail.total, "before": rail.before}
 
@@ -76,7 +72,7 @@ def list_checkpoints(request: HttpRequest, run_id: str, before: Seq = 0, limit: 
 @api.get("/runs/{run_id}/checkpoints/{checkpoint_id}", response=CheckpointDetail)
 def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """One checkpoint with its content."""
-    view = queries.checkpoint(_viewer(request), run_id, checkpoint_id)
+    view = queries.checkpoint(viewer_of(request), run_id, checkpoint_id)
     requests = [request.model_dump(mode="json") for request in view.requests]
     return {**view.info.model_dump(), "body": view.body, "requests": requests, "problem": view.problem}
 
@@ -84,81 +80,43 @@ def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any
 @api.post("/runs/{run_id}/checkpoints/{checkpoint_id}/restore", response=Created)
 def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """Make it the run's head again; answers with the new head."""
-    head = desk.restore_run(_viewer(request), run_id, checkpoint_id)
+    head = desk.restore_run(viewer_of(request), run_id, checkpoint_id)
     return {"id": head.pk, "n": head.n}
 
 
 @api.post("/runs/{run_id}/checkpoints/{checkpoint_id}/fork", response={201: Created})
 def fork_run(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """Start a new run from it."""
-    run = desk.fork_run(_viewer(request), run_id, checkpoint_id)
+    run = desk.fork_run(viewer_of(request), run_id, checkpoint_id)
     return Status(201, {"id": run.pk, "n": run.n})
-
-
-@api.post("/runs/{run_id}/cancel", response=Created)
-def cancel_run(request: HttpRequest, run_id: str) -> Any:
-    """End a run for good."""
-    return _moved(desk.cancel_run(_viewer(request), run_id))
-
-
-@api.post("/runs/{run_id}/pause", response=Created)
-def pause_run(request: HttpRequest, run_id: str) -> Any:
-    """Hold a run until somebody resumes it."""
-    return _moved(desk.pause_run(_viewer(request), run_id))
-
-
-@api.post("/runs/{run_id}/resume", response=Created)
-def resume_run(request: HttpRequest, run_id: str) -> Any:
-    """Let a paused run go on."""
-    return _moved(desk.resume_run(_viewer(request), run_id))
-
-
-@api.post("/runs/{run_id}/retry", response=Created)
-def retry_run(request: HttpRequest, run_id: str) -> Any:
-    """Try a failed run again from its latest checkpoint."""
-    return _moved(desk.retry_run(_viewer(request), run_id))
 
 
 @api.get("/runs/{run_id}/skew", response=SkewOut)
 def get_skew(request: HttpRequest, run_id: str, override: bool = False) -> Any:
     """What changed since the run began, and what migrating (or, with ``override``, going on as it is) would do."""
-    viewer = _viewer(request)
+    viewer = viewer_of(request)
     found = queries.behind(queries.run(viewer, run_id))
     changed = {"old": found.old, "new": found.new, "held": found.held, "changes": list(found.words)} if found else {}
     return {**changed, **asdict(queries.choice(viewer, run_id, override=override))}
 
 
-@api.post("/runs/{run_id}/migrate", response=Created)
-def migrate_run(request: HttpRequest, run_id: str) -> Any:
-    """Carry a run over to the loaded graph by what its author declared. 409 with the reason if that cannot be."""
-    return _moved(desk.migrate_run(_viewer(request), run_id))
-
-
-@api.post("/runs/{run_id}/override", response=Created)
-def override_run(request: HttpRequest, run_id: str) -> Any:
-    """Let a run go on under the loaded graph as it stands. 409 with the reason if it is not valid there."""
-    return _moved(desk.override_run(_viewer(request), run_id))
-
-
 @api.get("/requests", response=RequestPage)
 def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
     """A tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names what of the filter is wrong."""
-    return queries.inbox(_viewer(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
+    return queries.inbox(viewer_of(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
 
 
 @api.get("/requests/{request_id}", response=RequestDetail)
 def get_request(request: HttpRequest, request_id: str) -> Any:
     """One request with its card and schema."""
-    return queries.request(_viewer(request), request_id)
+    return queries.request(viewer_of(request), request_id)
 
 
 @api.post("/requests/{request_id}/answer", response=AnswerOut)
 def answer_request(request: HttpRequest, request_id: str, given: AnswerIn) -> Any:
     """Answer. 422 with errors per field, 409 with who was first, or with what changed since it was ``seen``."""
-    reply = desk.answer_request(_viewer(request), request_id, given.value, **given.model_dump(exclude={"value"}))
+    reply = desk.answer_request(
+        viewer_of(request), request_id, given.value, **given.model_dump(exclude={"value"}), key=key_of(request)
+    )
     facts = {"request": reply.request_id, "verdict": reply.verdict, "value": reply.value, "at": reply.at}
     return {**facts, "settles": reply.settles, "stands": reply.stands}
-
-
-def _moved(run: Any) -> dict[str, Any]:
-    return {"id": run.pk, "n": run.n}

@@ -7,9 +7,10 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Router, Schema, Status
+from pydantic import AwareDatetime
 
 from wfdash import desk, queries
-from wfdash.access import Viewer
+from wfdash.api.asker import key_of, viewer_of
 
 router = Router()
 
@@ -45,6 +46,19 @@ class AssignOut(Schema):
     assignee: str
 
 
+class DueIn(Schema):
+    """When it shall be due: an aware time."""
+
+    due: AwareDatetime
+
+
+class DueOut(Schema):
+    """When it is due."""
+
+    request: str
+    due: datetime
+
+
 class DraftIn(Schema):
     """A half-filled answer: field names and values as a browser sends them."""
 
@@ -66,16 +80,10 @@ class PersonOut(Schema):
     typing: bool
 
 
-def viewer_of(request: HttpRequest) -> Viewer:
-    """Return the person who asks."""
-    viewer: Viewer = request.viewer  # type: ignore[attr-defined]
-    return viewer
-
-
 @router.post("/requests/{request_id}/undo", response={204: None})
 def undo_answer(request: HttpRequest, request_id: str) -> Any:
     """Take one's own answer or vote back. 409 when it has taken effect."""
-    desk.undo_answer(viewer_of(request), request_id)
+    desk.undo_answer(viewer_of(request), request_id, key=key_of(request))
     return Status(204, None)
 
 
@@ -90,7 +98,7 @@ def say(request: HttpRequest, request_id: str, given: TextIn) -> Any:
     """Comment, ask back, or reply to what was asked."""
     verbs = {"comment": desk.comment_on, "ask": desk.ask_back, "reply": desk.reply_to_ask}
     viewer = viewer_of(request)
-    line = verbs.get(given.kind, desk.comment_on)(viewer, request_id, given.text)
+    line = verbs.get(given.kind, desk.comment_on)(viewer, request_id, given.text, key=key_of(request))
     facts = {"id": line.pk, "by": viewer.name, "kind": line.kind, "text": line.text}
     return Status(201, {**facts, "mentions": line.mentions, "at": line.at})
 
@@ -98,8 +106,15 @@ def say(request: HttpRequest, request_id: str, given: TextIn) -> Any:
 @router.post("/requests/{request_id}/assign", response=AssignOut)
 def assign_request(request: HttpRequest, request_id: str, given: AssignIn) -> Any:
     """Give it to somebody who may answer it, or to nobody. 422 at ``to`` for others."""
-    assigned = desk.assign_request(viewer_of(request), request_id, given.to)
+    assigned = desk.assign_request(viewer_of(request), request_id, given.to, key=key_of(request))
     return {"request": assigned.pk, "assignee": assigned.assignee.get_username() if assigned.assignee else ""}
+
+
+@router.post("/requests/{request_id}/deadline", response=DueOut)
+def extend_deadline(request: HttpRequest, request_id: str, given: DueIn) -> Any:
+    """Move its deadline; reminder, escalation and default answer move along. 422 at ``due`` for a time gone by."""
+    moved = desk.extend_deadline(viewer_of(request), request_id, given.due, key=key_of(request))
+    return {"request": moved.pk, "due": moved.due}
 
 
 @router.put("/requests/{request_id}/draft", response={204: None})
@@ -119,7 +134,7 @@ def drop_draft(request: HttpRequest, request_id: str) -> Any:
 @router.post("/requests/{request_id}/amend", response={204: None})
 def amend_request(request: HttpRequest, request_id: str, given: AmendIn) -> Any:
     """Add to body and evidence; those who have it open are shown the difference. The proposal stays."""
-    desk.amend_request(viewer_of(request), request_id, body=given.body, evidence=given.evidence)
+    desk.amend_request(viewer_of(request), request_id, body=given.body, evidence=given.evidence, key=key_of(request))
     return Status(204, None)
 
 

@@ -24,6 +24,7 @@ from wfdash.desk.schedules import (
 from wfdash.desk.skew import migrate_run, override_run
 from wfdash.desk.tags import tag_runs
 from wfdash.desk.talk import amend_request, ask_back, comment_on, reply_to_ask
+from wfdash.desk.timers import extend_deadline
 from wfdash.desk.together import (
     assign_request,
     drop_draft,
@@ -51,6 +52,7 @@ __all__ = [
     "delete_view",
     "drop_draft",
     "end_absence",
+    "extend_deadline",
     "fork_run",
     "leave_request",
     "migrate_run",

@@ -47,9 +47,7 @@ def once(viewer: Viewer, key: str | None, verb: str, command: Json) -> Iterator[
     if not key:
         yield Deed()
         return
-    row = IdempotencyKey(
-        person=viewer.name, key=_hash(key), verb=verb, digest=_digest(key, verb, command), at=timezone.now()
-    )
+    row = _row(viewer, key, verb, command)
     if not _claim(row):
         yield Deed(_before(row))
         return
@@ -57,6 +55,13 @@ def once(viewer: Viewer, key: str | None, verb: str, command: Json) -> Iterator[
     yield deed
     if deed.kept:
         IdempotencyKey.objects.filter(pk=row.pk).update(result=deed.kept)
+
+
+def recall(viewer: Viewer, key: str | None, verb: str, command: Json) -> dict[str, Json] | None:
+    """Return what was kept if this command was done already: for what comes before the transaction. ``KeyReused``."""
+    row = _row(viewer, key, verb, command) if key else None
+    known = IdempotencyKey.objects.filter(person=row.person, key=row.key).exists() if row else False
+    return _before(row) if row and known else None
 
 
 def forget_keys(limit: int = 100) -> int:
@@ -67,6 +72,11 @@ def forget_keys(limit: int = 100) -> int:
         with write():
             IdempotencyKey.objects.filter(pk__in=found).delete()
     return len(found)
+
+
+def _row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
+    digest = _digest(key, verb, command)
+    return IdempotencyKey(person=viewer.name, key=_hash(key), verb=verb, digest=digest, at=timezone.now())
 
 
 def _claim(row: IdempotencyKey) -> bool:

@@ -97,13 +97,15 @@ def _accept(viewer: Viewer, request: HumanRequest, value: Json, reason: str, rig
     return reply
 
 
-def undo_answer(viewer: Viewer, request_id: str) -> None:
+def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> None:
     """Take one's own answer back, before it has taken effect; the request is open again.
 
     ``WrongState`` if there is none, or it is too late.
     """
-    with write():
+    with write(), once(viewer, key, "undo", [request_id]) as deed:
         request = lock_request(find_request(viewer, request_id))
+        if deed.before is not None:
+            return
         now = timezone.now()
         mine = Reply.objects.select_related("by").filter(request=request, by=viewer.user, undone__isnull=True).first()
         if mine is None or request.answered is not None or request.closed is not None:

@@ -11,15 +11,15 @@ from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import HumanRequest, Run, WorkflowVersion
+from checkpoints.models import Run, WorkflowVersion
 from checkpoints.orm import write
-from checkpoints.records import ENDED, Json, Phase
+from checkpoints.records import Json, Phase
 from checkpoints.rules import TIMED
 from wfdash import catalog
 from wfdash.access import Viewer
 from wfdash.contract import Description, InvalidInput
 from wfdash.desk import audit, finding
-from wfdash.desk.common import append_event, find_run, hint, move_run, tell_inbox
+from wfdash.desk.common import append_event, find_run, hint, move_run
 from wfdash.desk.keys import once
 from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
 from wfdash.schema import flaws_of

@@ -22,6 +22,7 @@ from wfdash.catalog import Entry
 from wfdash.contract import Carried
 from wfdash.desk import audit
 from wfdash.desk.common import append_event, fence, find_run, hint, tell_inbox
+from wfdash.desk.keys import once, recall
 from wfdash.desk.runs import remember_version
 from wfdash.errors import WrongState
 from wfdash.skew import facts_of, migrated_checkpoint
@@ -31,27 +32,32 @@ MOST_HELD = 500
 """Held runs looked at by one ``release_held``."""
 
 
-def migrate_run(viewer: Viewer, run_id: str) -> Run:
+def migrate_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
     """Carry a run over to the loaded graph by what its author declared, and let it go on.
 
     ``Incompatible`` says why that cannot be done; ``WrongState`` if there is nothing to migrate.
     """
-    return _carry_over(viewer, run_id, override=False)
+    return _carry_over(viewer, run_id, override=False, key=key)
 
 
-def override_run(viewer: Viewer, run_id: str) -> Run:
+def override_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
     """Let a run go on under the loaded graph as it stands, if its place and values are valid there."""
-    return _carry_over(viewer, run_id, override=True)
+    return _carry_over(viewer, run_id, override=True, key=key)
 
 
-def _carry_over(viewer: Viewer, run_id: str, *, override: bool) -> Run:
+def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None) -> Run:
     run = find_run(viewer, run_id, right="operate")
+    command = ("override graph" if override else "migrate", [run_id])
+    if recall(viewer, key, *command) is not None:
+        return run
     if run.phase in OVER or not versions.is_behind(run):
         raise WrongState("There is nothing to migrate: the run has ended, or its graph is the loaded one")
     # The author's code runs before the transaction, which then makes sure that nothing has moved since.
     head, carried = versions.carry_head(run, override=override)
-    with write():
+    with write(), once(viewer, key, *command) as deed:
         run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+        if deed.before is not None:
+            return run
         if run.n != (head.n if head else 0) or run.phase in OVER or not versions.is_behind(run):
             raise WrongState("The run moved on meanwhile: look at it again")
         held = versions.is_held(run)
@@ -59,7 +65,7 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool) -> Run:
         phase = run.phase if run.phase == Phase.PAUSED and not held else Phase.READY
         _land(run, head, carried, kind="run.overridden" if override else "run.migrated", by=viewer.name)
         Run.objects.filter(pk=run.pk).update(phase=phase, acted_by=viewer.name, finished=None, retry=None)
-        audit.record_run(viewer, "override graph" if override else "migrate", run)
+        audit.record_run(viewer, command[0], run)
         hint(run.pk)
         tell_inbox(run.workflow)
     run.refresh_from_db()

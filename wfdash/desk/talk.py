@@ -17,6 +17,7 @@ from checkpoints.records import Json
 from wfdash.access import Viewer
 from wfdash.desk import audit
 from wfdash.desk.common import find_request, lock_request
+from wfdash.desk.keys import once
 from wfdash.desk.tell import tell
 from wfdash.desk.together import (
     happened,
@@ -33,37 +34,46 @@ MOST_MENTIONS = 50
 MENTION = re.compile(r"(?<![\w@/.])@([\w.+-]*\w)")
 
 
-def comment_on(viewer: Viewer, request_id: str, text: str) -> Comment:
+def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
     """Add a line to the thread (markdown). Whom it mentions by ``@name`` is told, if they may see the request."""
-    with write():
+    with write(), once(viewer, key, "comment", [request_id, text]) as deed:
         request = find_request(viewer, request_id)
+        if deed.before is not None:
+            return Comment.objects.get(pk=deed.before["comment"])
         comment = _say(viewer, request, "comment", text)
+        deed.keep(comment=comment.id)
         happened(viewer, request, "request.commented", {"comment": comment.id})
     return comment
 
 
-def ask_back(viewer: Viewer, request_id: str, text: str) -> Comment:
+def ask_back(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
     """Ask whoever started the run (where nobody did: the operators) for a word. It may be answered all the same."""
-    with write():
+    with write(), once(viewer, key, "ask", [request_id, text]) as deed:
         request = lock_request(find_request(viewer, request_id))
+        if deed.before is not None:
+            return Comment.objects.get(pk=deed.before["comment"])
         refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
         comment = _say(viewer, request, "ask", text)
+        deed.keep(comment=comment.id)
         HumanRequest.objects.filter(OPEN, pk=request.pk).update(asked=comment.at)
         happened(viewer, request, "request.asked", {"comment": comment.id})
         tell("asked", request, asked_of(request), facts={"by": viewer.name, "text": comment.text[:300]})
     return comment
 
 
-def reply_to_ask(viewer: Viewer, request_id: str, text: str) -> Comment:
+def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
     """Answer what was asked back, as whoever started the run or an operator. Those who asked are told."""
-    with write():
+    with write(), once(viewer, key, "reply", [request_id, text]) as deed:
         request = lock_request(find_request(viewer, request_id))
+        if deed.before is not None:
+            return Comment.objects.get(pk=deed.before["comment"])
         _refuse_unless_informed(viewer, request)
         since = request.asked
         if since is None:
             raise WrongState("Nobody waits for a word on this request: comment on it instead")
         comment = _say(viewer, request, "reply", text)
+        deed.keep(comment=comment.id)
         HumanRequest.objects.filter(pk=request.pk).update(asked=None)
         happened(viewer, request, "request.replied", {"comment": comment.id})
         asked = Comment.objects.filter(request=request, kind="ask").select_related("by")
@@ -73,7 +83,12 @@ def reply_to_ask(viewer: Viewer, request_id: str, text: str) -> Comment:
 
 
 def amend_request(
-    viewer: Viewer, request_id: str, *, body: str = "", evidence: Iterable[Mapping[str, Json]] = ()
+    viewer: Viewer,
+    request_id: str,
+    *,
+    body: str = "",
+    evidence: Iterable[Mapping[str, Json]] = (),
+    key: str | None = None,
 ) -> HumanRequest:
     """Add to an open request's description (markdown) and evidence (``{kind, title, value}`` each).
 
@@ -85,8 +100,10 @@ def amend_request(
         raise Invalid([{"loc": ["body"], "msg": "Say what is to be added"}])
     if len(body) > MOST_TEXT:
         raise Invalid([{"loc": ["body"], "msg": f"Keep it below {MOST_TEXT} characters"}])
-    with write():
+    with write(), once(viewer, key, "amend", [request_id, body, parts]) as deed:
         request = lock_request(find_request(viewer, request_id))
+        if deed.before is not None:
+            return request
         _refuse_unless_informed(viewer, request)
         refuse_unless_open(request)
         before = fingerprint(request.card, request.answer_schema)

@@ -26,6 +26,7 @@ from wfdash.access import Viewer
 from wfdash.desk import audit
 from wfdash.desk.audience import may_answer
 from wfdash.desk.common import append_event, append_request_event, fence, find_request, hint, lock_request, tell_inbox
+from wfdash.desk.keys import once
 from wfdash.desk.requests import reason_in, verdict_of
 from wfdash.desk.settling import settle
 from wfdash.desk.tally import stands_as
@@ -63,13 +64,15 @@ def fire_alarms(limit: int = 100) -> int:
     return sum(_fire_safely(request) for request in list(late.values_list("pk", flat=True)[:limit]))
 
 
-def extend_deadline(viewer: Viewer, request_id: str, due: datetime) -> HumanRequest:
+def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str | None = None) -> HumanRequest:
     """Move an open request's deadline; reminder, escalation and default answer move along. Operators, the assignee.
 
     ``Invalid`` for a time that has passed, ``WrongState`` if it no longer waits, ``NotAllowed``, ``NotFound``.
     """
-    with write():
+    with write(), once(viewer, key, "extend", [request_id, due.isoformat()]) as deed:
         request = lock_request(find_request(viewer, request_id))
+        if deed.before is not None:
+            return request
         if not viewer.may("operate", request.workflow) and request.assignee_id != viewer.user.pk:
             raise NotAllowed("Only an operator, or whom it is assigned to, may move a deadline")
         now = database_now()
