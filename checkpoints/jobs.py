@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from checkpoints.meter import meter
 from checkpoints.scripts import Script
 
 QUICK = 0.001
@@ -47,6 +48,7 @@ class Pace:
 
     def learn(self, jobs: list[Job], seconds: float) -> None:
         """Take note of a transaction."""
+        meter.took(len(jobs), seconds)
         self._task = jobs[0].task if len(jobs) == 1 else None
         self._seconds += (min(seconds, 8 * QUICK) - self._seconds) / 4
 

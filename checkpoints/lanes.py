@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
+from checkpoints.meter import meter
 from checkpoints.scripts import Script
 
 T = TypeVar("T")
@@ -53,7 +55,7 @@ class Lanes:
     ) -> None:
         """``alone(make, waits)`` runs one script in a transaction of its own."""
         self._pool = pool
-        self._alone = alone
+        self._by_itself = alone
         self._asked: deque[Asked] = deque()
         self._used = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,6 +68,12 @@ class Lanes:
         self._asked.append(asked)
         self._open_lane()
         return await asked.future  # type: ignore[no-any-return]
+
+    async def _alone(self, make: Callable[[], Script[Any]], waits: bool) -> Any:
+        began = time.perf_counter()
+        result = await self._by_itself(make, waits)
+        meter.took(1, time.perf_counter() - began)
+        return result
 
     async def _at_once(self, make: Callable[[], Script[T]], waits: bool) -> T:
         self._used += 1
@@ -116,8 +124,10 @@ class Lanes:
                 connection = await stack.enter_async_context(self._pool.connection())
             except psycopg.Error as error:
                 raise Broken from error
-            waits = any(asked.waits for asked in group)
-            return await run_scripts(connection, [asked.make() for asked in group], waits=waits)
+            waits, began = any(asked.waits for asked in group), time.perf_counter()
+            results = await run_scripts(connection, [asked.make() for asked in group], waits=waits)
+            meter.took(len(group), time.perf_counter() - began)
+            return results
 
     async def _one(self, asked: Asked) -> None:
         try:

@@ -18,6 +18,8 @@
 ``WFDASH_APPRISE``   JSON: user name -> list of Apprise addresses that reach this person (docs/notifications.md)
 ``WFDASH_LINK_DAYS`` days for which the answer link in a mail works (default: 7)
 ``WFDASH_HOOKS_LOCAL``  1: webhooks may go to plain HTTP on this machine, for development (default: 0)
+``WFDASH_METRICS_TOKEN``  with this bearer token anybody may read ``/metrics`` (empty, the default: operators alone)
+``WFDASH_OTEL``      1: spans of runs and steps for OpenTelemetry, as the OTEL_* variables say (docs/monitoring.md)
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 
@@ -141,6 +143,8 @@ WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
 WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE", "{}"))
 WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
 WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
+WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
+WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
     WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])

@@ -18,6 +18,7 @@ from wfdash.pages import (
     health,
     inbox,
     links,
+    metrics,
     notices,
     request,
     run,
@@ -87,6 +88,7 @@ urlpatterns = [
     path("api/", api.urls),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]
 

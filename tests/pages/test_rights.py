@@ -58,6 +58,7 @@ ELSEWHERE = {
     "sign-out",
     "livez",
     "readyz",
+    "metrics",
     "notice",
     "webhook",
     "answer-link",

@@ -54,6 +54,11 @@ class Hub:
         self._sockets[person] -= 1
         self._sockets += Counter()  # drops those at zero
 
+    @property
+    def sockets(self) -> int:
+        """How many sockets are open here; for any thread."""
+        return sum(list(self._sockets.values()))
+
     async def watch_run(self, run: str, watcher: Watcher) -> tuple[Feed, int]:
         """Add a viewer to the run's feed; return it and the seq the run has really reached."""
         feed = self.feeds.get(run)
@@ -168,3 +173,9 @@ def get_hub() -> Hub:
             hub.reader.close()
         hub = _process.hub = Hub(render=_process.render)
     return hub
+
+
+def count_sockets() -> int:
+    """Return how many sockets are open at this process; for any thread."""
+    hub = _process.hub
+    return hub.sockets if hub is not None else 0
