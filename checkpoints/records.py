@@ -39,6 +39,7 @@ class Reason(StrEnum):
     RESTORE = "restore"
     FORK = "fork"
     MIGRATE = "migrate"
+    EDIT = "edit"
 
 
 class Phase(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wfdash.desk.absence import end_absence, set_absence
 from wfdash.desk.batches import Outcome, answer_batch, undo_batch
 from wfdash.desk.ending import cancel_run
-from wfdash.desk.history import fork_run, restore_run
+from wfdash.desk.history import fork_run, label_checkpoint, restore_run
 from wfdash.desk.requests import answer_request, undo_answer
 from wfdash.desk.runs import pause_run, resume_run, retry_run, start_run
 from wfdash.desk.schedules import (
@@ -54,6 +54,7 @@ __all__ = [
     "end_absence",
     "extend_deadline",
     "fork_run",
+    "label_checkpoint",
     "leave_request",
     "migrate_run",
     "override_run",

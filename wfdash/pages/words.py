@@ -23,8 +23,11 @@ EVENTS: dict[str, str] = {
     "run.paused": "Paused by {by}",
     "run.resumed": "Resumed by {by}",
     "run.retried": "Tried again by {by}",
+    "run.tagged": "Tags changed by {by}",
     "run.restored": "Restored from an earlier checkpoint by {by}: this is now checkpoint {n}",
     "run.forked": "Forked from checkpoint {n} by {by}",
+    "run.edited": "Edited by {by}: this is checkpoint {n}",
+    "run.labelled": "Checkpoint {n} labelled by {by}",
     "run.held": "Held: the workflow has changed since the run began",
     "run.released": "Goes on: its code, or a way to the present one, is here",
     "run.migrated": "Migrated to the present graph",
@@ -63,8 +66,11 @@ MARKS: dict[str, tuple[str, str]] = {
     "run.ending": ("no-symbol", "is-paused"),
     "run.paused": ("pause-circle", "is-paused"),
     "run.recovered": ("lifebuoy", "is-interrupted"),
+    "run.tagged": ("tag", "is-queued"),
     "run.restored": ("arrow-uturn-left", "is-interrupted"),
     "run.forked": ("share", "is-interrupted"),
+    "run.edited": ("pencil-square", "is-interrupted"),
+    "run.labelled": ("tag", "is-queued"),
     "run.held": ("arrows-right-left", "is-paused"),
     "run.released": ("play", "is-running"),
     "run.migrated": ("arrows-right-left", "is-interrupted"),
@@ -109,6 +115,7 @@ REASONS: dict[str, str] = {
     "restore": "Restored",
     "fork": "Forked",
     "migrate": "Migrated",
+    "edit": "Edited",
 }
 
 STANDING: dict[str, str] = {

@@ -13,7 +13,7 @@ from django.db.models import Q
 from checkpoints.models import Checkpoint
 from checkpoints.records import Reason
 
-COPIES = frozenset({Reason.RESTORE.value, Reason.FORK.value})
+COPIES = frozenset({Reason.RESTORE.value, Reason.FORK.value, Reason.EDIT.value})
 """Checkpoints that no event led to: what came just before them belongs to the branch that was left."""
 
 DEEPEST = 100
