@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints.models import Answer, Event, HumanRequest
+from checkpoints.models import Answer, Event, HumanRequest, Reply
 from tests import people
 
 
@@ -116,3 +116,17 @@ def test_what_changes_by_itself_can_be_fetched_alone(question, as_):
     assert "card-form" not in page
     assert "<html" not in page
     assert as_("ana").get(f"/requests/{question.pk}/?fragment=other").status_code == 404
+
+
+def test_an_operator_answers_in_somebody_s_name_with_a_reason(question, as_):
+    client = as_("otto")
+    assert "Answer for somebody" in client.get(f"/requests/{question.pk}/").content.decode()
+    form = client.get(f"/requests/{question.pk}/?override=1").content.decode()
+    assert "<option>ana</option>" in form
+    address, given = f"/requests/{question.pk}/?override=1", {"_action": "approve", "_for": "ana"}
+    refused = client.post(address, given)
+    assert refused.status_code == 422
+    assert "<option selected>ana</option>" in refused.content.decode()
+    client.post(address, {**given, "_reason": "On the phone"})
+    reply = Reply.objects.get(request=question)
+    assert (reply.by.username, reply.acting_for, reply.reason) == ("otto", "ana", "On the phone")

@@ -129,6 +129,8 @@ class AnswerIn(Schema):
     """Let it take effect only after the time in which it may be taken back."""
     override: bool = False
     """As an operator, decide instead of those it is addressed to; needs a reason."""
+    on_behalf_of: str = ""
+    """As an operator, write down what this person decided; needs a reason."""
 
 
 class AnswerOut(Schema):

@@ -18,6 +18,7 @@ from checkpoints.orm import write
 from checkpoints.records import Json, Phase
 from wfdash.access import Right, Viewer
 from wfdash.desk import audit
+from wfdash.desk.behalf import right_for_another, said_for
 from wfdash.desk.common import append_request_event, find_request, lock_request, tell_inbox
 from wfdash.desk.judging import judge
 from wfdash.desk.keys import once
@@ -40,6 +41,7 @@ class Manner:
     """The page that was shown, for the record."""
     undo: bool = False
     override: bool = False
+    on_behalf_of: str = ""
 
 
 def answer_request(
@@ -54,30 +56,34 @@ def answer_request(
     via: str = "api",
     page: str = "",
     override: bool = False,
+    on_behalf_of: str = "",
     key: str | None = None,
 ) -> Reply:
     """Accept what a person says, durably. Once enough have said the same it is the answer, and the run is due.
 
     ``seen``: the fingerprint of what was shown; if the request is another now, ``Changed`` tells the difference.
     ``undo``: it takes effect only after the time in which it may be taken back. ``override``: an operator decides
-    instead of those it is addressed to; needs a reason, and is no way around ``not_by``.
+    instead of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator
+    writes down what this person decided (a user name); it counts as theirs, and needs a reason too.
     ``Invalid`` (nothing changed, the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict),
     ``NoLongerOpen``, ``Changed``, ``NotAllowed``, ``NotFound``.
     """
-    manner = Manner(via=via, seen=seen, page=page, undo=undo, override=override)
+    manner = Manner(
+        via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
+    )
     judged = judge(find_request(viewer, request_id), value)
     try:
-        command = [request_id, value, verdict, reason, seen, undo, override]
+        command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of]
         with write(), once(viewer, key, "answer", command) as deed:
             if deed.before is not None:
                 return Reply.objects.select_related("by").get(pk=deed.before["reply"])
             request = lock_request(find_request(viewer, request_id))
-            right = _right(viewer, request, override)
-            _refuse_unless_open(viewer, request)
+            right = _right(viewer, request, manner)
+            _refuse_unless_open(viewer, request, on_behalf_of)
             manner = replace(manner, seen=_refuse_if_changed(request, seen))
             said = reason or reason_in(value)
             problems = judged or _contradiction(value, verdict)
-            if override and not said.strip():
+            if (override or on_behalf_of) and not said.strip():
                 problems = [{"loc": ["reason"], "msg": "Say why you decide instead of those it is addressed to"}]
             if problems:
                 raise Invalid(problems)
@@ -145,9 +151,11 @@ def _contradiction(value: Json, verdict: str) -> list[Problem]:
     return [{"loc": ["verdict"], "msg": f"The answer says {said}"}] if verdict[:40] not in {"", said} else []
 
 
-def _right(viewer: Viewer, request: HumanRequest, override: bool) -> Right:
+def _right(viewer: Viewer, request: HumanRequest, manner: Manner) -> Right:
     requester = request.run.created_by.get_username() if request.run.created_by else None
-    if override:
+    if manner.on_behalf_of:
+        return right_for_another(viewer, request, manner.on_behalf_of, requester)
+    if manner.override:
         if not viewer.may("operate", request.workflow):
             raise NotAllowed("Only an operator may decide instead of those it is addressed to")
         right = viewer.right_for((), request.not_by, requester)
@@ -164,13 +172,17 @@ def _right(viewer: Viewer, request: HumanRequest, override: bool) -> Right:
     return right
 
 
-def _refuse_unless_open(viewer: Viewer, request: HumanRequest) -> None:
+def _refuse_unless_open(viewer: Viewer, request: HumanRequest, on_behalf_of: str) -> None:
     if request.answered is not None or request.settles is not None:
         raise _already(request)
     if request.closed is not None:
         raise _closed(request)
     if request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
         raise NoLongerOpen(f"The run is {request.run.phase}")
+    name = on_behalf_of or viewer.name
+    theirs = said_for(request, name, by_others=not on_behalf_of)
+    if theirs is not None:
+        raise _told(theirs, f"{audit.name_of(theirs.by)} said {theirs.verdict} already, as or for {name}")
     mine = Reply.objects.filter(request=request, by=viewer.user, undone__isnull=True).first()
     if mine is not None:
         raise _told(mine, f"You said {mine.verdict} already; take it back to say something else")

@@ -53,6 +53,8 @@ def panel(
         "card": drawn,
         "title": queries.titles().get(found.workflow, found.workflow),
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
+        "behalf": queries.spoken_for(found) if overrides else (),
+        "behalf_problem": next((e["msg"] for e in errors if list(e["loc"]) == ["on_behalf_of"]), ""),
         "drafted": bool(here.draft and decides and reading is None),
     }
 
@@ -60,7 +62,7 @@ def panel(
 def standing(found: queries.RequestView, place: Mapping[str, str], *, override: bool = False) -> dict[str, Any]:
     """Return what changes by itself while the panel is open: who is there, what was said, whether it can be decided."""
     here = queries.together(found)
-    overrides = override and found.may_override
+    overrides = override and found.may_speak
     decides = found.open and here.mine is None and (not found.refusal or overrides)
     return {"item": found, "here": here, "place": urlencode(place), "decides": decides, "overrides": overrides}
 
@@ -91,7 +93,19 @@ def offer_undo(response: HttpResponse, settles: datetime | None) -> HttpResponse
 
 def fields_of(post: QueryDict) -> dict[str, list[str]]:
     """Return the fields of a card's form as they were sent, without the page's own."""
-    own = {"csrfmiddlewaretoken", "_seen", "_reason", "_add", "_remove", "_up", "_down", "_show", "_draft"}
+    own = {
+        "csrfmiddlewaretoken",
+        "_seen",
+        "_reason",
+        "_for",
+        "_key",
+        "_add",
+        "_remove",
+        "_up",
+        "_down",
+        "_show",
+        "_draft",
+    }
     return {name: [str(value) for value in values] for name, values in post.lists() if name not in own}
 
 

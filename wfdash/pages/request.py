@@ -54,8 +54,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
     place, seen = place_of(request.GET), request.POST.get("_seen", "")
     if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
         context = panel(found, place, reading, override=override)
-        context["override_reason"] = request.POST.get("_reason", "")
-        return render(request, PAGE, context, status=200 if reading.editing else 422)
+        return render(request, PAGE, context | _typed(request), status=200 if reading.editing else 422)
     try:
         reply = desk.answer_request(
             viewer,
@@ -68,14 +67,20 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
             via="page",
             page=_as_shown(found),
             override=override,
+            on_behalf_of=request.POST.get("_for", "") if override else "",
         )
     except Invalid as error:
         context = panel(found, place, reading, error.errors, override=override)
-        return render(request, PAGE, context | {"override_reason": request.POST.get("_reason", "")}, status=422)
+        return render(request, PAGE, context | _typed(request), status=422)
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _lost(request, viewer, found, reading, error)
     _say(request, viewer, found, reply)
     return offer_undo(_go_on(viewer, found, place), reply.settles)
+
+
+def _typed(request: HttpRequest) -> dict[str, str]:
+    """Return what an operator wrote beside the card: why they decide, and in whose name."""
+    return {"override_reason": request.POST.get("_reason", ""), "override_for": request.POST.get("_for", "")}
 
 
 def _lost(

@@ -31,6 +31,7 @@ from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
+from wfdash.queries.schedules import ScheduledRun, ScheduleRow, runs_of, schedule, schedule_of, schedules, unknown_words
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
 from wfdash.queries.steps import Activation, Activations, Inside, activations, inside
@@ -41,6 +42,7 @@ from wfdash.queries.together import (
     absences,
     assignable,
     mentionable,
+    spoken_for,
     stand_ins,
     thread,
     together,
@@ -53,6 +55,8 @@ from wfdash.queries.workflows import (
     count_runs,
     description_of,
     failures,
+    matching,
+    settled,
     titles,
     versions,
     workflow,
@@ -85,6 +89,8 @@ __all__ = [
     "RequestView",
     "RunRow",
     "RunView",
+    "ScheduleRow",
+    "ScheduledRun",
     "StepCounts",
     "Together",
     "Undoable",
@@ -125,6 +131,7 @@ __all__ = [
     "input_of",
     "inside",
     "last_events",
+    "matching",
     "mentionable",
     "moves",
     "neighbours",
@@ -137,6 +144,12 @@ __all__ = [
     "rows_now",
     "run",
     "runs",
+    "runs_of",
+    "schedule",
+    "schedule_of",
+    "schedules",
+    "settled",
+    "spoken_for",
     "stand_ins",
     "suggestions",
     "thread",
@@ -144,6 +157,7 @@ __all__ = [
     "together",
     "undoable",
     "unknown_keys",
+    "unknown_words",
     "versions",
     "view",
     "views",

@@ -84,6 +84,8 @@ class RequestView:
     shown: bool = True
     """Whether this person sees the card and what is said about it, not the subject alone."""
     may_override: bool = False
+    may_speak: bool = False
+    """Whether this person may answer in somebody else's name."""
     may_inform: bool = False
     """Whether this person may reply to what is asked back, and add to the card."""
     operates: bool = False
@@ -126,6 +128,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     later = HumanRequest.objects.filter(replaces=row.id).order_by("-created").values_list("id", flat=True)
     refusal, right, acting_for = _standing(viewer, row, requester)
     operates = viewer.may("operate", row.workflow)
+    speaks = operates and viewer.addressed((), row.not_by, requester)
     return RequestView(
         id=row.id,
         key=row.key,
@@ -156,7 +159,8 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         asked=row.asked,
         assignee=row.assignee.get_username() if row.assignee else "",
         shown=shown,
-        may_override=bool(refusal) and operates and viewer.addressed((), row.not_by, requester),
+        may_override=bool(refusal) and speaks,
+        may_speak=speaks,
         may_inform=own or operates,
         operates=operates,
         viewer=viewer,

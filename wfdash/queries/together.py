@@ -147,6 +147,14 @@ def assignable(found: RequestView) -> tuple[str, ...]:
     return tuple(person.name for person in people if person.addressed(by, found.not_by, found.requester))
 
 
+def spoken_for(found: RequestView) -> tuple[str, ...]:
+    """Return the names of those in whose name an operator may answer: whoever else may answer it, or has it."""
+    people = people_who("answer", found.workflow)
+    theirs = [one for one in people if one.addressed(found.by, found.not_by, found.requester)]
+    names = {one.name for one in theirs} | ({found.assignee} if found.assignee else set())
+    return tuple(sorted(names - {found.viewer.name}))
+
+
 def mentionable(found: RequestView) -> tuple[str, ...]:
     """Return the names of those who may read a request."""
     return tuple(person.name for person in readers(found.workflow, found.by, found.requester))
