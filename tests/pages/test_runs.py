@@ -13,7 +13,7 @@ def test_runs_show_status_and_what_they_wait_for(run, as_):
 def test_the_filter_is_in_the_address_and_names_what_it_does_not_know(run, as_):
     page = as_("vera").get("/runs/?q=status:failed").content.decode()
     assert "No run matches" in page
-    assert "Not a filter here: colour" in as_("vera").get("/runs/?q=colour:red").content.decode()
+    assert "There is no filter &quot;colour&quot;" in as_("vera").get("/runs/?q=colour:red").content.decode()
 
 
 def test_pages_are_linked_by_cursor(everybody, as_):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.queries.filters import EXAMPLES, MEANINGS, moment_of, read_filter, span_of
+from wfdash.queries.filters import EXAMPLES, MEANINGS, read_filter
+from wfdash.queries.language import moment_of, span_of
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 
 from wfdash import queries
+from wfdash.errors import Invalid
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.fragments import respond
 from wfdash.pages.words import standing
@@ -25,7 +26,11 @@ FRAGMENTS = {"list": "runs/list.html"}
 def runs(request: HttpRequest) -> HttpResponse:
     """Show one page of runs, newest first; ``q`` filters, ``after`` is the cursor of the next page."""
     text, cursor = request.GET.get("q", "").strip(), request.GET.get("after", "")
-    found = queries.runs(viewer_of(request), text, cursor=cursor)
+    try:
+        found = queries.runs(viewer_of(request), text, cursor=cursor)
+        flaws = []
+    except Invalid as error:
+        found, flaws = queries.Page(items=()), error.errors
     following = {name: value for name, value in (("q", text), ("after", found.next)) if value}
     here = {name: value for name, value in (("q", text), ("after", cursor)) if value}
     context = {
@@ -36,6 +41,6 @@ def runs(request: HttpRequest) -> HttpResponse:
         "older": f"?{urlencode(following)}" if found.next else "",
         "newest": bool(cursor),
         "refresh": f"?{urlencode({**here, 'fragment': 'list'})}",
-        "unknown": queries.unknown_keys(text),
+        "unknown": [flaw["msg"] for flaw in flaws],
     }
     return respond(request, "runs/page.html", context, FRAGMENTS)

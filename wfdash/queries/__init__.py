@@ -9,6 +9,7 @@ from wfdash.queries.acting import Open, head_of, input_of, open_in
 from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
 from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
+from wfdash.queries.course import Deed, course, deeds
 from wfdash.queries.eventlog import LEVELS, EventPage, Wanted, all_events, find_events
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import (
@@ -27,10 +28,21 @@ from wfdash.queries.inbox import (
     requests_of,
     rows_now,
 )
+from wfdash.queries.numbers import Numbers, numbers
 from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
 from wfdash.queries.requests import AnswerView, RequestView, request
-from wfdash.queries.runs import RunRow, RunView, run, runs, unknown_keys
+from wfdash.queries.runs import (
+    RunRow,
+    RunView,
+    all_ids,
+    count_found,
+    every_page,
+    run,
+    runs,
+)
+from wfdash.queries.runs import count_since as count_runs_since
+from wfdash.queries.runs import rows_of as run_rows
 from wfdash.queries.schedules import ScheduledRun, ScheduleRow, runs_of, schedule, schedule_of, schedules, unknown_words
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
@@ -55,6 +67,7 @@ from wfdash.queries.workflows import (
     count_runs,
     description_of,
     failures,
+    last_of,
     matching,
     settled,
     titles,
@@ -77,9 +90,11 @@ __all__ = [
     "CheckpointRow",
     "CheckpointView",
     "Choice",
+    "Deed",
     "EventPage",
     "Inside",
     "Move",
+    "Numbers",
     "OldRuns",
     "Open",
     "Page",
@@ -106,6 +121,7 @@ __all__ = [
     "alike",
     "alike_here",
     "all_events",
+    "all_ids",
     "assignable",
     "batch",
     "behind",
@@ -115,12 +131,17 @@ __all__ = [
     "choice",
     "count",
     "count_all",
+    "count_found",
     "count_open",
     "count_runs",
+    "count_runs_since",
     "count_since",
     "count_tabs",
+    "course",
+    "deeds",
     "description_of",
     "events",
+    "every_page",
     "evidence",
     "exported_rows",
     "failures",
@@ -131,10 +152,12 @@ __all__ = [
     "input_of",
     "inside",
     "last_events",
+    "last_of",
     "matching",
     "mentionable",
     "moves",
     "neighbours",
+    "numbers",
     "old_runs",
     "open_in",
     "pack",
@@ -143,6 +166,7 @@ __all__ = [
     "requests_of",
     "rows_now",
     "run",
+    "run_rows",
     "runs",
     "runs_of",
     "schedule",
@@ -156,7 +180,6 @@ __all__ = [
     "titles",
     "together",
     "undoable",
-    "unknown_keys",
     "unknown_words",
     "versions",
     "view",

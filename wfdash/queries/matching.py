@@ -15,7 +15,8 @@ from checkpoints.rules import RISKS
 from wfdash import catalog
 from wfdash.access import Viewer
 from wfdash.errors import Invalid
-from wfdash.queries.filters import Term, Wanted, moment_of, read_filter, span_of
+from wfdash.queries.filters import read_filter
+from wfdash.queries.language import Term, Wanted, moment_of, span_of
 from wfdash.queries.names import NamesAny
 
 Say = Callable[[Viewer, Term, str, datetime], Q]

@@ -21,6 +21,8 @@ class Page(Generic[T]):
 
     items: tuple[T, ...]
     next: str = ""
+    reached: datetime | None = None
+    """Not everything was looked through: only what is newer than this. ``next`` looks further."""
 
 
 @dataclass(frozen=True, kw_only=True)

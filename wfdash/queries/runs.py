@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Now
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
+from django.db.models.fields.json import KT
+from django.db.models.functions import Now, Substr
 from django.utils import timezone
 
 from checkpoints.fields import Held, current_sealer, opened
-from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
+from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
 from checkpoints.records import ENDED, Json, Phase, Status, status_of
 from wfdash.access import Viewer
 from wfdash.errors import NotFound
-from wfdash.queries.paging import Filter, Page, decode_cursor, encode_cursor, parse_filter
+from wfdash.facts import TAG
+from wfdash.queries.paging import Page, decode_cursor, encode_cursor
+from wfdash.queries.runmatch import searching
+from wfdash.queries.runwalk import FAR, REACH, Place, find
 
-KEYS = frozenset({"status", "workflow", "by", "id"})
+MOST_ERROR = 200
 LOOKBACK = 200
 """Progress is looked for among a run's last events only, so that a list stays fast whatever a run did."""
 
@@ -48,6 +52,13 @@ class RunRow:
     """The step something was last heard of; empty when none was, or not lately."""
     progress: dict[str, Json] = field(default_factory=dict)
     """``{"fraction": 0..1, "text": str}`` as the run last said; empty when it said nothing."""
+    version: str = ""
+    altered: str = ""
+    """How people changed its course: restored, edited, overridden; several with commas."""
+    forked: bool = False
+    failure: str = ""
+    """Class and beginning of the message of its error, as far as its reader may see."""
+    tags: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -64,7 +75,6 @@ class RunRow:
 class RunView(RunRow):
     """A run's header. Values are None for those who may not inspect, the traceback for all but operators."""
 
-    version: str
     engine: str
     input: Json = None
     output: Json = None
@@ -80,24 +90,77 @@ class RunView(RunRow):
     operate: bool = False
 
 
-def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30) -> Page[RunRow]:
-    """Return one page of runs, newest first (two queries)."""
-    rows = _match(_annotated(viewer), parse_filter(text, KEYS))
-    after = decode_cursor(cursor)
-    if after:
-        rows = rows.filter(Q(created__lt=after[0]) | Q(created=after[0], id__lt=after[1]))
-    found = list(rows.order_by("-created", "-id").defer("input", "output", "error")[: limit + 1])
-    shown = found[:limit]
-    asked = _asked(run.id for run in shown)
-    more = encode_cursor(shown[-1].created, shown[-1].id) if len(found) > limit else ""
-    return Page(
-        items=tuple(RunRow(**_common(run, asked[run.id], viewer.may("inspect", run.workflow))) for run in shown),
-        next=more,
+def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False) -> Page[RunRow]:
+    """Return one page of the runs a filter finds, newest first (at most five queries, and those for names in it).
+
+    No page looks at more than ``REACH`` runs (``FAR`` if asked to): one that found too few by then says how far it
+    came, and may be empty. ``Invalid`` for a filter that cannot be understood.
+    """
+    search, after = searching(viewer, text), decode_cursor(cursor)
+    found = find(search, after, limit + 1, reach=max(FAR if far else REACH, limit))
+    shown = rows_of(viewer, found.ids[:limit])
+    if found.reached is not None:
+        return Page(items=shown, next=encode_cursor(found.reached, ""), reached=found.reached)
+    more = encode_cursor(shown[-1].created, shown[-1].id) if len(found.ids) > limit and shown else ""
+    return Page(items=shown, next=more)
+
+
+def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
+    """Return the rows of these runs, in their order (three queries); what is not theirs to see is left out."""
+    wanted = list(ids)
+    if not wanted:
+        return ()
+    found = {run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")}
+    asked, tags = _asked(found), _tags(found)
+    return tuple(
+        RunRow(**_common(found[one], asked[one], viewer.may("inspect", found[one].workflow)), tags=tags[one])
+        for one in wanted
+        if one in found
     )
 
 
+def count_found(viewer: Viewer, text: str, most: int = 1000) -> tuple[int, bool]:
+    """Return how many runs a filter finds, at most ``most``, and whether there may be more."""
+    found = find(searching(viewer, text), None, most + 1)
+    return min(len(found.ids), most), len(found.ids) > most or found.reached is not None
+
+
+def count_since(viewer: Viewer, text: str, since: datetime, most: int = 100) -> int:
+    """Return how many runs that a filter finds began after a moment, at most ``most``."""
+    search = searching(viewer, text)
+    newer = max(since, search.since) if search.since else since
+    found = find(replace(search, since=newer + timedelta(microseconds=1)), None, most)
+    return len(found.ids)
+
+
+def all_ids(viewer: Viewer, text: str, most: int) -> tuple[str, ...]:
+    """Return the ids of all runs a filter finds, newest first, at most ``most + 1``: one more says there are more."""
+    search = searching(viewer, text)
+    found: list[str] = []
+    after: Place | None = None
+    while len(found) <= most:
+        part = find(search, after, most + 1 - len(found), reach=FAR)
+        found += part.ids
+        if part.reached is None:
+            break
+        after = part.reached, ""
+    return tuple(found)
+
+
+def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iterator[tuple[RunRow, ...]]:
+    """Give all runs a filter finds in pages, newest first, at most ``most`` of them."""
+    cursor = ""
+    while most > 0:
+        page = runs(viewer, text, cursor=cursor, limit=min(size, most), far=True)
+        yield page.items
+        most -= len(page.items)
+        cursor = page.next
+        if not cursor:
+            return
+
+
 def run(viewer: Viewer, run_id: str) -> RunView:
-    """Return one run's header (two queries), or raise ``NotFound``."""
+    """Return one run's header (three queries), or raise ``NotFound``."""
     origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
     found: Any = _annotated(viewer).annotate(origin=Subquery(origin)).filter(pk=run_id).first()
     if found is None:
@@ -105,7 +168,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
     return RunView(
         **_common(found, _asked([found.id])[found.id], inspect),
-        version=found.version,
+        tags=_tags([found.id])[found.id],
         engine=found.engine,
         input=found.input if inspect else None,
         output=found.output if inspect else None,
@@ -130,6 +193,8 @@ def _annotated(viewer: Viewer) -> QuerySet[Run]:
         starter=F("created_by__username"),
         said=Subquery(lately.filter(kind="progress").values("data")[:1]),
         step=Subquery(lately.filter(step__isnull=False).values("step")[:1]),
+        failed_as=KT("error__type"),
+        failed_with=Substr(KT("error__message"), 1, MOST_ERROR),
     )
 
 
@@ -150,12 +215,25 @@ def _common(run: Any, asked: list[_Asked], inspect: bool) -> dict[str, Any]:
         "waiting_for": tuple(one.subject for one in asked),
         "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
         "step": run.step or "",
+        "version": run.version,
+        "altered": run.altered,
+        "forked": run.forked_from is not None,
+        "failure": ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
         "progress": _progress(run.said.clear if isinstance(run.said, Held) else run.said or {}, inspect),
     }
 
 
 def _status(run: Any) -> Status:
     return status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
+
+
+def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
+    """Return run id -> its tags (one query)."""
+    tags: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    rows = RunFact.objects.filter(run_id__in=list(run_ids), name=TAG).order_by("text")
+    for run_id, text in rows.values_list("run_id", "text"):
+        tags[run_id] += (text,)
+    return tags
 
 
 class _Asked(NamedTuple):
@@ -188,45 +266,3 @@ def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[
         return None
     hidden = {"traceback": ""} if inspect or operate else {"traceback": "", "message": ""}
     return error if operate else {**error, **hidden}
-
-
-def _match(rows: QuerySet[Run], wanted: Filter) -> QuerySet[Run]:
-    for word in wanted.words:
-        rows = rows.filter(Q(title__icontains=word) | Q(workflow__icontains=word) | Q(id=word))
-    if "status" in wanted.terms:
-        rows = rows.filter(_any(_status_filter(name) for name in wanted.terms["status"]))
-    if "workflow" in wanted.terms:
-        rows = rows.filter(workflow__in=wanted.terms["workflow"])
-    if "by" in wanted.terms:
-        rows = rows.filter(created_by__username__in=wanted.terms["by"])
-    if "id" in wanted.terms:
-        rows = rows.filter(_any(Q(id__startswith=prefix) for prefix in wanted.terms["id"]))
-    return rows
-
-
-def _any(filters: Iterable[Q]) -> Q:
-    either = Q(pk__in=[])
-    for one in filters:
-        either |= one
-    return either
-
-
-def _status_filter(name: str) -> Q:
-    """Return the filter for a status name; the twin of ``status_of``. ``open`` means not ended."""
-    if name == "open":
-        return ~Q(phase__in=[phase.value for phase in ENDED])
-    ready = Q(phase=Phase.READY.value)
-    paused = Q(phase=Phase.PAUSED.value)
-    parts = {
-        Status.PAUSED.value: paused & ~Q(acted_by=""),
-        Status.HELD.value: paused & Q(acted_by=""),
-        Status.QUEUED.value: ready & Q(claimed=False),
-        Status.RUNNING.value: ready & Q(claim_live=True),
-        Status.INTERRUPTED.value: ready & Q(claimed=True, claim_live=False),
-    }
-    return parts.get(name, Q(phase=name))
-
-
-def unknown_keys(text: str) -> tuple[str, ...]:
-    """Return the keys in a filter text that the list of runs does not know."""
-    return parse_filter(text, KEYS).unknown

@@ -1,0 +1,162 @@
+"""How runs are found among a million: by the index that leads to the fewest, and never further than a bound.
+
+Every index that a condition offers is asked how many runs it leads to, at most so many; the one with the fewest is
+walked, newest first, and all other conditions are asked of each run on the way. What no index can narrow is found by
+walking along the runs themselves; after ``REACH`` of them the walk stops and says how far it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from wfdash.queries.runparts import RUNS, Part, Search, Way
+
+LEAST_SHARE = 100
+"""So many of each, where several ways share what may be looked at."""
+REACH = 10_000
+"""So many runs are looked at for one page."""
+FAR = 200_000
+"""And so many when somebody asks to look further."""
+MOST_GATHERED = 5_000
+"""What an index leads to in another order than newest first is gathered if it is at most so many."""
+
+Place = tuple[datetime, str]
+"""A run's ``created`` and id. Lists are newest first, so what comes after a place is smaller."""
+EVERYTHING = Part(holds=lambda root: Q(), ways=(Way(root=RUNS, where=Q()),), exact=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Ids, newest first. ``reached``: what was looked through, if that is not everything: up to this moment."""
+
+    ids: tuple[str, ...]
+    reached: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lead:
+    """A condition whose ways were measured: how many rows, and from when on they are all."""
+
+    part: Part
+    count: int
+    since: datetime | None = None
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Whole ways come first, those with fewest rows; then those that reach back furthest."""
+        return self.since is not None, self.since.timestamp() if self.since else self.count
+
+
+def find(search: Search, after: Place | None, limit: int, *, reach: int = REACH) -> Found:
+    """Return at most ``limit`` runs that come after a place (two queries at most, whatever is looked for)."""
+    if not search.parts:
+        return Found(ids=_ids(search, EVERYTHING, after, None, limit))
+    if any(part.ways == () for part in search.parts):
+        return Found(ids=())
+    lead = _best(search, after, reach)
+    if lead.count == 0:
+        return Found(ids=())
+    ids = _ids(search, lead.part, after, lead.since, limit)
+    return Found(ids=ids, reached=lead.since if len(ids) < limit else None)
+
+
+def _best(search: Search, after: Place | None, reach: int) -> Lead:
+    parts = [EVERYTHING, *(part for part in search.parts if part.ways is not None)]
+    measured = _measure([(part, way) for part in parts for way in part.ways or ()], search, after, reach)
+    leads = []
+    for part in parts:
+        found = [measured.pop(0) for _ in part.ways or ()]
+        if all(
+            count <= MOST_GATHERED for (count, _), way in zip(found, part.ways or (), strict=True) if not way.ordered
+        ):
+            edges = [since for _, since in found if since is not None]
+            leads.append(Lead(part=part, count=sum(count for count, _ in found), since=max(edges, default=None)))
+    return min(leads, key=lambda lead: lead.rank)
+
+
+def _measure(
+    ways: list[tuple[Part, Way]], search: Search, after: Place | None, reach: int
+) -> list[tuple[int, datetime | None]]:
+    """Return of each way how many rows it has, and where its last one lies if there are more (one query)."""
+    parts: list[str] = []
+    params: list[Any] = []
+    shares: list[int] = []
+    for number, (part, way) in enumerate(ways):
+        # Ways that belong together share what may be looked at.
+        share = max(LEAST_SHARE, reach // len(part.ways or ())) if way.ordered else MOST_GATHERED + 1
+        sql, given = _compiled(_rows(way, search, after, None, Q(), share))
+        parts.append(f"SELECT {number} AS way, COUNT(*) AS n, MIN(w.created) AS since FROM ({sql}) AS w")  # noqa: S608
+        params += given
+        shares.append(share)
+    found = sorted(_fetch(" UNION ALL ".join(parts), params))
+    return [
+        (count, _moment(since) if ways[way][1].ordered and count == shares[way] else None)
+        for way, count, since in found
+    ]
+
+
+def _ids(search: Search, lead: Part, after: Place | None, since: datetime | None, limit: int) -> tuple[str, ...]:
+    """Return ids along the ways of one condition, all others being asked of each (one query)."""
+    parts: list[str] = []
+    params: list[Any] = []
+    for number, way in enumerate(lead.ways or ()):
+        asked = [part for part in search.parts if not (part is lead and part.exact)]
+        holds = reduce(and_, (part.holds(way.root) for part in asked), Q())
+        most = limit if way.ordered else MOST_GATHERED + 1
+        sql, given = _compiled(_rows(way, search, after, since, holds, most))
+        parts.append(f"SELECT w{number}.created AS created, w{number}.{way.root.id} AS id FROM ({sql}) AS w{number}")  # noqa: S608
+        params += given
+    together = " UNION ALL ".join(parts)
+    sql = f"SELECT DISTINCT u.created, u.id FROM ({together}) AS u ORDER BY u.created DESC, u.id DESC LIMIT {limit}"  # noqa: S608
+    return tuple(row[1] for row in _fetch(sql, params))
+
+
+def _rows(
+    way: Way, search: Search, after: Place | None, since: datetime | None, holds: Q, most: int
+) -> QuerySet[Any, dict[str, Any]]:
+    """Return the rows of a way: in their order if they have one, otherwise as they come."""
+    rows: QuerySet[Any] = way.root.model._default_manager.filter(way.where, _between(way, search, after, since), holds)
+    rows = rows.order_by("-created", f"-{way.root.id}") if way.ordered else rows.order_by()
+    return rows.values("created", way.root.id)[:most]
+
+
+def _between(way: Way, search: Search, after: Place | None, since: datetime | None) -> Q:
+    """Return the condition of the time: only what comes after the place, and is not older than what was measured."""
+    found = Q()
+    for least in (search.since, since):
+        found &= Q(created__gte=least) if least is not None else Q()
+    if search.until is not None:
+        found &= Q(created__lt=search.until)
+    if after is not None:
+        # Said twice, because only the first of it leads into an index.
+        found &= Q(created__lte=after[0]) & (Q(created__lt=after[0]) | Q(**{f"{way.root.id}__lt": after[1]}))
+    return found
+
+
+def _compiled(rows: QuerySet[Any, dict[str, Any]]) -> tuple[str, Iterable[Any]]:
+    """Return a query's statement; one that can have no rows, too, which the ORM would not even say."""
+    try:
+        return rows.query.sql_with_params()
+    except EmptyResultSet:
+        return "SELECT NULL AS created, NULL AS id, NULL AS run_id WHERE 1 = 0", ()
+
+
+def _fetch(sql: str, params: Iterable[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, tuple(params))
+        return list(cursor.fetchall())
+
+
+def _moment(value: Any) -> datetime:
+    """Return a moment as it stands in a column: text on SQLite."""
+    found = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
