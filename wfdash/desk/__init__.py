@@ -21,6 +21,7 @@ from wfdash.desk.schedules import (
     resume_schedule,
     run_now,
 )
+from wfdash.desk.signals import send_signal
 from wfdash.desk.skew import migrate_run, override_run
 from wfdash.desk.tags import tag_runs
 from wfdash.desk.talk import amend_request, ask_back, comment_on, reply_to_ask
@@ -68,6 +69,7 @@ __all__ = [
     "run_now",
     "save_draft",
     "save_view",
+    "send_signal",
     "set_absence",
     "start_run",
     "tag_runs",

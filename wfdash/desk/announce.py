@@ -19,6 +19,7 @@ from wfdash.desk.audience import MOST, may_answer
 from wfdash.desk.tell import tell
 from wfdash.directory import people_who
 from wfdash.notices.kinds import BROWSER
+from wfdash.workflow.signals import KIND
 
 UNREAD = 50
 """So many unread announcements, and a person gets no more until they have read some."""
@@ -47,6 +48,8 @@ def _announce(limit: int) -> int:
         reviewers = {name: people_who("answer", name, limit=MOST) for name in {row.workflow for row in found}}
         unread = _unread({viewer.user.pk for viewers in reviewers.values() for viewer in viewers})
         for request in found:
+            if request.kind == KIND:
+                continue  # It waits for a signal: there is nobody to tell.
             _tell(request, reviewers[request.workflow], unread)
     return len(found)
 

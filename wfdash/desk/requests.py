@@ -28,6 +28,7 @@ from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAl
 from wfdash.schema import Problem
 from wfdash.seen import fingerprint
 from wfdash.workflow.policy import Policy
+from wfdash.workflow.signals import KIND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +154,8 @@ def _contradiction(value: Json, verdict: str) -> list[Problem]:
 
 def _right(viewer: Viewer, request: HumanRequest, manner: Manner) -> Right:
     requester = request.run.created_by.get_username() if request.run.created_by else None
+    if request.kind == KIND:
+        raise NotAllowed("This waits for a signal, not for a person: send it into the run")
     if manner.on_behalf_of:
         return right_for_another(viewer, request, manner.on_behalf_of, requester)
     if manner.override:

@@ -29,6 +29,7 @@ from wfdash.queries.matching import matching
 from wfdash.queries.paging import Page
 from wfdash.queries.together import HERE
 from wfdash.workflow.policy import HIGH_RISK
+from wfdash.workflow.signals import KIND
 
 TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
 SORTS = ("age", "due", "risk", "alike")
@@ -37,6 +38,8 @@ MOST_COUNTED = 1000
 """Answers that are counted; there is no end of them."""
 MOST_OPEN = 1_000_000
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+ASKED = OPEN & ~Q(kind=KIND)
+"""Open, and of people: nobody's inbox holds what waits for a signal."""
 PENDING = Q(closed__isnull=True, answered__isnull=True)
 """Open, or decided and not yet in effect."""
 SEVERAL = 3
@@ -115,7 +118,7 @@ def tab_filter(viewer: Viewer, tab: str) -> Q:
     if tab == "answered":
         said = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
         return viewer.scope("see") & Q(pk__in=said.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
-    found = OPEN if tab == "asked" else OPEN & viewer.scope("see")
+    found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
     for flag in OF[tab]:
         found &= FLAGS[flag](viewer)
     return found
@@ -141,7 +144,7 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
     flags |= {name: say(viewer) for name, say in FLAGS.items()}
     cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
     visible = viewer.scope("see") | audience.asked_back_of(viewer)
-    rows = HumanRequest.objects.filter(OPEN, visible).annotate(**cases).order_by().values_list(*cases)
+    rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list(*cases)
     counts = _count_flags(rows[:MOST_OPEN])
     waiting = counts.pop("")
     counts["answered"] = HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted)[:MOST_COUNTED].count()

@@ -15,6 +15,7 @@ from wfdash.access import Viewer
 from wfdash.errors import NotFound
 from wfdash.seen import fingerprint
 from wfdash.workflow.policy import Policy, sentence
+from wfdash.workflow.signals import KIND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +129,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     later = HumanRequest.objects.filter(replaces=row.id).order_by("-created").values_list("id", flat=True)
     refusal, right, acting_for = _standing(viewer, row, requester)
     operates = viewer.may("operate", row.workflow)
-    speaks = operates and viewer.addressed((), row.not_by, requester)
+    speaks = operates and row.kind != KIND and viewer.addressed((), row.not_by, requester)
     return RequestView(
         id=row.id,
         key=row.key,
@@ -208,6 +209,8 @@ def _rules(row: HumanRequest) -> Rules:
 
 def _standing(viewer: Viewer, row: HumanRequest, requester: str) -> tuple[str, str, str]:
     """Return why this person may not answer, else by which right they may, and for whom they act."""
+    if row.kind == KIND:
+        return "It waits for a signal, not for a person: an operator can send it from the run’s page.", "", ""
     if not viewer.may("answer", row.workflow):
         return "Your role lets you read this request, not answer it.", "", ""
     right = viewer.right_for(row.by, row.not_by, requester)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
@@ -11,6 +12,9 @@ from checkpoints.records import Claim, Commit, Reason
 from checkpoints.storage import Journal
 from wfdash import nudge
 from wfdash.runner.held import in_thread
+from wfdash.workflow.signals import KIND
+
+log = logging.getLogger(__name__)
 
 
 class ClaimedRecorder(BoundRecorder):
@@ -31,6 +35,8 @@ class ClaimedRecorder(BoundRecorder):
         nudge.runs_moved.ring(self.run, self.seq)
         if commit.opened or commit.closed:
             nudge.inbox_moved.ring(self._workflow)
+        if any(request.kind == KIND for request in commit.opened):
+            await self._match_signals()
         if self._doubt and _ends_a_step(commit):
             await self._end_if_asked(commit)
 
@@ -38,6 +44,15 @@ class ClaimedRecorder(BoundRecorder):
         """Look for answers, and at the next step's end for whether the run is to end there."""
         self._doubt = True
         super().wake()
+
+    async def _match_signals(self) -> None:
+        """Look whether the run keeps what has just begun to be waited for; the sweep does if this fails."""
+        from wfdash.desk import signals
+
+        try:
+            await in_thread(signals.match_signals, self.run)
+        except Exception:
+            log.exception("Could not look for signals of run %s; trying again", self.run)
 
     async def _end_if_asked(self, commit: Commit) -> None:
         # Servers import their runner before Django has its models.

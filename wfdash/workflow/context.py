@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,13 +16,15 @@ from wfdash.workflow.card import Asking, Card
 from wfdash.workflow.cards import Approval, Decision, make_request, prepare
 from wfdash.workflow.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable
+from wfdash.workflow.invoke import invoke as invoke_function
+from wfdash.workflow.invoke import retrying
 from wfdash.workflow.ops import Ops
 from wfdash.workflow.policy import Policy
 from wfdash.workflow.raised import recall_error, record_error, words_of
 from wfdash.workflow.retry import Retry
+from wfdash.workflow.signals import fails_after, key_prefix, waiting_for
 from wfdash.workflow.stateview import StateView
 from wfdash.workflow.steps import StepContext
-from wfdash.workflow.threads import in_thread
 from wfdash.workflow.ticks import CallDone
 from wfdash.workflow.tools import ToolCall, ToolDecision
 
@@ -148,6 +148,39 @@ class Context(StepContext):
         )
         return self._await_answer(index, asking)
 
+    @overload
+    def receive(
+        self, signal: str, kind: type[T], *, due: datetime | timedelta | str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def receive(
+        self, signal: str, kind: Any = None, *, due: datetime | timedelta | str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def receive(
+        self, signal: str, kind: Any = None, *, due: datetime | timedelta | str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Wait for a signal: a message that somebody or something sends into the run. Returns it as ``kind``.
+
+        The run parks. One that came earlier is received at once; each is received once, in the order they were sent.
+        ``kind``: a type, or a JSON Schema as a dict; any JSON value by default. ``due``: when the run fails if none
+        has come. ``name``: what it is called in the record, where that must stay the same.
+        """
+        asking, now = waiting_for(signal, kind), self._ops.host.now()
+        index = self._ops.issue(
+            {"k": "ask", "name": name or f"signal {signal}"},
+            lambda place: make_request(
+                f"{key_prefix(signal)}{self.step}-{self._ops.act}.{place}",
+                self.step,
+                self._named(asking),
+                _policy(None, fails_after(due, now)),
+                due=None,
+                now=now,
+            ),
+        )
+        return self._await_answer(index, asking)
+
     def _named(self, asking: Asking) -> Asking:
         """Return the question with its types named in its schema, so that answers are checked when they are given."""
         return replace(asking, schema=marked(asking.schema, asking.types, self._ops.node.function))
@@ -180,7 +213,7 @@ class Context(StepContext):
             entry |= {"once": True, "schema": codec.schema()}
         fresh = len(self._ops.replay.entries)
         index = self._ops.issue(entry)
-        return self._call(index, index == fresh, codec, lambda: _invoke(function, args, kwargs), retry)
+        return self._call(index, index == fresh, codec, lambda: invoke_function(function, args, kwargs), retry)
 
     async def _call(
         self, index: int, fresh: bool, codec: Codec, invoke: Callable[[], Coroutine[Any, Any, Any]], retry: Retry | None
@@ -208,7 +241,7 @@ class Context(StepContext):
                 await ops.wait(index, people=False)
             ops.reopen(index)
             try:
-                data = codec.encode(await _retrying(invoke, retry), f"result of {entry['name']!r}")
+                data = codec.encode(await retrying(invoke, retry), f"result of {entry['name']!r}")
             except Exception as error:
                 await self._report_failure(index, once, self._raised(index, error))
                 raise
@@ -299,23 +332,3 @@ def _policy(policy: Policy | None, said: Mapping[str, Any]) -> Policy:
         return Policy(**given).over(policy)
     except ValidationError as error:
         raise InvalidCall(f"ctx.ask: {error.errors()[0]['msg']}") from error
-
-
-async def _invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    value = await in_thread(lambda: function(*args, **kwargs))
-    return await value if inspect.isawaitable(value) else value
-
-
-async def _retrying(invoke: Callable[[], Coroutine[Any, Any, Any]], retry: Retry | None) -> Any:
-    attempt = 1
-    while True:
-        try:
-            return await invoke()
-        except Exception as error:
-            delay = retry.delay_after(attempt, error) if retry is not None else None
-            if delay is None:
-                raise
-            attempt += 1
-            await asyncio.sleep(delay)
