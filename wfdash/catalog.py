@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import logging
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ class Failure:
     source: str
     error: str
     traceback: str
+    where: str = ""
+    """The file and line at which it failed, empty where no line did."""
 
 
 @dataclass
@@ -151,4 +154,27 @@ def _add(catalog: Catalog, source: str, definition: object, engine: Engine) -> N
 def _note_failure(catalog: Catalog, source: str, error: Exception) -> None:
     trace = "".join(traceback.format_exception(error))
     log.error("Could not load workflows from %s: %s\n%s", source, error, trace)
-    catalog.failures.append(Failure(source=source, error=f"{type(error).__name__}: {error}", traceback=trace))
+    said = f"{type(error).__name__}: {error}"
+    catalog.failures.append(Failure(source=source, error=said, traceback=trace, where=_where(error)))
+
+
+def _where(error: Exception) -> str:
+    """Return the author's line that failed: the last one outside Python, this package and what is installed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    ours = Path(__file__).parent
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    mine = [frame for frame in frames if ours not in Path(frame.filename).parents and not _is_installed(frame.filename)]
+    return f"{mine[-1].filename}:{mine[-1].lineno}" if mine else ""
+
+
+def _is_installed(filename: str) -> bool:
+    return "site-packages" in filename or filename.startswith(sysconfig.get_path("stdlib"))
+
+
+def location(entry: Entry) -> str:
+    """Return the file that defines a workflow, the source itself if it has none."""
+    if entry.source.endswith(".py"):
+        return str(Path(entry.source).resolve())
+    module = sys.modules.get(f"{entry.source}.workflows")
+    return getattr(module, "__file__", None) or entry.source

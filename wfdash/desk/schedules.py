@@ -170,32 +170,33 @@ def _refuse_unless(viewer: Viewer, right: str, workflow: str) -> None:
     raise NotFound(f"There is no workflow named {workflow!r}")
 
 
+def plan_problems(plan: Plan) -> list[Problem]:
+    """Return what is wrong with a plan but for its input, by field; empty if nothing is."""
+    found: list[Problem] = []
+    if not 0 < len(plan.name.strip()) <= LONGEST_NAME or flaws_of(plan.name):
+        found.append({"loc": ["name"], "msg": f"Give it a name of at most {LONGEST_NAME} characters"})
+    for text, zone in ((plan.cron, "UTC"), ("@daily", plan.zone)):
+        try:
+            parse(text, zone)
+        except BadCron as error:
+            found.append({"loc": [error.field], "msg": str(error)})
+    for name, known in (("missed", MISSED), ("overlap", OVERLAP)):
+        if getattr(plan, name) not in known:
+            found.append({"loc": [name], "msg": f"Must be one of {', '.join(known)}"})
+    return found
+
+
 def _checked(workflow: str, plan: Plan) -> tuple[Plan, Cron]:
     """Return the plan with its input as a run will get it, and its expression. ``Invalid`` names every field."""
     entry = catalog.get(workflow)
-    problems, message, cron = _problems(plan), plan.message, None
-    try:
-        cron = parse(plan.cron, plan.zone)
-    except BadCron as error:
-        problems.append({"loc": [error.field], "msg": str(error)})
+    problems, message = plan_problems(plan), plan.message
     try:
         message = checked_input(entry, plan.message)
     except Invalid as error:
         problems += [{**problem, "loc": ["message", *problem["loc"]]} for problem in error.errors]
-    if problems or cron is None:
+    if problems:
         raise Invalid(problems)
-    return replace(plan, message=message), cron
-
-
-def _problems(plan: Plan) -> list[Problem]:
-    found: list[Problem] = []
-    if not 0 < len(plan.name.strip()) <= LONGEST_NAME or flaws_of(plan.name):
-        found.append({"loc": ["name"], "msg": f"Give it a name of at most {LONGEST_NAME} characters"})
-    if plan.missed not in MISSED:
-        found.append({"loc": ["missed"], "msg": f"Must be one of {', '.join(MISSED)}"})
-    if plan.overlap not in OVERLAP:
-        found.append({"loc": ["overlap"], "msg": f"Must be one of {', '.join(OVERLAP)}"})
-    return found
+    return replace(plan, message=message), parse(plan.cron, plan.zone)
 
 
 def _parsed(row: Schedule) -> Cron:

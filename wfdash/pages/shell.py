@@ -21,7 +21,13 @@ UNDO_COOKIE = "wfdash_undo"
 PLACES = (
     ("inbox", "Inbox", "inbox", ("inbox", "request")),
     ("runs", "Runs", "queue-list", ("runs", "run", "checkpoint", "restore", "fork")),
-    ("workflows", "Workflows", "rectangle-group", ("workflows", "workflow")),
+    (
+        "workflows",
+        "Workflows",
+        "rectangle-group",
+        ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
+    ),
+    ("numbers", "Numbers", "chart-bar", ("numbers",)),
     ("audit", "Audit", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 FAR = timedelta(days=30)
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -20,9 +21,24 @@ def relative(at: datetime, now: datetime | None = None) -> str:
     return f"{amount} ago" if seconds < 0 else f"in {amount}"
 
 
+def since(at: datetime, now: datetime | None = None) -> str:
+    """Return how long ago: ``3 min``, ``a moment``; a month away the date."""
+    words = relative(at, now)
+    return "a moment" if words == "now" else words.removesuffix(" ago")
+
+
 def exact(at: datetime) -> str:
     """Return the moment to the second, in UTC: ``2026-11-21 05:09:10 UTC``."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def in_zone(at: datetime, zone: str) -> str:
+    """Return the moment as a clock there shows it: ``Mon 23 Nov 2026, 09:00 CET``; in UTC if nobody knows the zone."""
+    try:
+        there = at.astimezone(ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError):
+        there = at.astimezone(UTC)
+    return there.strftime("%a %-d %b %Y, %H:%M %Z")
 
 
 def duration(seconds: float | timedelta) -> str:

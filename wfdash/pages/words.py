@@ -200,6 +200,8 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
     if kind == "run.cancelled":
         return _cut_off(data)
+    if kind == "run.queued" and data.get("schedule"):
+        return f", by schedule {data.get('schedule_name') or data['schedule']}"
     if kind == "run.migrated" and data.get("by"):
         return f" by {data['by']}"
     if kind == "request.voted" and data.get("need"):

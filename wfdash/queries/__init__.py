@@ -28,6 +28,7 @@ from wfdash.queries.inbox import (
     requests_of,
     rows_now,
 )
+from wfdash.queries.inspector import Values, masked_input, values
 from wfdash.queries.numbers import Numbers, numbers
 from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, preview
@@ -109,6 +110,7 @@ __all__ = [
     "StepCounts",
     "Together",
     "Undoable",
+    "Values",
     "VersionRow",
     "ViewRow",
     "Wanted",
@@ -153,6 +155,7 @@ __all__ = [
     "inside",
     "last_events",
     "last_of",
+    "masked_input",
     "matching",
     "mentionable",
     "moves",
@@ -181,6 +184,7 @@ __all__ = [
     "together",
     "undoable",
     "unknown_words",
+    "values",
     "versions",
     "view",
     "views",

@@ -55,9 +55,14 @@ def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
     run = Run.objects.filter(viewer.scope("inspect"), pk=run_id).only("workflow", "input").first()
     if run is None:
         raise NotFound("There is no such run, or its input is not yours to see")
-    entry = catalog.find(run.workflow)
+    return run.workflow, without_secrets(run.workflow, run.input)
+
+
+def without_secrets(workflow: str, value: Json) -> Json:
+    """Return an input without what the workflow's schema calls a secret, as far as the workflow is loaded."""
+    entry = catalog.find(workflow)
     secret = set(_secrets(entry.description.input_schema)) if entry else set()
-    return run.workflow, _without(run.input, secret)
+    return _without(value, secret)
 
 
 def _secrets(schema: Any) -> Iterator[str]:

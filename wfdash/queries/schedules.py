@@ -17,6 +17,7 @@ from wfdash import catalog
 from wfdash.access import Viewer
 from wfdash.cron import BadCron, parse
 from wfdash.errors import NotFound
+from wfdash.queries.acting import without_secrets
 from wfdash.queries.paging import parse_filter
 
 MOST = 500
@@ -38,7 +39,7 @@ class ScheduledRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRow:
-    """A schedule. ``message`` is None for those who may not inspect inputs."""
+    """A schedule. ``message``: its input without secrets, None for those who may not inspect inputs."""
 
     id: str
     workflow: str
@@ -111,7 +112,7 @@ def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
     if row is None:
         raise NotFound("There is no such schedule, or it is not yours to see")
     last = _runs_in(Run.objects.filter(pk=row.last_run)) if row.last_run else {}
-    message = row.message if viewer.may("inspect", row.workflow) else None
+    message = without_secrets(row.workflow, row.message) if viewer.may("inspect", row.workflow) else None
     return _row(viewer, row, last.get(row.last_run or ""), message=message)
 
 

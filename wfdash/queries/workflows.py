@@ -37,6 +37,7 @@ class WorkflowRow:
     name: str
     description: Description
     source: str = ""
+    """The app or file it is loaded from; for operators the file's path."""
     loaded: bool = True
     may_start: bool = False
     phases: dict[str, int] = field(default_factory=dict)
@@ -86,7 +87,7 @@ def workflows(viewer: Viewer) -> list[WorkflowRow]:
         WorkflowRow(
             name=entry.name,
             description=entry.description,
-            source=entry.source,
+            source=catalog.location(entry) if viewer.may("operate", entry.name) else entry.source.rpartition("/")[2],
             may_start=viewer.may("start", entry.name),
             phases=phases[entry.name],
             more=more,
@@ -184,6 +185,12 @@ def description_of(workflow: str, version: str) -> Description | None:
 def titles() -> dict[str, str]:
     """Return workflow name -> title of what is loaded."""
     return {entry.name: entry.description.title or entry.name for entry in catalog.entries()}
+
+
+def last_of(viewer: Viewer, name: str) -> str:
+    """Return the id of this person's newest run of a workflow whose input they may see, or nothing (one query)."""
+    mine = Run.objects.filter(viewer.scope("inspect"), workflow=name, created_by_id=viewer.user.pk)
+    return mine.order_by("-created", "-id").values_list("pk", flat=True).first() or ""
 
 
 def count_runs(viewer: Viewer, name: str) -> int:
