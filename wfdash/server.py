@@ -6,6 +6,7 @@ with its shutdown until the worker has let go of every run.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 from daphne.server import Server  # isort: skip
 from daphne.endpoints import build_endpoint_description_strings
 from twisted.internet import reactor as _reactor
+from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 
 from wfdash.runner.embedded import EmbeddedWorker
@@ -32,6 +34,14 @@ SWITCH_SECONDS = 0.0005
 """How long a busy thread keeps Python's lock from the others. An answer crosses several threads on its way to the
 next step; at Python's own 5 ms a page being drawn would hold it up at each crossing."""
 
+BACKLOG = 1024
+"""Connections that may wait to be taken up. Of all browsers that come back at once after a restart those beyond it
+are told nothing, and try again after one second, then three."""
+
+ACCEPTS = 8
+"""Connections taken up before others get their turn. Twisted takes twenty more each time, up to all there are: a
+handshake costs a millisecond or more, and whoever is connected already would wait for hundreds of them."""
+
 
 def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:
     """Serve until SIGINT or SIGTERM; returns the process's exit status (1 when the address is taken)."""
@@ -43,9 +53,15 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     # Imported late: after a crash runs go on while the pages are still being loaded.
     from wfdash.asgi import application
 
+    # What is loaded by now stays: looking through it for garbage again and again stops every thread for a tenth of a
+    # second.
+    gc.collect()
+    gc.freeze()
+    tcp.Port.numberAccepts = property(lambda port: ACCEPTS, lambda port, more: None)  # type: ignore[assignment]
+    endpoints = build_endpoint_description_strings(host=host, port=port)  # type: ignore[no-untyped-call]
     server = Server(  # type: ignore[no-untyped-call]
         application=application,
-        endpoints=build_endpoint_description_strings(host=host, port=port),  # type: ignore[no-untyped-call]
+        endpoints=[f"{endpoint}:backlog={BACKLOG}" for endpoint in endpoints],
         server_name="wfdash",
         ready_callable=on_ready,
         action_logger=None,

@@ -81,6 +81,11 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def process_id(self) -> int:
+        """The number of the process that serves; 0 while none does."""
+        return 0 if self._process is None else self._process.pid
+
+    @property
     def env(self) -> dict[str, str]:
         """The environment for every process on this data directory: nothing of the tests' own settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}

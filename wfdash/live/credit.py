@@ -13,18 +13,21 @@ from wfdash.live.limits import Limits
 
 
 class Credit:
-    """What one viewer owes: a queue of ``(seq, bytes)`` and the moment it last paid."""
+    """What one viewer owes: a queue of messages, each ``(its first seq, sizes)``, and the moment it last paid."""
 
     def __init__(self, limits: Limits, *, now: float) -> None:
         self._limits = limits
-        self._owed: deque[tuple[int, int]] = deque()
+        # By message, its sizes shared with the others who got it: a tuple per event and viewer is a burden on the
+        # collector of garbage, and thereby on everybody.
+        self._owed: deque[tuple[int, Sequence[int]]] = deque()
+        self._events = 0
         self._bytes = 0
         self._text = 0
         self._since = now
 
     def fit(self, sizes: Sequence[int]) -> int:
         """Return how many of the next events may go in one message now; at least one while nothing is owed."""
-        room = min(len(sizes), self._limits.batch_events, self._limits.unacked_events - len(self._owed))
+        room = min(len(sizes), self._limits.batch_events, self._limits.unacked_events - self._events)
         space = min(self._limits.batch_bytes, self._limits.unacked_bytes - self._bytes)
         count = 0
         while count < room and (space := space - sizes[count]) >= 0:
@@ -33,20 +36,27 @@ class Credit:
 
     def full(self) -> bool:
         """Say whether nothing more may be sent before an acknowledgement."""
-        return len(self._owed) >= self._limits.unacked_events or self._bytes >= self._limits.unacked_bytes
+        return self._events >= self._limits.unacked_events or self._bytes >= self._limits.unacked_bytes
 
-    def send(self, seqs: Sequence[int], sizes: Sequence[int], *, now: float) -> None:
-        """Count events as sent."""
+    def send(self, first: int, sizes: Sequence[int], *, now: float) -> None:
+        """Count the events of a message as sent: its first seq, and the size of each."""
         if not self._owed:
             self._since = now
-        self._owed.extend(zip(seqs, sizes, strict=True))
-        self._bytes += sum(sizes)
+        if sizes:
+            self._owed.append((first, sizes))
+            self._events += len(sizes)
+            self._bytes += sum(sizes)
 
     def ack(self, seq: int, *, now: float) -> None:
         """Count everything up to ``seq`` as received. Old and repeated acknowledgements change nothing."""
         self._text = 0
         while self._owed and self._owed[0][0] <= seq:
-            self._bytes -= self._owed.popleft()[1]
+            first, sizes = self._owed.popleft()
+            paid = sizes[: seq - first + 1]
+            if len(paid) < len(sizes):
+                self._owed.appendleft((seq + 1, sizes[len(paid) :]))
+            self._events -= len(paid)
+            self._bytes -= sum(paid)
             self._since = now
 
     def overdue(self, *, now: float) -> bool:

@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from checkpoints.models import Event
 from wfdash.live.limits import Limits
+from wfdash.live.packet import Packet
 from wfdash.live.reader import Reader, read_events
 from wfdash.live.window import Line, Window
 
 log = logging.getLogger(__name__)
+
+PACKETS = 16
+"""How many places of a run have their next message at hand; more are put together again."""
 
 
 class Render(Protocol):
@@ -41,10 +46,15 @@ class Feed:
         self.run = run
         self.known = 0
         """The run is believed to reach this seq; what is read is the truth."""
+        self.reached = -1
+        """The run has really come so far, for somebody has looked; -1 before anybody did."""
         self.watchers: set[Watcher] = set()
         self.loads = 0
         """How often a thread was asked to read or render."""
         self._window = Window(lines=limits.kept_events, chars=limits.kept_chars)
+        self._packets: dict[tuple[int, bool], Packet] = {}
+        self._woke = -math.inf
+        self._wake_timer: asyncio.TimerHandle | None = None
         self._texts: dict[str, str] = {}
         self._text_timer: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
@@ -54,11 +64,29 @@ class Feed:
         """Somebody says that the run reaches at least ``seq``. Late, doubled and wrong bells do no harm."""
         if seq > self.known:
             self.known = seq
-            for watcher in tuple(self.watchers):
-                watcher.wake()
+            self._wake_soon()
 
-    async def lines(self, after: int, *, inspect: bool) -> Sequence[Line]:
-        """Return the next lines after a cursor, oldest first, rendered for that right; empty if there are none.
+    def _wake_soon(self) -> None:
+        """Wake the watchers at once, or if they are many and were woken a moment ago, when that moment is over.
+
+        What each of them costs is a message more than an event: a crowd gets few messages with many events.
+        """
+        if self._wake_timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait = self._woke + len(self.watchers) * self._limits.pause_each - loop.time()
+        if wait <= 0:
+            self._wake()
+        else:
+            self._wake_timer = loop.call_later(wait, self._wake)
+
+    def _wake(self) -> None:
+        self._woke, self._wake_timer = asyncio.get_running_loop().time(), None
+        for watcher in tuple(self.watchers):
+            watcher.wake()
+
+    async def packet(self, after: int, *, inspect: bool) -> Packet | None:
+        """Return what follows a cursor, rendered for that right; None if nothing does.
 
         Whoever comes first reads for everybody who waits; bells that ring meanwhile are folded into the next read.
         """
@@ -72,12 +100,25 @@ class Feed:
             found = await self._reader.call(self._load, kept, after, inspect)
             if not kept:
                 self._keep(found, after, asked)
-        return found
+        return self._pack(found, inspect) if found else None
 
-    def _ready(self, after: int, inspect: bool) -> list[Line]:
-        """Return kept lines if they are rendered for that right already."""
+    def _ready(self, after: int, inspect: bool) -> Packet | None:
+        """Return what follows if it is kept, and rendered for that right already."""
+        if packet := self._packets.get((after, inspect)):
+            return packet
         found = self._cached(after)
-        return found if all(inspect in line.texts for line in found) else []
+        if not found or any(inspect not in line.texts for line in found):
+            return None
+        packet = self._pack(found, inspect)
+        if len(self._packets) >= PACKETS:
+            self._packets.clear()
+        self._packets[after, inspect] = packet
+        return packet
+
+    def _pack(self, lines: Sequence[Line], inspect: bool) -> Packet:
+        first = lines[0].seq
+        row = [line.texts[inspect] for place, line in enumerate(lines) if line.seq == first + place]
+        return Packet(first, row[: self._limits.batch_events])
 
     def _cached(self, after: int) -> list[Line]:
         return self._window.after(after, self._limits.read_events)
@@ -99,10 +140,12 @@ class Feed:
 
     def _keep(self, found: list[Line], after: int, asked: int) -> None:
         last = found[-1].seq if found else after
+        self.reached = max(self.reached, found[-1].seq if found else -1)
         if len(found) < self._limits.read_events and self.known == asked:
             self.known = last  # a bell that promised more than there is must not make anybody read again
         self.known = max(self.known, last)
         self._window.keep(found)
+        self._packets.clear()
 
     def stream(self, step: str, text: str) -> None:
         """Show text while it is made: joined, at most ten messages a second, dropped where it does not fit."""
@@ -119,9 +162,10 @@ class Feed:
                 watcher.show_text(message)
 
     def close(self) -> None:
-        """Forget text that was not shown yet."""
-        if self._text_timer is not None:
-            self._text_timer.cancel()
+        """Forget text that was not shown yet, and whom to wake."""
+        for timer in (self._text_timer, self._wake_timer):
+            if timer is not None:
+                timer.cancel()
 
 
 def encode(event: Event, html: str) -> str:

@@ -35,8 +35,10 @@ class Hub:
         self.limits = limits or Limits()
         self.loop = asyncio.get_running_loop()
         self.reader = Reader(self.limits.reader_threads)
+        self.front = Reader(1)
+        """For what those who are there wait for: it must not stand behind hundreds who come at once."""
         self.feeds: dict[str, Feed] = {}
-        self.lists = Lists(reader=self.reader, limits=self.limits)
+        self.lists = Lists(reader=self.front, limits=self.limits)
         self._render = render
         self._sockets: Counter[Hashable] = Counter()
         self._mailbox: Mailbox | None = None
@@ -59,17 +61,23 @@ class Hub:
         """How many sockets are open here; for any thread."""
         return sum(list(self._sockets.values()))
 
-    async def watch_run(self, run: str, watcher: Watcher) -> tuple[Feed, int]:
-        """Add a viewer to the run's feed; return it and the seq the run has really reached."""
+    async def watch_run(self, run: str, watcher: Watcher, *, after: int) -> tuple[Feed, int]:
+        """Add a viewer with that cursor to the run's feed; return it and a seq the run has really reached.
+
+        What a feed has read already is not asked for again: it is told of more, or looks for it every second.
+        """
         feed = self.feeds.get(run)
         if feed is None:
-            feed = self.feeds[run] = Feed(run, reader=self.reader, render=self._render, limits=self.limits)
+            feed = self.feeds[run] = Feed(run, reader=self.front, render=self._render, limits=self.limits)
         feed.watchers.add(watcher)
         self._wake_up()
+        if after <= feed.reached:
+            return feed, feed.reached
         # After the feed is listening, or a bell between this read and that moment would be lost.
         seq = (await self.reader.call(read_seqs, [run])).get(run, 0)
+        feed.reached = max(feed.reached, seq)
         feed.bell(seq)
-        return feed, seq
+        return feed, feed.reached
 
     def leave_run(self, run: str, watcher: Watcher) -> None:
         """Remove a viewer; the last one takes the feed along."""
@@ -97,7 +105,12 @@ class Hub:
     async def close(self) -> None:
         """Stop listening, end the tasks and the threads. Sockets still open hear nothing more."""
         self._sleep()
-        await asyncio.to_thread(self.reader.close)
+        await asyncio.to_thread(self.close_readers)
+
+    def close_readers(self) -> None:
+        """End the threads that read, once they have read."""
+        self.reader.close()
+        self.front.close()
 
     def _wake_up(self) -> None:
         if self._mailbox is None:
@@ -142,7 +155,7 @@ class Hub:
 
     async def _poll(self) -> None:
         if self.feeds:
-            for run, seq in (await self.reader.call(read_seqs, list(self.feeds))).items():
+            for run, seq in (await self.front.call(read_seqs, list(self.feeds))).items():
                 if run in self.feeds:
                     self.feeds[run].bell(seq)
         if self.lists.watchers:
@@ -170,7 +183,7 @@ def get_hub() -> Hub:
     hub = _process.hub
     if hub is None or hub.loop is not asyncio.get_running_loop():
         if hub is not None:
-            hub.reader.close()
+            hub.close_readers()
         hub = _process.hub = Hub(render=_process.render)
     return hub
 

@@ -29,6 +29,8 @@ class Limits:
     """A viewer further behind than this at connect is told to reload instead of being sent everything."""
     poll_every: float = 1.0
     """How late a lost bell can make an event."""
+    pause_each: float = 0.0002
+    """The more viewers a run has, the longer the pause between two messages to them: 0.1 s for 500."""
     stream_every: float = 0.1
     stream_chars: int = 16_000
     """Streamed text kept per step between two messages; older text of the interval is dropped."""
@@ -39,4 +41,4 @@ class Limits:
     sockets_per_person: int = 20
     frame_chars: int = 4_096
     frames_per_second: int = 20
-    reader_threads: int = 3
+    reader_threads: int = 2

@@ -23,7 +23,7 @@ class ListsSocket(Socket):
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
 
-    async def authorise(self, viewer: Viewer) -> None:
+    def authorise(self, viewer: Viewer, seen: None) -> None:
         """Anybody who may see some workflow."""
         if not viewer.may_anywhere("see"):
             raise Closed(RIGHT_LOST)

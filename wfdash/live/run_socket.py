@@ -6,16 +6,15 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Sequence
 from urllib.parse import parse_qs
 
 from wfdash.access import Viewer
 from wfdash.live.credit import Credit
 from wfdash.live.feed import Feed
 from wfdash.live.hub import Hub
+from wfdash.live.packet import Packet
 from wfdash.live.people import read_inspect
 from wfdash.live.socket import BAD_FRAME, NO_ACK, NO_SUCH_RUN, RIGHT_LOST, Closed, Receive, Scope, Send, Socket
-from wfdash.live.window import Line
 
 
 class RunSocket(Socket):
@@ -34,17 +33,20 @@ class RunSocket(Socket):
         self._texts: deque[str] = deque()
         self._woken = asyncio.Event()
 
-    async def authorise(self, viewer: Viewer) -> None:
-        """Find the run through the viewer: 4404 on connect for what they may not see, 4403 once they no longer may."""
-        inspect = await self.hub.reader.call(read_inspect, viewer, self._run)
-        if inspect is None:
+    def look(self, viewer: Viewer) -> bool | None:
+        """Find the run through the viewer."""
+        return read_inspect(viewer, self._run)
+
+    def authorise(self, viewer: Viewer, seen: bool | None) -> None:
+        """Close with 4404 on connect for what they may not see, with 4403 once they no longer may."""
+        if seen is None:
             raise Closed(RIGHT_LOST if self._admitted else NO_SUCH_RUN)
-        self._inspect, self._admitted = inspect, True
+        self._inspect, self._admitted = seen, True
 
     async def enter(self) -> None:
         """Join the feed; a gap too large becomes one snapshot."""
         self._cursor = _after(self.scope["query_string"])
-        self._feed, reached = await self.hub.watch_run(self._run, self)
+        self._feed, reached = await self.hub.watch_run(self._run, self, after=self._cursor)
         if not reached - self.limits.snapshot_gap <= self._cursor <= reached:
             await self._snapshot(reached)
         self.wake()
@@ -90,27 +92,24 @@ class RunSocket(Socket):
             if self._credit.full():
                 self._behind = True
                 return
-            inspect = self._inspect
-            lines = await self._feed.lines(self._cursor, inspect=inspect)
-            if lines and not await self._send_lines(lines, inspect):
+            packet = await self._feed.packet(self._cursor, inspect=self._inspect)
+            if packet and not await self._send_packet(packet):
                 self._behind = True
                 return
         if self._behind:
             self._behind = False
             await self.send(json.dumps({"type": "caught_up", "seq": self._cursor}))
 
-    async def _send_lines(self, lines: Sequence[Line], inspect: bool) -> bool:
+    async def _send_packet(self, packet: Packet) -> bool:
         """Send as many as the credit allows; False if none went."""
-        if lines[0].seq != self._cursor + 1:
-            await self._snapshot(lines[0].seq - 1)  # older events are not kept any more
-        texts = [line.texts[inspect] for line in lines[: self.limits.batch_events]]
-        count = self._credit.fit([len(text) for text in texts])
+        if packet.first != self._cursor + 1:
+            await self._snapshot(packet.first - 1)  # older events are not kept any more
+        count = self._credit.fit(packet.sizes)
         if not count:
             return False
-        texts, seqs = texts[:count], [line.seq for line in lines[:count]]
-        self._credit.send(seqs, [len(text) for text in texts], now=time.monotonic())
-        self._cursor = seqs[-1]
-        await self.send(f'{{"type":"events","events":[{",".join(texts)}],"last":{self._cursor}}}')
+        self._cursor = packet.last(count)
+        self._credit.send(packet.first, packet.sizes[:count], now=time.monotonic())
+        await self.send(packet.message(count))
         return True
 
     async def _snapshot(self, seq: int) -> None:

@@ -46,8 +46,11 @@ class Socket:
         self._receive, self._send = receive, send
         self._frames: deque[float] = deque(maxlen=self.limits.frames_per_second)
 
-    async def authorise(self, viewer: Viewer) -> None:
-        """Check the person's rights, on connect and from time to time. Raises ``Closed``."""
+    def look(self, viewer: Viewer) -> Any:
+        """Read what ``authorise`` decides by; runs in a database thread."""
+
+    def authorise(self, viewer: Viewer, seen: Any) -> None:
+        """Check the person's rights by what ``look`` saw, on connect and from time to time. Raises ``Closed``."""
         raise NotImplementedError
 
     async def enter(self) -> None:
@@ -82,9 +85,7 @@ class Socket:
 
     async def _serve(self) -> int | None:
         try:
-            viewer = await self._viewer()
-            await self.authorise(viewer)
-            return await self._watch(viewer.user.pk)
+            return await self._watch(await self._person())
         except Closed as closed:
             return closed.code
         except Exception:
@@ -118,11 +119,19 @@ class Socket:
         except Exception as error:
             raise Closed(None) from error
 
-    async def _viewer(self) -> Viewer:
-        viewer = await self.hub.reader.call(read_viewer, self.scope)
+    async def _person(self) -> Hashable:
+        """Return who it is that may watch this. Raises ``Closed``."""
+        viewer, seen = await self.hub.reader.call(self._look)
         if viewer is None:
             raise Closed(SIGNED_OUT)
-        return viewer
+        self.authorise(viewer, seen)
+        person: Hashable = viewer.user.pk
+        return person
+
+    def _look(self) -> tuple[Viewer | None, Any]:
+        # One visit to the threads, however much is read there: hundreds who come at once queue for each.
+        viewer = read_viewer(self.scope)
+        return viewer, None if viewer is None else self.look(viewer)
 
     async def _listen(self) -> None:
         while (message := await self._receive())["type"] == "websocket.receive":
@@ -153,7 +162,7 @@ class Socket:
             await asyncio.sleep(min(self.limits.tick, self.limits.recheck_every))
             self.check()
             if time.monotonic() - checked >= self.limits.recheck_every:
-                await self.authorise(await self._viewer())
+                await self._person()
                 checked = time.monotonic()
 
 
