@@ -98,6 +98,7 @@ __all__ = [
     "Numbers",
     "OldRuns",
     "Open",
+    "Numbers",
     "Page",
     "Preview",
     "Rail",
