@@ -278,3 +278,12 @@ def right_output(workflow: str, number: int) -> Any:
 def right_effects(workflow: str, number: int) -> int:
     """Return how many ``once`` effects the run must have had."""
     return {"fan": 3, "pay": 0 if number % 5 == 0 else 2}.get(workflow, 0)
+
+
+post = Workflow("post")
+
+
+@post.step(start=True)
+async def post_receive(job: Job, ctx: Context) -> list[int]:
+    """Receive as many letters as the job's number says."""
+    return [await ctx.receive("letter", int) for _ in range(job.number)]
