@@ -266,8 +266,9 @@ def test_a_preview_says_what_would_happen(run, everybody):
     later = people.ask(run, "A later question", key="later:0")
     found = queries.preview(people.viewer("otto"), run.pk, first.pk)
     assert [(item.subject, item.suggestion.by) for item in found.reopens] == [("Pay 900?", "ben")]
-    assert found.closes == (str(later),)
-    assert found.continues == ("review",)
+    assert [(item.subject, item.answered) for item in found.closes] == [(str(later), False)]
+    assert [(item.step, item.does) for item in found.again] == [("review", "waits")]
+    assert [(item.step, item.times) for item in found.stays] == [("read", 1)]
     assert set(found.repeats) == {"review", "pay"}
     assert [effect.name for effect in found.effects] == ["bank.transfer"]
     assert not found.current
@@ -288,7 +289,7 @@ def test_lists_take_the_same_number_of_queries_however_long(run, django_assert_n
         queries.count_tabs(otto)
     with django_assert_num_queries(3):
         queries.run(vera, run.pk)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         queries.checkpoints(vera, run.pk)
     with django_assert_num_queries(2):
         queries.events(vera, run.pk)
@@ -301,7 +302,7 @@ def test_lists_take_the_same_number_of_queries_however_long(run, django_assert_n
 def test_history_reads_no_content(run, django_assert_num_queries):
     people.save(run)
     vera = people.viewer("vera")
-    with django_assert_num_queries(3) as captured:
+    with django_assert_num_queries(4) as captured:
         queries.checkpoints(vera, run.pk)
     assert all('"body"' not in query["sql"] for query in captured.captured_queries)
 

@@ -43,6 +43,8 @@ class Doing(Record):
     """The schema of its message; None where there is none to change."""
     first: bool = False
     """Its message is the run's input."""
+    shown: bool = True
+    """Whether it is a step that people see; False for the way into a sub-workflow."""
     calls: tuple[Call, ...] = ()
     answers: tuple[RequestKey, ...] = ()
     """Questions of its that were answered: the answers are on record."""
@@ -60,7 +62,7 @@ class Outlook(Record):
 
 
 class Edits(Record):
-    """What a person changes before a run goes on from a checkpoint. What is not named stays.
+    """What a person changes before a run goes on from a checkpoint. What is not named, or is the same, stays.
 
     ``state``: all of it anew. ``messages``: activation -> its message; it starts over with that. ``answers``: request
     key -> the answer to a question pending there. ``reason``: for the record; needed to answer what is for others.
@@ -70,11 +72,6 @@ class Edits(Record):
     messages: Mapping[str, Json] = Field(default_factory=dict)
     answers: Mapping[RequestKey, Json] = Field(default_factory=dict)
     reason: str = ""
-
-    @property
-    def empty(self) -> bool:
-        """Say whether nothing is changed."""
-        return self.state is None and not self.messages and not self.answers
 
 
 class Edited(Record):

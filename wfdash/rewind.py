@@ -60,8 +60,6 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     another graph, ``WrongState`` where the engine cannot.
     """
     entry = catalog.get(record.workflow)
-    if edits.empty:
-        raise Invalid([{"loc": [], "msg": "Nothing is changed: restore or fork it as it is"}])
     if not isinstance(entry.engine, TakesEdits):
         raise WrongState(f"The engine {entry.engine.name!r} cannot edit checkpoints: restore or fork them as they are")
     if flaws := flaws_of(edits.model_dump(mode="json")):
@@ -74,6 +72,8 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     problems += answer_problems(entry, edited, edits)
     if problems:
         raise Invalid(problems)
+    if not edited.words and not edits.answers:
+        raise Invalid([{"loc": [], "msg": "Nothing is changed: restore or fork it as it is"}])
     return edited
 
 

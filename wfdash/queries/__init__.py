@@ -9,6 +9,7 @@ from wfdash.queries.acting import Open, head_of, input_of, open_in
 from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
 from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
+from wfdash.queries.comparing import Comparison, compare
 from wfdash.queries.course import Deed, course, deeds
 from wfdash.queries.eventlog import LEVELS, EventPage, Wanted, all_events, find_events
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
@@ -31,7 +32,8 @@ from wfdash.queries.inbox import (
 from wfdash.queries.inspector import Values, masked_input, values
 from wfdash.queries.numbers import Numbers, numbers
 from wfdash.queries.paging import Page
-from wfdash.queries.preview import Preview, preview
+from wfdash.queries.preview import Preview, outlook_of, preview
+from wfdash.queries.replay import Replay, replay
 from wfdash.queries.requests import AnswerView, RequestView, request
 from wfdash.queries.runs import (
     RunRow,
@@ -91,6 +93,7 @@ __all__ = [
     "CheckpointRow",
     "CheckpointView",
     "Choice",
+    "Comparison",
     "Deed",
     "EventPage",
     "Inside",
@@ -98,10 +101,10 @@ __all__ = [
     "Numbers",
     "OldRuns",
     "Open",
-    "Numbers",
     "Page",
     "Preview",
     "Rail",
+    "Replay",
     "RequestRow",
     "RequestView",
     "RunRow",
@@ -132,6 +135,7 @@ __all__ = [
     "checkpoint",
     "checkpoints",
     "choice",
+    "compare",
     "count",
     "count_all",
     "count_found",
@@ -164,8 +168,10 @@ __all__ = [
     "numbers",
     "old_runs",
     "open_in",
+    "outlook_of",
     "pack",
     "preview",
+    "replay",
     "request",
     "requests_of",
     "rows_now",

@@ -81,6 +81,11 @@ def fold(spans: list[Span]) -> dict[str, StepCounts]:
     return count(_read([], spans)[0])
 
 
+def moves_within(spans: list[Span]) -> list[Move]:
+    """Return what steps did within these stretches, oldest first (one query)."""
+    return _read([], spans)[0]
+
+
 def moves(run_id: str, *, driven_at: datetime | None = None) -> list[Move]:
     """Return what the run's steps did, oldest first, along the lineage that counts (two queries).
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models.fields.json import KT
+
 from checkpoints import models
 from checkpoints.ids import RunId
 from checkpoints.records import CheckpointInfo, Event, Json
 from checkpoints.rows import info_of
 from wfdash.access import Viewer
 from wfdash.errors import NotFound
-from wfdash.queries.lineage import Node, nodes_of, path_to
+from wfdash.queries.lineage import COPIES, Node, nodes_of, path_to
 
 PLAIN = frozenset(
     {
@@ -24,11 +26,18 @@ PLAIN = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointRow:
-    """A checkpoint in the rail. ``lane`` 0 is the line the run stands on, 1, 2 ... are abandoned branches."""
+    """A checkpoint in the rail. ``lane`` 0 is the line the run stands on, 1, 2 ... are abandoned branches.
+
+    ``by``: who made it, by restoring, forking or editing. ``parent_n``: the one it was made from, where that is not
+    the one before. ``forks``: runs that began here.
+    """
 
     info: CheckpointInfo
     lane: int
     head: bool = False
+    by: str = ""
+    parent_n: int | None = None
+    forks: tuple[str, ...] = ()
 
     @property
     def current(self) -> bool:
@@ -63,7 +72,7 @@ def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 20
 
 
 def checkpoints(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50) -> Rail:
-    """Return part of the tree (three queries, no content); those with ``n < before``."""
+    """Return part of the tree, those with ``n < before``; four queries, five where people were at work, no content."""
     workflow_of(viewer, run_id)
     rows = models.Checkpoint.objects.filter(run_id=run_id).defer("body")
     rows = rows.filter(n__lt=before) if before else rows
@@ -71,10 +80,47 @@ def checkpoints(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50
     # The tree is read after its part: the run may go on in between, and every row must have its lane.
     nodes = nodes_of(run_id)
     lanes = lanes_of(nodes)
-    head = nodes[-1].id if nodes else ""
-    shown = tuple(CheckpointRow(info=info_of(row), lane=lanes[row.id], head=row.id == head) for row in found[:limit])
+    shown = _rows(viewer, run_id, nodes, lanes, found[:limit])
     more = shown[-1].info.n if len(found) > limit else 0
     return Rail(rows=shown, total=len(nodes), lanes=max(lanes.values(), default=0) + 1, before=more)
+
+
+def _rows(
+    viewer: Viewer, run_id: str, nodes: list[Node], lanes: dict[str, int], found: list[models.Checkpoint]
+) -> tuple[CheckpointRow, ...]:
+    head = nodes[-1].id if nodes else ""
+    numbers = {node.id: node.n for node in nodes}
+    people, forks = _people(run_id, found), _forks(viewer, run_id, [row.id for row in found])
+    return tuple(
+        CheckpointRow(
+            info=info_of(row),
+            lane=lanes[row.id],
+            head=row.id == head,
+            by=people.get(row.seq, ""),
+            parent_n=numbers.get(row.parent or "") if numbers.get(row.parent or "") != row.n - 1 else None,
+            forks=tuple(forks.get(row.id, ())),
+        )
+        for row in found
+    )
+
+
+def _people(run_id: str, found: list[models.Checkpoint]) -> dict[int, str]:
+    """Return seq -> who did it, of checkpoints that people made (one query, none where they made none)."""
+    seqs = [row.seq for row in found if row.reason in COPIES]
+    if not seqs:
+        return {}
+    rows = models.Event.objects.filter(run_id=run_id, seq__in=seqs).values_list("seq", KT("data__by"))
+    return {seq: by or "" for seq, by in rows}
+
+
+def _forks(viewer: Viewer, run_id: str, ids: list[str]) -> dict[str, list[str]]:
+    """Return checkpoint -> runs that were forked from it (one query)."""
+    family = models.Run.objects.filter(pk=run_id).values("family")
+    rows = models.Run.objects.filter(viewer.scope("see"), family__in=family, forked_from__in=ids).order_by("created")
+    forks: dict[str, list[str]] = {}
+    for fork, origin in rows.values_list("id", "forked_from"):
+        forks.setdefault(str(origin), []).append(fork)
+    return forks
 
 
 def lanes_of(nodes: list[Node]) -> dict[str, int]:

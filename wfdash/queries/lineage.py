@@ -63,20 +63,53 @@ def spans_to(run_id: str, head: str | None = None) -> list[Span]:
     One query, two more per fork it came from.
     """
     nodes = nodes_of(run_id)
-    open_end = head is None
+    if head is not None:
+        return spans_of(run_id, nodes, head)
+    now = Span(run=run_id, low=nodes[-1].seq if nodes else 0, high=None)
+    return _merge([now, *spans_of(run_id, nodes)])
+
+
+def spans_of(run_id: str, nodes: list[Node], head: str | None = None) -> list[Span]:
+    """Return the stretches that led to ``head`` (default: the newest), given the run's tree; two queries per fork."""
     spans: list[Span] = []
     for _ in range(DEEPEST):
         path = path_to(nodes, head)
-        if open_end:
-            spans.append(Span(run=run_id, low=path[0].seq if path else 0, high=None))
         spans += _stretches(run_id, nodes, path)
         first = path[-1] if path else None
         origin = _owner(first.parent) if first and first.parent else None
         if origin is None or first is None:
             break
-        run_id, head, open_end = origin, first.parent, False
+        run_id, head = origin, first.parent
         nodes = nodes_of(run_id)
     return _merge(spans)
+
+
+def newest_below(nodes: list[Node], chosen: str) -> Node | None:
+    """Return the newest checkpoint that grew out of the chosen one; itself if none did, None if it is not there."""
+    below = {chosen}
+    newest = None
+    for node in nodes:
+        if node.id in below or node.parent in below:
+            below.add(node.id)
+            newest = node
+    return newest
+
+
+def origins_of(run_id: str, nodes: list[Node], head: str | None) -> list[tuple[str, list[Node]]]:
+    """Return (run, its checkpoints on the line to ``head``), the run's own first, then those it was forked from.
+
+    Two queries per fork it came from.
+    """
+    found: list[tuple[str, list[Node]]] = []
+    for _ in range(DEEPEST):
+        path = path_to(nodes, head)
+        found.append((run_id, path))
+        parent = path[-1].parent if path else None
+        origin = _owner(parent) if parent else None
+        if origin is None or origin == run_id:
+            break
+        run_id, head, nodes = origin, parent, nodes_of(origin)
+    return found
 
 
 def span_filter(spans: list[Span]) -> Q:

@@ -128,6 +128,7 @@ def _doing(graph: Graph, moment: Moment, act: str, moved: bool) -> Doing:
         message=plain(record["message"]),
         takes=message_schema(graph, node, record["message"]),
         first=is_first(graph, act, record),
+        shown=not node.hidden,
         calls=tuple(_calls(record["journal"])),
         answers=tuple(RequestKey(entry["request"]) for entry in record["journal"] if "answer" in entry),
         asks=asks,

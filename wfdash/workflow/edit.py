@@ -15,7 +15,7 @@ from wfdash.complaints import Problem
 from wfdash.contract import InvalidInput
 from wfdash.edits import Edited, Edits
 from wfdash.workflow.ahead import codec_of, is_first, refuse_other_graph
-from wfdash.workflow.codec import Codec, codec_for, either
+from wfdash.workflow.codec import Codec, codec_for, either, same
 from wfdash.workflow.errors import WorkflowError
 from wfdash.workflow.graph import Graph, Node, StateRule
 from wfdash.workflow.packing import PLAIN, pack, pack_for_first, plain
@@ -69,15 +69,17 @@ class Edition:
         missing = [key for key in self.graph.state.codecs if key in known and key not in given]
         for key in missing:
             self.problems.append({"loc": ["state", key], "msg": "The state has this field: give it a value"})
+        changed = [key for key in {**known, **fresh} if not same(known.get(key), fresh.get(key))]
+        if not changed:
+            return
         self.state = fresh
         version = self.position["v"]
         live = {act: one | ({"born": version} if "born" in one else {}) for act, one in self.position["live"].items()}
         self.position |= {"live": live, "past": {}, "wrote": {}}
-        changed = [key for key in {**known, **fresh} if known.get(key) != fresh.get(key)]
-        self.words.append(f"state changed: {', '.join(changed)}" if changed else "state written again as it was")
+        self.words.append(f"state changed: {', '.join(changed)}")
 
     def write_message(self, act: str, value: Json) -> None:
-        """Give an activation another message: it starts over with that, and asks and calls anew."""
+        """Give an activation another message: it starts over with that, asks and calls anew. The same changes nothing."""
         record = self.position["live"].get(act)
         node = self.graph.nodes[record["step"]] if record else None
         if record is None or node is None or not node.takes_message:
@@ -93,7 +95,8 @@ class Edition:
         except Unfit as error:
             self._complain(["messages", act], error)
             return
-        self._start_over(act, record, packed)
+        if not same(packed, record["message"]):
+            self._start_over(act, record, packed)
 
     def _start_over(self, act: str, record: Mapping[str, Any], packed: Packed) -> None:
         kept = {name: record[name] for name in ("scope", "rounds", "called", "queued") if name in record}
