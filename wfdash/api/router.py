@@ -11,7 +11,7 @@ from ninja.security import django_auth
 from pydantic import Field
 
 from wfdash import desk, queries
-from wfdash.api import acting, together
+from wfdash.api import acting, schedules, together
 from wfdash.api.asker import key_of, viewer_of
 from wfdash.api.schemas import (
     AnswerIn,
@@ -34,6 +34,7 @@ Seq = Annotated[int, Field(ge=0, lt=2**63)]
 api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
 api.add_router("", together.router)
 api.add_router("", acting.router)
+api.add_router("", schedules.router)
 
 
 @api.get("/runs", response=RunPage)
@@ -46,6 +47,7 @@ def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit =
 def start_run(request: HttpRequest, given: StartIn) -> Any:
     """Start a run. 422 with errors per field when the message does not fit."""
     run = desk.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
+    tracing.started(run.pk, run.workflow, request.headers)
     return Status(201, {"id": run.pk})
 
 

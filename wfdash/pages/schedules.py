@@ -96,12 +96,12 @@ def coming_of(given: Mapping[str, Any], here: str) -> dict[str, object]:
 
 def moments_of(times: tuple[datetime, ...], there: str, here: str) -> list[Moment]:
     """Return times as two clocks show them; a zone that is not known is shown as UTC."""
-    return [
-        Moment(
-            at=at, there=in_zone(at, there), here="" if in_zone(at, there) == in_zone(at, here) else in_zone(at, here)
-        )
-        for at in times
-    ]
+    return [_moment(at, in_zone(at, there), here) for at in times]
+
+
+def _moment(at: datetime, there: str, here: str) -> Moment:
+    same = in_zone(at, here) == there
+    return Moment(at=at, there=there, here="" if same else in_zone(at, here, after=there))
 
 
 def zone_of(viewer: Viewer) -> str:

@@ -32,13 +32,17 @@ def exact(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def in_zone(at: datetime, zone: str) -> str:
-    """Return the moment as a clock there shows it: ``Mon 23 Nov 2026, 09:00 CET``; in UTC if nobody knows the zone."""
+def in_zone(at: datetime, zone: str, *, after: str = "") -> str:
+    """Return the moment as a clock there shows it: ``Mon 23 Nov 2026, 09:00 CET``; in UTC if nobody knows the zone.
+
+    ``after``: the same moment elsewhere; the day is not said again if it is the same.
+    """
     try:
         there = at.astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError):
         there = at.astimezone(UTC)
-    return there.strftime("%a %-d %b %Y, %H:%M %Z")
+    day = there.strftime("%a %-d %b %Y, ")
+    return there.strftime("%H:%M %Z") if after.startswith(day) else day + there.strftime("%H:%M %Z")
 
 
 def duration(seconds: float | timedelta) -> str:
