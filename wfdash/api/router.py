@@ -10,7 +10,7 @@ from ninja import NinjaAPI, Status
 from ninja.security import django_auth
 from pydantic import Field
 
-from wfdash import desk, queries
+from wfdash import desk, queries, tracing
 from wfdash.api import acting, schedules, together
 from wfdash.api.asker import key_of, viewer_of
 from wfdash.api.schemas import (

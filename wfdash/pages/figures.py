@@ -39,8 +39,8 @@ COUNTERS = (
     (Measure.FAILED, "wfdash_runs_failed", "Times a run failed, by the class of its error", ("workflow", "error")),
     (Measure.CANCELLED, "wfdash_runs_cancelled", "Runs that were cancelled", WORKFLOW),
     (Measure.RECOVERED, "wfdash_runs_recovered", "Times a run was taken over from a lost worker", WORKFLOW),
-    (Measure.STEP_FAILED, "wfdash_steps_failed", "Times a step failed for good", STEP),
-    (Measure.STEP_RETRIED, "wfdash_steps_retried", "Times a step failed and is tried again", STEP),
+    (Measure.STEP_FAILED, "wfdash_steps_failed", "Attempts of steps that failed", STEP),
+    (Measure.STEP_RETRIED, "wfdash_steps_retried", "Attempts of steps after one that failed", STEP),
     (Measure.LAPSED, "wfdash_requests_lapsed", "Requests that a deadline answered", STEP),
 )
 HISTOGRAMS = (

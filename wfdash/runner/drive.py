@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.orm import DatabaseStorage
 from checkpoints.records import Claim, Commit, ErrorInfo, EventDraft, Phase, RunFacts, Standing
-from wfdash import catalog
+from wfdash import catalog, tracing
 from wfdash.contract import Outcome, Resume, RunInput, Start
 from wfdash.errors import WfdashError
 from wfdash.runner.held import carry_or_hold
@@ -42,6 +42,7 @@ async def advance(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Ru
     claim = recorder.lease
     try:
         async with _heartbeat(storage, claim, lease):
+            recorder.trace = await tracing.follow(claim, facts)
             return await _drive(storage, recorder, facts)
     except ClaimLost:
         log.info("Run %s was taken from this worker", claim.run)
@@ -55,6 +56,8 @@ async def advance(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Ru
         else:
             await fail(recorder, error)
         return None
+    finally:
+        recorder.trace.close()
 
 
 async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> None:

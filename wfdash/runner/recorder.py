@@ -10,7 +10,7 @@ from checkpoints.errors import ClaimLost
 from checkpoints.recorder import BoundRecorder, utc_now
 from checkpoints.records import Claim, Commit, Reason
 from checkpoints.storage import Journal
-from wfdash import nudge
+from wfdash import nudge, tracing
 from wfdash.runner.held import in_thread
 from wfdash.workflow.signals import KIND
 
@@ -25,6 +25,7 @@ class ClaimedRecorder(BoundRecorder):
     ) -> None:
         super().__init__(journal, claim.run, claim, stream=self._show, clock=clock)
         self.lease = claim
+        self.trace: tracing.Trace = tracing.UNTRACED
         self._workflow = workflow
         self._doubt = claim.recovered
         """Whether somebody may have asked that the run end after the step that runs."""
@@ -32,6 +33,7 @@ class ClaimedRecorder(BoundRecorder):
     async def commit(self, commit: Commit) -> None:
         """Write it in one transaction, then tell whoever watches; ``ClaimLost`` ends the drive."""
         await super().commit(commit)
+        self.trace.saw(commit)
         nudge.runs_moved.ring(self.run, self.seq)
         if commit.opened or commit.closed:
             nudge.inbox_moved.ring(self._workflow)
