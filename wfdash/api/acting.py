@@ -1,18 +1,62 @@
-"""The API of what is done to a run: cancel, pause, resume, retry, carry over to a changed graph."""
+"""The API of what is done to a run: cancel, pause, resume, retry, signal, carry over to a changed graph."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Schema, Status
 
 from checkpoints.models import Run
-from wfdash import desk
+from wfdash import desk, queries
 from wfdash.api.asker import key_of, viewer_of
 from wfdash.api.schemas import Created
 
 router = Router()
+
+
+class SignalIn(Schema):
+    """A message into a run."""
+
+    name: str
+    value: Any = None
+
+
+class SignalOut(Schema):
+    """A signal that was sent. ``request``: what it answered; null while it is kept for a step to come."""
+
+    id: str
+    name: str
+    request: str | None
+
+
+class WaitOut(Schema):
+    """A step that waits for a signal."""
+
+    request: str
+    name: str
+    step: str
+    since: datetime
+    due: datetime | None
+    answer_schema: dict[str, Any]
+
+
+class KeptOut(Schema):
+    """A signal that no step has received yet."""
+
+    id: str
+    name: str
+    by: str
+    at: datetime
+    value: Any = None
+
+
+class SignalsOut(Schema):
+    """Both, oldest first."""
+
+    waits: list[WaitOut]
+    kept: list[KeptOut]
 
 
 @router.post("/runs/{run_id}/cancel", response=Created)
@@ -49,6 +93,19 @@ def migrate_run(request: HttpRequest, run_id: str) -> Any:
 def override_run(request: HttpRequest, run_id: str) -> Any:
     """Let a run go on under the loaded graph as it stands. 409 with the reason if it is not valid there."""
     return _moved(desk.override_run(viewer_of(request), run_id, key=key_of(request)))
+
+
+@router.get("/runs/{run_id}/signals", response=SignalsOut)
+def list_signals(request: HttpRequest, run_id: str) -> Any:
+    """What signals the run waits for, with the schema of each, and which it keeps."""
+    return queries.signals(viewer_of(request), run_id)
+
+
+@router.post("/runs/{run_id}/signals", response={201: SignalOut})
+def send_signal(request: HttpRequest, run_id: str, given: SignalIn) -> Any:
+    """Send one. 422 with errors per field when it does not fit the step that waits for it."""
+    sent = desk.send_signal(viewer_of(request), run_id, given.name, given.value, key=key_of(request))
+    return Status(201, {"id": sent.pk, "name": sent.name, "request": sent.taken})
 
 
 def _moved(run: Run) -> dict[str, Any]:

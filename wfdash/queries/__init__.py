@@ -6,11 +6,12 @@ Lists read metadata only and cost a constant number of queries; each function sa
 from __future__ import annotations
 
 from wfdash.queries.acting import Open, head_of, input_of, open_in
-from wfdash.queries.audit import AuditRow, act, acts, acts_of_run, evidence, exported_rows, pack
+from wfdash.queries.audit import AuditRow, Evidence, act, acts, acts_of_run, evidence, evidence_of, exported_rows, pack
 from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
 from wfdash.queries.comparing import Comparison, compare
 from wfdash.queries.course import Deed, course, deeds
+from wfdash.queries.editing import Editing, editing
 from wfdash.queries.eventlog import LEVELS, EventPage, Wanted, all_events, find_events
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.inbox import (
@@ -47,6 +48,7 @@ from wfdash.queries.runs import (
 from wfdash.queries.runs import count_since as count_runs_since
 from wfdash.queries.runs import rows_of as run_rows
 from wfdash.queries.schedules import ScheduledRun, ScheduleRow, runs_of, schedule, schedule_of, schedules, unknown_words
+from wfdash.queries.signals import KeptSignal, Signals, Wait, signals, wait
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
 from wfdash.queries.states import CheckpointView, checkpoint
 from wfdash.queries.steps import Activation, Activations, Inside, activations, inside
@@ -95,8 +97,11 @@ __all__ = [
     "Choice",
     "Comparison",
     "Deed",
+    "Editing",
     "EventPage",
+    "Evidence",
     "Inside",
+    "KeptSignal",
     "Move",
     "Numbers",
     "OldRuns",
@@ -111,12 +116,14 @@ __all__ = [
     "RunView",
     "ScheduleRow",
     "ScheduledRun",
+    "Signals",
     "StepCounts",
     "Together",
     "Undoable",
     "Values",
     "VersionRow",
     "ViewRow",
+    "Wait",
     "Wanted",
     "WorkflowRow",
     "absences",
@@ -147,9 +154,11 @@ __all__ = [
     "course",
     "deeds",
     "description_of",
+    "editing",
     "events",
     "every_page",
     "evidence",
+    "evidence_of",
     "exported_rows",
     "failures",
     "find_events",
@@ -183,6 +192,7 @@ __all__ = [
     "schedule_of",
     "schedules",
     "settled",
+    "signals",
     "spoken_for",
     "stand_ins",
     "suggestions",
@@ -195,6 +205,7 @@ __all__ = [
     "versions",
     "view",
     "views",
+    "wait",
     "workflow",
     "workflows",
 ]
