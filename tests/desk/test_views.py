@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints.models import SavedView
+from checkpoints.models import AuditEntry, SavedView
 from wfdash import desk, queries
 from wfdash.errors import Invalid, NotFound
 
@@ -80,3 +80,24 @@ def test_nobody_keeps_views_without_end(person, monkeypatch):
     with pytest.raises(Invalid):
         desk.save_view(ana, "one more", "tab=mine")
     assert SavedView.objects.count() == 2
+
+
+def test_what_others_are_shown_is_audited_and_own_settings_are_not(person):
+    ana = person("ana", "reviewer")
+    kept = desk.save_view(ana, "For me", "tab=mine")
+    desk.change_view(ana, kept.pk, name="Still for me")
+    desk.delete_view(ana, kept.pk)
+    view = desk.save_view(ana, "Urgent", "q=risk%3Ahigh", shared=True)
+    desk.change_view(ana, view.pk, name="Urgent", shared=True)
+    desk.change_view(ana, view.pk, name="Urgent", query="q=risk%3Alow", shared=True)
+    desk.change_view(ana, view.pk, name="Urgent", shared=False)
+    desk.change_view(ana, view.pk, name="Urgent", shared=True)
+    desk.delete_view(ana, view.pk)
+    rows = AuditEntry.objects.order_by("n").values_list("verb", "actor", "facts__query")
+    assert list(rows) == [
+        ("share view", "ana", "q=risk%3Ahigh"),
+        ("share view", "ana", "q=risk%3Alow"),
+        ("unshare view", "ana", "q=risk%3Alow"),
+        ("share view", "ana", "q=risk%3Alow"),
+        ("unshare view", "ana", "q=risk%3Alow"),
+    ]

@@ -6,7 +6,9 @@ import json
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from tests import people
 from wfdash import desk
@@ -114,3 +116,18 @@ def test_the_record_of_a_run_is_one_page(client, decided) -> None:
 def test_the_chain_in_the_database_is_proven_by_a_command(decided, capsys) -> None:
     call_command("verify")
     assert "2 entries, the chain holds" in capsys.readouterr().out
+
+
+def test_the_record_of_a_run_takes_as_many_queries_whatever_was_decided(client, decided) -> None:
+    def count(run: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            get(client, "otto", f"/runs/{run}/record/")
+        return len(queries)
+
+    run, _ = decided
+    get(client, "otto", f"/runs/{run.id}/record/")
+    before = count(run.id)
+    for number in range(5):
+        asked = people.ask(run, f"Pay {number}?")
+        desk.answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=f"<p>{number}</p>")
+    assert count(run.id) == before

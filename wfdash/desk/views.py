@@ -1,4 +1,7 @@
-"""Verbs on saved views: save, change, delete. Only the owner changes one; sharing shows a filter, never a row."""
+"""Verbs on saved views: save, change, delete. Only the owner changes one; sharing shows a filter, never a row.
+
+Views are settings of one's own, and no acts; what is shared is shown to others, and therefore audited.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from checkpoints import ids
 from checkpoints.models import SavedView
 from checkpoints.orm import write
 from wfdash.access import Viewer
+from wfdash.desk import audit
 from wfdash.errors import Invalid, NotFound
 
 MOST = 100
@@ -25,7 +29,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
             raise Invalid([{"loc": ["name"], "msg": f"You have {MOST} views: delete one first"}])
         try:
             with transaction.atomic():
-                return SavedView.objects.create(
+                view = SavedView.objects.create(
                     id=ids.new_request_id(),
                     owner=viewer.user,
                     page=page,
@@ -36,6 +40,8 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
                 )
         except IntegrityError:
             raise _known(name) from None
+        _audit(viewer, None, view)
+    return view
 
 
 def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = None, shared: bool = False) -> None:
@@ -45,20 +51,42 @@ def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = 
     if query is not None:
         changes["query"] = query
     with write():
+        before = _own(viewer, view_id)
         try:
             with transaction.atomic():
-                changed = SavedView.objects.filter(pk=view_id, owner=viewer.user).update(**changes)
+                SavedView.objects.filter(pk=before.pk).update(**changes)
         except IntegrityError:
             raise _known(name) from None
-        if not changed:
-            raise NotFound("There is no such view of yours")
+        _audit(viewer, before, _own(viewer, view_id))
 
 
 def delete_view(viewer: Viewer, view_id: str) -> None:
     """Delete an own view. ``NotFound``."""
     with write():
-        if not SavedView.objects.filter(pk=view_id, owner=viewer.user).delete()[0]:
-            raise NotFound("There is no such view of yours")
+        before = _own(viewer, view_id)
+        SavedView.objects.filter(pk=before.pk).delete()
+        _audit(viewer, before, None)
+
+
+def _own(viewer: Viewer, view_id: str) -> SavedView:
+    view = SavedView.objects.select_for_update().filter(pk=view_id, owner=viewer.user).first()
+    if view is None:
+        raise NotFound("There is no such view of yours")
+    return view
+
+
+def _audit(viewer: Viewer, before: SavedView | None, after: SavedView | None) -> None:
+    """Record what others are shown from now on, or no longer."""
+    shown = _facts(after) if after is not None and after.shared else None
+    was = _facts(before) if before is not None and before.shared else None
+    if shown is not None and shown != was:
+        audit.record(viewer, "share view", facts=shown)
+    elif was is not None and shown is None:
+        audit.record(viewer, "unshare view", facts=was)
+
+
+def _facts(view: SavedView) -> dict[str, str]:
+    return {"view": view.pk, "page": view.page, "name": view.name, "query": view.query}
 
 
 def _checked(name: str, query: str) -> str:

@@ -58,7 +58,7 @@ def act(request: HttpRequest, n: int) -> HttpResponse:
     """Show one act: who, by which right, what exactly was shown, what was changed, and why."""
     row = queries.act(viewer_of(request), n)
     title = queries.titles().get(row.workflow, row.workflow)
-    return render(request, "audit/entry.html", told(row) | {"title": title})
+    return render(request, "audit/entry.html", told(row, queries.evidence(row)) | {"title": title})
 
 
 @page("GET")
@@ -94,14 +94,14 @@ def record(request: HttpRequest, run_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     rows = queries.acts_of_run(viewer, run_id)
     run = queries.run(viewer, run_id)
-    entries = [told(row) for row in rows]
+    shown = queries.evidence_of(rows)
+    entries = [told(row, shown.get(row.n)) for row in rows]
     context = {"run": run, "entries": entries, "now": timezone.now(), "query": urlencode({"q": f"run:{run_id}"})}
     return render(request, "audit/record.html", context)
 
 
-def told(row: queries.AuditRow) -> dict[str, Any]:
-    """Return what the templates show of an act."""
-    evidence = queries.evidence(row)
+def told(row: queries.AuditRow, evidence: queries.Evidence | None) -> dict[str, Any]:
+    """Return what the templates show of an act, and of what was shown then."""
     rest = {name: value for name, value in row.facts.items() if name not in _SAID and value not in (None, "", {})}
     context: dict[str, Any] = {"row": row, "rest": rest, "page": bool(evidence and evidence.page)}
     if evidence is not None and evidence.card is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import Any
@@ -78,10 +78,21 @@ def act(viewer: Viewer, n: int) -> AuditRow:
 
 def evidence(row: AuditRow) -> Evidence | None:
     """Return what was shown at an act (one query), None if it was not about something shown."""
-    keys = _shown_keys(row)
-    bodies = {shown.kind: shown.body for shown in Shown.objects.filter(pk__in=keys)} if keys else {}
-    if not bodies:
-        return None
+    return evidence_of([row]).get(row.n)
+
+
+def evidence_of(rows: Sequence[AuditRow]) -> dict[int, Evidence]:
+    """Return act -> what was shown then, for those that were about something shown (one query per 500 things)."""
+    bodies = dict(_shown(rows))
+    found = {}
+    for row in rows:
+        shown = {key.rsplit(":", 2)[1]: bodies[key] for key in _shown_keys(row) if key in bodies}
+        if shown:
+            found[row.n] = _evidence(shown)
+    return found
+
+
+def _evidence(bodies: Mapping[str, str]) -> Evidence:
     told = json.loads(bodies.get("card", "{}"))
     return Evidence(
         card=told.get("card"),
@@ -166,7 +177,7 @@ def _shown_keys(row: AuditRow) -> list[str]:
     return [f"{row.request}:{kind}:{digest}" for kind, digest in kinds.items() if row.request and digest]
 
 
-def _shown(rows: list[AuditRow]) -> Iterator[tuple[str, str]]:
+def _shown(rows: Sequence[AuditRow]) -> Iterator[tuple[str, str]]:
     keys = sorted({key for row in rows for key in _shown_keys(row)})
     for at in range(0, len(keys), 500):
         for shown in Shown.objects.filter(pk__in=keys[at : at + 500]):
