@@ -6,15 +6,43 @@ const ENDS = new Set(["step.finished", "step.failed", "step.waiting"]);
 
 const seqOf = (row) => Number(row?.dataset.seq ?? 0);
 
+// While somebody holds the stream: what came meanwhile, whether it has to be taken from the page, who is told how many.
+let held = null;
+export function holdRows(tell) {
+  held = { events: [], count: 0, reload: false, tell };
+}
+
+export function releaseRows() {
+  const { events, reload } = held;
+  held = null;
+  if (reload) reloadRows().catch(() => {});
+  else addRows(events);
+}
+
 // Rows keep the order of their seq, and a row that is there already is not put in twice.
 export function addRows(events) {
+  if (held) {
+    held.events = [...held.events, ...events].slice(-MOST_ROWS);
+    held.reload ||= held.count + events.length > MOST_ROWS;
+    held.tell((held.count += events.length));
+    return;
+  }
   for (const list of document.querySelectorAll("[data-live-events]")) {
     const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
     for (const event of events) addRow(list, event);
     while (list.children.length > MOST_ROWS) list.firstElementChild.remove();
     if (atEnd) list.scrollTop = list.scrollHeight;
+    linkOlder(list);
   }
   for (const event of events) if (ENDS.has(event.kind)) endText(event.step);
+}
+
+// Rows that are too many leave at the top: the link to older ones must begin where the list does now.
+function linkOlder(list) {
+  const link = list.parentElement.querySelector("a[data-older]");
+  const query = new URLSearchParams(link?.search);
+  query.set("before", seqOf(list.firstElementChild));
+  if (link) link.search = query;
 }
 
 function addRow(list, event) {
@@ -59,6 +87,7 @@ function endText(step) {
 // After a gap too large to be sent: take the list from the page as it is now. Nothing else is touched.
 export async function reloadRows() {
   if (!document.querySelector("[data-live-events]")) return;
+  if (held) return void (held.reload = true);
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");

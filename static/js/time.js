@@ -15,7 +15,8 @@ export function relative(at, now = new Date()) {
 export function refresh(root = document) {
   for (const element of root.querySelectorAll("time[data-relative]")) {
     const at = new Date(element.dateTime);
-    const words = Number.isNaN(at.valueOf()) ? element.textContent : relative(at);
+    let words = Number.isNaN(at.valueOf()) ? element.textContent : relative(at);
+    if ("since" in element.dataset) words = words === "now" ? "a moment" : words.replace(/ ago$/, "");
     if (element.textContent !== words) element.textContent = words;
     element.classList.toggle("overdue", "due" in element.dataset && at < new Date());
   }

@@ -51,7 +51,7 @@ def check_events(page: Page) -> list[int]:
 
 def expect_every_event(page: Page, count: int) -> None:
     """Wait until at least ``count`` events are shown, then check that none is missing or doubled."""
-    expect(page.locator(f"#event-{count}")).to_be_attached(timeout=LATER)
+    expect(page.locator(f"#e{count}")).to_be_attached(timeout=LATER)
     check_events(page)
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from wfdash.contract import EdgeInfo
 from wfdash.pages.graph import travelled
-from wfdash.pages.timeline import MAX_ROWS, WIDTH, timeline, union
+from wfdash.pages.spans import union
+from wfdash.pages.timeline import LEAST, MAX_ROWS, WIDTH, timeline, window_of
 from wfdash.queries import Move
 
 BEGIN = datetime(2026, 11, 21, 6, tzinfo=UTC)
@@ -40,7 +44,8 @@ def test_each_step_has_a_row_with_what_it_did_and_for_how_long() -> None:
         ("waiting", 200, 800),
         ("running", 100, 100),
     ]
-    assert drawn.ticks == ("0", "25 s", "50 s", "1 min 15 s", "1 min 40 s")
+    assert [after for _, after in drawn.ticks] == ["0", "+25 s", "+50 s", "+1 min 15 s", "+1 min 40 s"]
+    assert [clock for clock, _ in drawn.ticks][:2] == ["06:00:00", "06:00:25"]
     assert drawn.keys == (("running", "ran"), ("waiting", "waited for people"))
 
 
@@ -59,6 +64,31 @@ def test_many_activations_at_once_are_few_bars_and_no_time_counts_twice() -> Non
     assert drawn is not None
     assert len(drawn.rows[0].bars) == 1
     assert drawn.rows[0].busy == "2.5 s"
+
+
+def test_a_part_of_the_time_can_be_looked_at_and_nothing_outside_of_it_is_drawn() -> None:
+    moves = [move("a", "running", 0), move("a", "done", 10), move("b", "running", 10), move("b", "done", 100)]
+    drawn = timeline(moves, at(100), shown=(20, 60))
+    assert drawn is not None
+    assert [(row.step, row.busy) for row in drawn.rows] == [("b", "40 s")]
+    assert drawn.rows[0].bars[0].width == WIDTH
+    assert (drawn.window.closer, drawn.window.farther) == ((30, 50), (0, 80))
+    assert (drawn.window.moved(1), drawn.window.moved(-1)) == ((40, 80), (0, 40))
+
+
+@given(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), st.floats(LEAST, 1e5))
+def test_whatever_is_asked_for_the_window_lies_within_the_whole(shown: tuple[float, float], whole: float) -> None:
+    window = window_of(shown, whole)
+    for low, high in ((window.low, window.high), window.closer, window.farther, window.moved(1), window.moved(-1)):
+        assert -1e-6 <= low < high <= whole + 1e-6
+
+
+def test_the_activations_of_a_step_have_rows_of_their_own() -> None:
+    moves = [move("map", state, n, str(n)) for n in range(3) for state in ("running", "waiting")]
+    drawn = timeline([*moves, move("other", "running", 1)], at(10), {"1": "Item 1", "2": "Item 2"}, apart="map")
+    assert drawn is not None
+    assert [row.step for row in drawn.rows] == ["1", "2"]
+    assert drawn.rows[0].title == "Item 1"
 
 
 def test_more_steps_than_fit_are_counted() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import get_template
+from django.urls import reverse
 
 from wfdash.pages.words import describe, icon_of, tone_of
 from wfdash.queries.history import plain, traceless
@@ -32,8 +33,9 @@ class Happened(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EventLine:
-    """An event as a row shows it. ``detail`` is empty for those who may not inspect values."""
+    """An event as a row shows it. ``detail`` is empty for those who may not inspect. ``level``: of a log record."""
 
+    run: str
     seq: int
     kind: str
     step: str
@@ -42,6 +44,17 @@ class EventLine:
     icon: str
     tone: str
     detail: dict[str, Any]
+    level: str = ""
+
+    @property
+    def address(self) -> str:
+        """Where it can be found for ever."""
+        return f"{reverse('run-events', args=[self.run])}?seq={self.seq}#e{self.seq}"
+
+    @property
+    def replay(self) -> str:
+        """Where the run is shown as it was then."""
+        return f"{reverse('run', args=[self.run])}at/{self.seq}/"
 
 
 def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
@@ -49,6 +62,7 @@ def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
     data = traceless(event.data) if inspect else plain(event.data)
     shown = {name: value for name, value in data.items() if name != "activation"}
     return EventLine(
+        run=str(getattr(event, "run_id", "") or getattr(event, "run", "")),
         seq=event.seq,
         kind=event.kind,
         step=event.step or "",
@@ -57,6 +71,7 @@ def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
         icon=icon_of(event.kind),
         tone=tone_of(event.kind),
         detail=shown if inspect else {},
+        level=str(data.get("level") or ""),
     )
 
 

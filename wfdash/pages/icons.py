@@ -28,12 +28,15 @@ def draw_risk(level: str) -> SafeString:
     return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)
 
 
-def draw_moment(at: datetime | None, *, due: bool = False) -> SafeString:
-    """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed."""
+def draw_moment(at: datetime | None, *, due: bool = False, since: bool = False) -> SafeString:
+    """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed.
+
+    ``since``: its words say how long ago, without ``ago``.
+    """
     if at is None:
         return SafeString("—")
-    mark = SafeString(" data-due" if due else "")
-    words = timefmt.relative(at)
+    mark = SafeString(f"{' data-due' if due else ''}{' data-since' if since else ''}")
+    words = timefmt.since(at) if since else timefmt.relative(at)
     return format_html(
         '<time datetime="{}" title="{}" data-relative{}>{}</time>', at.isoformat(), timefmt.exact(at), mark, words
     )

@@ -1,75 +1,141 @@
-"""One run: where it stands, its graph, requests, events, checkpoints."""
+"""One run at a glance: where it stands, its graph, a step of it, requests, timeline, the newest events, checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from checkpoints.records import Event
 from wfdash import queries
 from wfdash.access import Viewer
-from wfdash.pages import act
+from wfdash.contract import Description
 from wfdash.pages.door import page, viewer_of
-from wfdash.pages.fragments import EventLine, event_line, respond
-from wfdash.pages.graph import layout, travelled
-from wfdash.pages.timeline import timeline
-from wfdash.pages.words import standing
+from wfdash.pages.fragments import event_line, respond
+from wfdash.pages.rungraph import draw
+from wfdash.pages.runhead import DRIVEN, address, head, number
+from wfdash.pages.runstep import StepPanel, step_panel
+from wfdash.pages.timeline import Timeline, timeline
 
 SHOWN = 200
+"""Events on this page; all of them have a page of their own."""
+RAIL = 25
 OPEN_SHOWN, PAST_SHOWN = 5, 3
 FRAGMENTS = {
     "live": "run/live.html",
     "head": "run/head.html",
     "graph": "run/graph.html",
+    "step": "run/step.html",
     "timeline": "run/timeline.html",
     "requests": "run/requests.html",
     "rail": "run/rail.html",
     "values": "run/values.html",
-    "events": "run/events.html",
+    "events": "run/latest.html",
+    "deeds": "run/deeds.html",
 }
-VIEWS = (("raw", "In order"), ("grouped", "By step"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Events of one step, in order."""
-
-    step: str
-    lines: tuple[EventLine, ...]
-
-    @property
-    def last(self) -> EventLine:
-        """What was heard of it last."""
-        return self.lines[-1]
+NEEDS = {
+    "head": ("requests", "graph"),
+    "graph": ("graph",),
+    "step": ("graph",),
+    "timeline": ("graph",),
+    "requests": ("requests",),
+    "rail": ("rail",),
+    "values": (),
+    "events": ("events",),
+    "deeds": ("deeds",),
+    "live": ("requests", "graph", "rail", "deeds"),
+    "": ("requests", "graph", "rail", "deeds", "events"),
+}
+"""What each part of the page reads; what an open page asks for anew leaves out the events: they come by socket."""
 
 
 @page("GET")
 def run(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show one run. ``view``: raw or grouped events; ``before``: older events; ``older``: older checkpoints."""
+    """Show one run. ``step``, ``activation``: a step's panel; ``unfold``: open sub-workflows, comma between them.
+
+    ``from``, ``to``: the part of the timeline that is shown, in seconds; ``older``: older checkpoints.
+    """
     viewer = viewer_of(request)
     header = queries.run(viewer, run_id)
-    behind = queries.behind(header)
-    context: dict[str, Any] = {"run": header, "words": standing(header), "verbs": act.verbs(header), "behind": behind}
-    wanted = request.GET.get("fragment", "live") or "live"
-    wanted = "graph" if wanted == "timeline" else wanted
-    for name, build in PARTS.items():
-        if wanted in {"live", name}:
-            context |= build(request, viewer, header)
+    shown = queries.masked_input(header.workflow, header.input) if header.inspect else None
+    context: dict[str, Any] = {"run": header, "kept": address(request), "last_seq": header.seq, "input": shown}
+    wanted = request.GET.get("fragment", "")
+    for part in NEEDS.get(wanted, ()):
+        context |= PARTS[part](request, viewer, header)
+    if wanted in {"", "live", "head"}:
+        context |= head(viewer, header, "run", context["requests"], context["busy"])
     return respond(request, "run/page.html", context, FRAGMENTS)
 
 
 def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
     described = queries.description_of(run.workflow, run.version)
-    moved = queries.moves(run.id)
-    titles = {step.name: step.title for step in described.steps} if described else {}
+    now = timezone.now()
+    end = run.finished if run.ended and run.finished else now
+    moved = queries.moves(run.id, driven_at=now if run.status.value in DRIVEN else None)
+    counts = queries.count(moved)
+    panel = step_panel(request, viewer, run, described, counts)
+    opened = tuple(name for name in request.GET.get("unfold", "").split(",") if name)
+
+    def link(**changes: str) -> str:
+        emptied = {"step": "", "activation": "", "of": "", "page": ""} if "step" in changes else {}
+        return address(request, **{**emptied, **changes}) + ("#run-step" if changes.get("step") else "#run-graph")
+
+    chosen = panel.name if panel else ""
     return {
-        "drawing": layout(described, queries.count(moved), travelled(described.edges, moved)) if described else None,
-        "timeline": timeline(moved, run.finished or timezone.now(), titles),
+        "drawing": draw(described, moved, end, link=link, opened=opened, chosen=chosen) if described else None,
+        "step": panel,
+        "busy": tuple(name for name, one in counts.items() if one.running),
+        "has_parts": bool(described and any(step.parent for step in described.steps)),
+        "all_open": "*" in opened,
+        **_times(request, moved, end, described, panel),
     }
+
+
+def _times(
+    request: HttpRequest, moved: list[queries.Move], end: Any, described: Description | None, panel: StepPanel | None
+) -> dict[str, Any]:
+    """Return the timeline of all steps, or, where a step with several activations is open, of those that are listed."""
+    titles = {step.name: step.title for step in described.steps} if described else {}
+    apart = panel is not None and panel.found.total > 1
+    shown = _shown(request)
+    if apart and panel:
+        rows = panel.found.rows
+        titles = {row.id: f"Item {row.item}" if row.item is not None else f"No. {row.id}" for row in rows}
+        if shown is None and rows:
+            last = max(row.ended or end for row in rows)
+            shown = tuple((at - moved[0].at).total_seconds() for at in (rows[0].began, last))
+    drawn = timeline(moved, end, titles, shown=shown, apart=panel.name if apart and panel else "")
+    return {"timeline": drawn, "zooms": _zooms(request, drawn, apart) if drawn else (), "apart": apart}
+
+
+def _shown(request: HttpRequest) -> tuple[float, ...] | None:
+    try:
+        low, high = float(request.GET.get("from", "")), float(request.GET.get("to", ""))
+    except ValueError:
+        return None
+    return (low, high) if 0 <= low < high < 1e12 else None
+
+
+def _zooms(request: HttpRequest, drawn: Timeline, apart: bool) -> tuple[tuple[str, str, str], ...]:
+    """Return what can be done to the window: (label, icon, address), an empty address where it changes nothing."""
+    window = drawn.window
+    present = (window.low, window.high)
+    ways = (
+        ("Closer", "magnifying-glass-plus", window.closer),
+        ("Farther", "magnifying-glass-minus", window.farther),
+        ("Earlier", "chevron-left", window.moved(-1)),
+        ("Later", "chevron-right", window.moved(1)),
+    )
+    made = [(label, icon, _zoomed(request, at) if at != present else "") for label, icon, at in ways]
+    whole = ""
+    if window.zoomed:  # of a step with several activations the whole has to be asked for
+        whole = _zoomed(request, (0.0, window.whole)) if apart else address(request, **{"from": "", "to": ""})
+    return (*made, ("Whole", "arrows-pointing-out", whole))
+
+
+def _zoomed(request: HttpRequest, at: tuple[float, float]) -> str:
+    return address(request, **{"from": f"{at[0]:.3f}", "to": f"{at[1]:.3f}"}) + "#run-timeline"
 
 
 def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
@@ -85,37 +151,17 @@ def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dic
 
 
 def _rail(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    return {"rail": queries.checkpoints(viewer, run.id, before=_number(request.GET.get("older", "")))}
+    return {"rail": queries.checkpoints(viewer, run.id, before=number(request.GET.get("older", "")), limit=RAIL)}
 
 
 def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    before = _number(request.GET.get("before", ""))
-    view = request.GET.get("view", "raw")
-    view = view if view in dict(VIEWS) else "raw"
     # The header was read first: an event newer than it must come over the socket, or the header stays as it is.
-    found = [e for e in queries.last_events(viewer, run.id, before=before, limit=SHOWN) if e.seq <= run.seq]
-    lines = [event_line(event, inspect=run.inspect) for event in found]
-    return {
-        "view": view,
-        "views": VIEWS,
-        "lines": lines,
-        "groups": group(found, lines) if view == "grouped" else (),
-        "last_seq": max(found[-1].seq if found else 0, 0) if not before else run.seq,
-        "older_events": found[0].seq if found and found[0].seq > 1 else 0,
-        "at_end": not before,
-    }
+    found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
+    return {"lines": [event_line(event, inspect=run.inspect) for event in found.events], "older_events": found.older}
 
 
-def group(events: Iterable[Event], lines: Iterable[EventLine]) -> tuple[Group, ...]:
-    """Return the lines by step, in the order in which each step was first heard of; the run itself is ''."""
-    found: dict[str, list[EventLine]] = {}
-    for event, line in zip(events, lines, strict=True):
-        found.setdefault(event.step or "", []).append(line)
-    return tuple(Group(step=step, lines=tuple(members)) for step, members in found.items())
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+def _deeds(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    return {"deeds": [event_line(deed, inspect=False) for deed in reversed(queries.deeds(run.id))]}
 
 
 PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {
@@ -123,5 +169,16 @@ PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]
     "requests": _requests,
     "rail": _rail,
     "events": _events,
+    "deeds": _deeds,
 }
-"""What each part of the page needs beyond the header; ``live`` is all of them in one answer."""
+
+
+@page("GET")
+def history(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show the run's checkpoints on a page of their own: the time machine. ``older``: older ones."""
+    viewer = viewer_of(request)
+    header = queries.run(viewer, run_id)
+    context = head(viewer, header, "history") | {
+        "rail": queries.checkpoints(viewer, run_id, before=number(request.GET.get("older", "")), limit=100)
+    }
+    return respond(request, "run/history.html", context, {"head": "run/head.html", "rail": "run/rail.html"})

@@ -1,12 +1,12 @@
-"""When each step ran and when it waited: one row of bars per step. Pure."""
+"""When each step ran and when it waited: one row of bars per step, or per activation of one. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import zip_longest
+from datetime import UTC, datetime, timedelta
 
+from wfdash.pages.spans import Span, Spans, busy, length, spent, union, within
 from wfdash.pages.timefmt import duration
 from wfdash.pages.words import called
 from wfdash.queries import Move
@@ -18,7 +18,8 @@ NEAR = 1.5
 """Bars of one state that are this close are drawn as one."""
 MAX_ROWS = 40
 TICKS = 4
-OPEN = frozenset({"running", "waiting", "sleeping", "retrying"})
+LEAST = 0.001
+"""Seconds; nobody can zoom in further."""
 WORDS = {"running": "ran", "waiting": "waited for people", "sleeping": "slept", "retrying": "waited to try again"}
 KEYS = {**WORDS, "failed": "failed"}
 STATES = ("waiting", "sleeping", "retrying", "running", "failed")
@@ -37,7 +38,7 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A step: its bars, and the same in words."""
+    """A step, or an activation of one: its bars, and the same in words."""
 
     step: str
     title: str
@@ -48,11 +49,45 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Window:
+    """What of the whole is shown, in seconds from its beginning."""
+
+    low: float
+    high: float
+    whole: float
+
+    @property
+    def zoomed(self) -> bool:
+        """Say whether it is less than the whole."""
+        return self.low > 0 or self.high < self.whole
+
+    @property
+    def closer(self) -> tuple[float, float]:
+        """The middle half."""
+        quarter = (self.high - self.low) / 4
+        return (self.low + quarter, self.high - quarter) if quarter * 2 >= LEAST else (self.low, self.high)
+
+    @property
+    def farther(self) -> tuple[float, float]:
+        """Twice as much."""
+        half = (self.high - self.low) / 2
+        return max(self.low - half, 0.0), min(self.high + half, self.whole)
+
+    def moved(self, direction: int) -> tuple[float, float]:
+        """Return a window half its width earlier (-1) or later (1), as far as there is something."""
+        by = direction * (self.high - self.low) / 2
+        by = max(by, -self.low) if by < 0 else min(by, self.whole - self.high)
+        return self.low + by, self.high + by
+
+
+@dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """All rows share one scale; ``ticks`` name the points of time along it."""
+    """All rows share one scale; ``ticks`` name the points of time along it: when, and how long after the beginning."""
 
     rows: tuple[Row, ...]
-    ticks: tuple[str, ...]
+    ticks: tuple[tuple[str, str], ...]
+    window: Window
+    begin: datetime
     left_out: int = 0
 
     @property
@@ -62,78 +97,72 @@ class Timeline:
         return tuple((state, words) for state, words in KEYS.items() if state in seen)
 
 
-Span = tuple[datetime, datetime]
-Spans = dict[str, list[Span]]
-
-
-def timeline(moves: Sequence[Move], until: datetime, titles: Mapping[str, str] | None = None) -> Timeline | None:
+def timeline(
+    moves: Sequence[Move],
+    until: datetime,
+    titles: Mapping[str, str] | None = None,
+    *,
+    shown: Sequence[float] | None = None,
+    apart: str = "",
+) -> Timeline | None:
     """Return the rows in the order in which the steps were first heard of; None where nothing happened yet.
 
-    ``until``: when the run ended, or now; what has not ended is drawn up to there.
+    ``until``: when the run ended, or now; what has not ended is drawn up to there. ``shown``: seconds from and to, of
+    the whole. ``apart``: a row for each activation of this step that has a title.
     """
     if not moves:
         return None
     begin, end = moves[0].at, max(until, moves[-1].at)
-    whole = max(end - begin, timedelta(milliseconds=1))
-    spent = _spent(moves, end)
-    shown = list(spent.items())[:MAX_ROWS]
-    rows = tuple(_row(step, (titles or {}).get(step, ""), spans, begin, whole) for step, spans in shown)
-    ticks = tuple(duration(whole * part / TICKS) if part else "0" for part in range(TICKS + 1))
-    return Timeline(rows=rows, ticks=ticks, left_out=len(spent) - len(shown))
+    window = window_of(shown, max((end - begin).total_seconds(), LEAST))
+    low, high = begin + timedelta(seconds=window.low), begin + timedelta(seconds=window.high)
+    found = spent(moves, end, apart=apart)
+    if apart:
+        found = {name: spans for name, spans in found.items() if name in (titles or {})}
+    if window.zoomed:
+        found = {name: part for name, spans in found.items() if any((part := _cut(spans, low, high)).values())}
+    rows = tuple(_row(name, (titles or {}).get(name, ""), found[name], low, high) for name in [*found][:MAX_ROWS])
+    ticks = tuple(_tick(begin, low + (high - low) * part / TICKS, end) for part in range(TICKS + 1))
+    return Timeline(rows=rows, ticks=ticks, window=window, begin=begin, left_out=max(len(found) - MAX_ROWS, 0))
 
 
-def _spent(moves: Sequence[Move], end: datetime) -> dict[str, Spans]:
-    """Return step -> state -> stretches of time, of all activations together."""
-    lives: dict[tuple[str, str], list[Move]] = {}
-    for move in moves:
-        lives.setdefault((move.step, move.activation), []).append(move)
-    spent: dict[str, Spans] = {}
-    for (step, _), life in lives.items():
-        mine = spent.setdefault(step, {})
-        for move, following in zip_longest(life, life[1:]):
-            if move.state in OPEN:
-                mine.setdefault(move.state, []).append((move.at, following.at if following else end))
-            elif move.state == "failed":
-                mine.setdefault("failed", []).append((move.at, move.at))
-    return spent
+def window_of(shown: Sequence[float] | None, whole: float) -> Window:
+    """Return what is asked for, as far as it exists: the whole if that is nothing."""
+    low, high = shown or (0.0, whole)
+    low, high = max(low, 0.0), min(high, whole)
+    return Window(low=low, high=high, whole=whole) if high - low >= LEAST else Window(low=0.0, high=whole, whole=whole)
 
 
-def _row(step: str, title: str, spans: Spans, begin: datetime, whole: timedelta) -> Row:
-    told = {state: union(spans[state]) for state in STATES if state in spans}
-    title = title or called(step)
-    words = ", ".join(f"{WORDS[state]} {duration(_length(parts))}" for state, parts in told.items() if state in WORDS)
-    bars = tuple(bar for state, parts in told.items() for bar in _bars(state, parts, begin, whole))
-    busy = union([span for state, parts in told.items() if state != "failed" for span in parts])
+def _cut(spans: Spans, low: datetime, high: datetime) -> Spans:
+    return {state: within(parts, low, high) for state, parts in spans.items()}
+
+
+def _tick(begin: datetime, at: datetime, end: datetime) -> tuple[str, str]:
+    """Return a moment by the clock (UTC), as exact as the whole needs, and how long after the beginning it is."""
+    clock, after = at.astimezone(UTC), at - begin
+    pattern = "%H:%M:%S" if end - begin < timedelta(days=1) else "%d %b %H:%M"
+    return clock.strftime(pattern), f"+{duration(after)}" if after else "0"
+
+
+def _row(step: str, title: str, spans: Spans, low: datetime, high: datetime) -> Row:
+    told = {state: parts for state in STATES if (parts := union(spans.get(state, ())))}
+    words = ", ".join(f"{WORDS[state]} {duration(length(parts))}" for state, parts in told.items() if state in WORDS)
+    bars = tuple(bar for state, parts in told.items() for bar in _bars(state, parts, low, high - low))
     ended = ", failed" if "failed" in told else ""
-    return Row(step=step, title=title, bars=bars, words=f"{words}{ended}", busy=duration(_length(busy)))
-
-
-def union(spans: Iterable[Span]) -> list[Span]:
-    """Return the stretches in order, those that touch or overlap joined."""
-    joined: list[Span] = []
-    for low, high in sorted(spans):
-        if joined and low <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
-        else:
-            joined.append((low, high))
-    return joined
-
-
-def _length(spans: Iterable[Span]) -> timedelta:
-    return sum((high - low for low, high in spans), timedelta())
+    name = title or called(step)
+    return Row(step=step, title=name, bars=bars, words=f"{words}{ended}", busy=duration(busy(told)))
 
 
 def _bars(state: str, spans: Iterable[Span], begin: datetime, whole: timedelta) -> list[Bar]:
-    bars: list[Bar] = []
+    drawn: list[tuple[float, float]] = []
     for low, high in spans:
         x, width = (low - begin) / whole * WIDTH, max((high - low) / whole * WIDTH, SLIVER)
         x = min(x, WIDTH - width)
-        last = bars[-1] if bars else None
-        if last and x <= last.x + last.width + NEAR:
-            bars[-1] = _bar(state, last.x, max(x + width - last.x, last.width), whole)
+        if drawn and x <= sum(drawn[-1]) + NEAR:
+            before = drawn[-1]
+            drawn[-1] = (before[0], max(x + width - before[0], before[1]))
         else:
-            bars.append(_bar(state, x, width, whole))
-    return bars
+            drawn.append((x, width))
+    return [_bar(state, x, width, whole) for x, width in drawn]
 
 
 def _bar(state: str, x: float, width: float, whole: timedelta) -> Bar:

@@ -25,7 +25,7 @@ NO_KEY = SafeString("")
 
 def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
     """Return the value as nested ``<details>``; the first ``open_levels`` are open."""
-    return format_html('<div class="tree">{}</div>', _Painter(open_levels).paint(value, 0))
+    return format_html('<div class="tree">{}</div>', Painter(open_levels).paint(value, 0))
 
 
 def pretty(value: Any) -> str:
@@ -70,7 +70,7 @@ def _scalar_text(value: Any) -> str:
         return f"(cannot be shown: {type(error).__name__})"
 
 
-class _Painter:
+class Painter:
     """Paints one tree and stops after ``MAX_NODES``."""
 
     def __init__(self, open_levels: int) -> None:

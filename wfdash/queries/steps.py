@@ -198,7 +198,7 @@ def _events_of(life: list[Move], activation: str) -> tuple[list[Event], bool]:
         seqs = [move.seq for move in life if move.run == run]
         span = Q(run_id=run, seq__gte=min(seqs))
         within |= span & Q(seq__lte=max(seqs)) if run != life[-1].run or life[-1].state in ENDED else span
-    rows = Row.objects.filter(within).annotate(of=KT("data__activation")).filter(of=activation)
+    rows = Row.objects.filter(within, data__activation=activation)
     found = [event_of(row, inspect=True, operate=True) for row in rows.order_by("at", "seq")[: MOST_EVENTS + 1]]
     return found[:MOST_EVENTS], len(found) > MOST_EVENTS
 

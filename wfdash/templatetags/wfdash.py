@@ -49,9 +49,9 @@ def risk(level: str) -> SafeString:
 
 
 @register.simple_tag
-def when(at: datetime | None, due: bool = False) -> SafeString:
-    """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed."""
-    return draw_moment(at, due=due)
+def when(at: datetime | None, due: bool = False, since: bool = False) -> SafeString:
+    """Return a ``<time>`` whose words the browser keeps current. ``due``: red once past. ``since``: no "ago"."""
+    return draw_moment(at, due=due, since=since)
 
 
 @register.filter
@@ -113,7 +113,7 @@ def query_set(context: template.Context, name: str, value: Any) -> str:
     """Return the request's query string with one parameter replaced (removed when empty), its page dropped."""
     request: HttpRequest = context["request"]
     query = request.GET.copy()
-    for stale in ("before", "after", name):
+    for stale in ("before", "after", "fragment", name):
         query.pop(stale, None)
     if value not in (None, ""):
         query[name] = str(value)

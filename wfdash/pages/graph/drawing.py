@@ -11,6 +11,7 @@ from wfdash.pages.graph.layering import Box
 
 CHAR = 8.0
 COUNT_CHAR = 7.0
+NOTE_CHAR = 6.0
 ARROW = 5.0
 SIDE = 18.0
 MAX_LABEL = 28
@@ -50,11 +51,17 @@ class Node:
     counts: str = ""
     told: bool = True
     """Whether its state is worth a word: not in the drawing of a workflow that nobody runs."""
+    note: str = ""
+    """A second line: how long, how often again."""
+    address: str = ""
+    folded: bool = False
+    """Whether it stands for a whole sub-workflow."""
+    chosen: bool = False
 
     @property
     def href(self) -> str:
-        """Where the step is told about on the page."""
-        return f"#step-{quote(self.name)}"
+        """Where the step is told about: its address, or its place on the page."""
+        return self.address or f"#step-{quote(self.name)}"
 
     @property
     def icon(self) -> str:
@@ -64,10 +71,11 @@ class Node:
     @property
     def words(self) -> str:
         """The step and its state, for people who do not see the picture."""
-        who = " (a person)" if self.person else ""
+        who = " (a person)" if self.person else " (a sub-workflow)" if self.folded else ""
         if not self.told:
             return f"{self.title}{who}"
-        return f"{self.title}{who}: {WORDS[self.state]}{f', {self.counts}' if self.counts else ''}"
+        more = "".join(f", {part}" for part in (self.counts, self.note) if part)
+        return f"{self.title}{who}: {WORDS[self.state]}{more}"
 
     @property
     def radius(self) -> float:
@@ -80,10 +88,30 @@ class Node:
         return self.y + self.height / 2
 
     @property
+    def title_y(self) -> float:
+        """The height of its title: above the middle if a second line follows."""
+        return self.middle - 8 if self.note else self.middle
+
+    @property
+    def note_y(self) -> float:
+        """The height of its second line."""
+        return self.middle + 10
+
+    @property
     def short(self) -> str:
         """The title, cut to the box."""
         room = int((self.width - room_for(self.counts)) / CHAR + 0.5)
         return self.title if len(self.title) <= room else f"{self.title[: max(room - 1, 1)]}…"
+
+    @property
+    def under_x(self) -> float:
+        """Where the sheet under a folded sub-workflow begins."""
+        return self.x + 4
+
+    @property
+    def under_y(self) -> float:
+        """The same, downwards."""
+        return self.y + 4
 
     @property
     def text_x(self) -> float:
@@ -136,6 +164,8 @@ class Group:
     y: float
     width: float
     height: float
+    address: str = ""
+    """Where it is folded again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +249,7 @@ def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def room_for(counts: str) -> float:
     """Return the width a box needs beside its title: icons, and counts where it has them."""
-    return 64.0 + (len(counts) * COUNT_CHAR + 6.0 if counts else 0.0)
+    return 64.0 + (len(counts) * COUNT_CHAR + 12.0 if counts else 0.0)
 
 
 def cut(label: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.pages.forms.spec import humanize
-from wfdash.pages.graph.drawing import CHAR, Edge, Graph, Group, Node, cut, loop, room_for, route
+from wfdash.pages.graph.drawing import CHAR, NOTE_CHAR, Edge, Graph, Group, Node, cut, loop, room_for, route
+from wfdash.pages.graph.folding import with_parents
 from wfdash.pages.graph.layering import Box, plan
 
-HEIGHT = 42.0
+HEIGHT, TALL = 42.0, 56.0
+"""Of a box, and of one that has a second line."""
 NARROW, WIDE = 116.0, 264.0
 MARGIN = 14.0
 FRAME = 16.0
@@ -33,19 +35,38 @@ class _Block:
     height: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Extras:
+    """What a drawing of a run shows beyond the graph. ``notes``: a second line by step, ``links``: where it leads.
+
+    ``folded``: steps that hold others; ``chosen``: the step that is being looked at; ``closing``: where the frame of an
+    open sub-workflow leads.
+    """
+
+    notes: Mapping[str, str] = field(default_factory=dict)
+    links: Callable[[str], str] | None = None
+    closing: Callable[[str], str] | None = None
+    folded: Container[str] = ()
+    chosen: str = ""
+
+
 def layout(
-    description: Description, board: Board | None = None, taken: Container[tuple[str, str]] | None = None
+    description: Description,
+    board: Board | None = None,
+    taken: Container[tuple[str, str]] | None = None,
+    extras: Extras | None = None,
 ) -> Graph:
     """Return the drawing. ``board``: step name -> counts by state, a mapping or an object with attributes.
 
     ``taken``: the arrows the run went along; without it, those between a step that is done and one that began.
     """
-    tree = _Tree(description)
+    description = with_parents(description)
+    tree, extras = _Tree(description), extras or Extras()
     counts = board or {}
-    width = _width(description.steps, counts)
-    block = _place(tree, None, width)
+    size = _width(description.steps, counts, extras), TALL if extras.notes else HEIGHT
+    block = _place(tree, None, size)
     nodes = tuple(
-        _node(tree.steps[name], box, counts.get(name), board is not None) for name, box in block.boxes.items()
+        _node(tree.steps[name], box, counts.get(name), board is not None, extras) for name, box in block.boxes.items()
     )
     if taken is None:
         begun = {node.name: node.state for node in nodes if node.state != "idle"}
@@ -54,7 +75,7 @@ def layout(
     return Graph(
         nodes=_in_order(nodes),
         edges=tuple(_edge(info, path, head, spot, taken) for info, path, head, spot in block.edges),
-        groups=tuple(_group(tree.steps[name], box) for name, box in block.groups.items()),
+        groups=tuple(_group(tree.steps[name], box, extras) for name, box in block.groups.items()),
         width=round(block.width + MARGIN * 2 + 20),
         height=round(block.height + MARGIN * 2),
     )
@@ -106,18 +127,19 @@ def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
     return first.model_copy(update={"label": " / ".join(labels)})
 
 
-def _width(steps: tuple[StepInfo, ...], board: Board) -> float:
+def _width(steps: tuple[StepInfo, ...], board: Board, extras: Extras) -> float:
     """Return one width for all steps: what the longest title needs, within limits."""
     rooms = [len(_title(step)) * CHAR + room_for(_counted(board.get(step.name))) for step in steps]
+    rooms += [len(note) * NOTE_CHAR + room_for("") for note in extras.notes.values()]
     return min(max([NARROW, *rooms]), WIDE)
 
 
-def _place(tree: _Tree, level: str | None, width: float) -> _Block:
+def _place(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
     """Place the steps of a level; a step with steps inside is as large as they need."""
     names = tree.inside.get(level, [])
-    inner = {name: _place(tree, name, width) for name in names if tree.inside.get(name)}
+    inner = {name: _place(tree, name, size) for name in names if tree.inside.get(name)}
     sizes = [
-        (inner[name].width + FRAME * 2, inner[name].height + FRAME + FRAME_TOP) if name in inner else (width, HEIGHT)
+        (inner[name].width + FRAME * 2, inner[name].height + FRAME + FRAME_TOP) if name in inner else size
         for name in names
     ]
     number = {name: index for index, name in enumerate(names)}
@@ -183,7 +205,7 @@ def _counted(counts: Any) -> str:
     return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
 
 
-def _node(step: StepInfo, box: Box, counts: Any, told: bool) -> Node:
+def _node(step: StepInfo, box: Box, counts: Any, told: bool, extras: Extras) -> Node:
     return Node(
         name=step.name,
         title=_title(step),
@@ -195,12 +217,17 @@ def _node(step: StepInfo, box: Box, counts: Any, told: bool) -> Node:
         person=step.person,
         counts=_counted(counts),
         told=told,
+        note=extras.notes.get(step.name, ""),
+        address=extras.links(step.name) if extras.links else "",
+        folded=step.name in extras.folded,
+        chosen=step.name == extras.chosen,
     )
 
 
-def _group(step: StepInfo, box: Box) -> Group:
+def _group(step: StepInfo, box: Box, extras: Extras) -> Group:
     x, y = box.x - box.width / 2 + MARGIN, box.y - box.height / 2 + MARGIN
-    return Group(name=step.name, title=_title(step), x=x, y=y, width=box.width, height=box.height)
+    address = extras.closing(step.name) if extras.closing else ""
+    return Group(name=step.name, title=_title(step), x=x, y=y, width=box.width, height=box.height, address=address)
 
 
 def _edge(info: EdgeInfo, path: str, head: str, spot: tuple[float, float], taken: Container[tuple[str, str]]) -> Edge:

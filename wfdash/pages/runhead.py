@@ -1,0 +1,64 @@
+"""What all pages of a run share: its head in words, the tabs, and addresses that keep what one is looking at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from wfdash import queries
+from wfdash.access import Viewer
+from wfdash.pages import act
+from wfdash.pages.hints import hint
+from wfdash.pages.standing import marks, where
+
+DRIVEN = frozenset({"running"})
+PASSING = ("fragment", "before", "after", "seq", "older")
+"""Parts of an address that are not kept when another part changes."""
+
+
+def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, bool], ...]:
+    """Return the pages of a run: (name, label, address, count, whether this is it)."""
+    pages = (
+        ("run", "Overview", "run", ""),
+        ("events", "Events", "run-events", f"{run.seq:,}"),
+        ("state", "State", "run-state", ""),
+        ("history", "Time machine", "run-history", f"{run.n:,}"),
+    )
+    return tuple((name, label, reverse(url, args=[run.id]), count, name == here) for name, label, url, count in pages)
+
+
+def head(
+    viewer: Viewer, run: queries.RunView, here: str, asked: Sequence[Any] = (), busy: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the context of ``run/head.html``. ``asked``: its requests, where the page has read them."""
+    course = queries.course(run.id)
+    waits = run.status == "waiting" and not asked
+    requests = queries.requests_of(viewer, run.id) if waits else asked
+    return {
+        "run": run,
+        "where": where(run, requests, course, busy),
+        "marks": marks(course),
+        "hint": hint(run.error) if run.error else "",
+        "verbs": act.verbs(run),
+        "behind": queries.behind(run),
+        "tabs": tabs(run, here),
+    }
+
+
+def address(request: HttpRequest, **changes: str) -> str:
+    """Return the present page's query with parts of it changed, removed where empty; ``?`` alone for none."""
+    query = request.GET.copy()
+    for name in (*PASSING, *changes):
+        query.pop(name, None)
+    for name, value in changes.items():
+        if value:
+            query[name] = value
+    return f"?{query.urlencode()}"
+
+
+def number(text: str) -> int:
+    """Return a count out of an address, 0 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
