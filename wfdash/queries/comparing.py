@@ -65,9 +65,9 @@ class Comparison:
         return () if self.problem else tuple(make(self.before.body, self.after.body))
 
     @property
-    def same_run(self) -> bool:
-        """Say whether both are of one run."""
-        return self.before.info.run == self.after.info.run
+    def ends(self) -> tuple[tuple[str, CheckpointView], ...]:
+        """Both, each with what it is called."""
+        return (("From", self.before), ("To", self.after))
 
 
 def compare(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:

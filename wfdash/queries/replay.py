@@ -53,15 +53,20 @@ class Replay:
     earlier: int
     later: int
 
+    @property
+    def words(self) -> str:
+        """Its number."""
+        return str(self.seq)
+
 
 def replay(viewer: Viewer, run_id: str, seq: int) -> Replay:
     """Return it (ten queries); ``NotFound`` for an event that there is not."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     rows = models.Event.objects.filter(run_id=run_id)
     last = rows.order_by("-seq").values_list("seq", flat=True).first() or 0
-    found = list(reversed(rows.filter(seq__lte=seq).order_by("-seq")[:SHOWN]))
-    if not found or seq > last:
+    if not 1 <= seq <= last:
         raise NotFound(f"There is no event {seq}: the run has {last}")
+    found = list(reversed(rows.filter(seq__lte=seq).order_by("-seq")[:SHOWN]))
     nodes = nodes_of(run_id)
     then = [node for node in nodes if node.seq <= seq]
     moved = moves_within(spans_at(run_id, then, seq))

@@ -26,6 +26,11 @@ class CheckpointView:
     problem: str = ""
 
     @property
+    def number(self) -> str:
+        """Its number in the run."""
+        return str(self.info.n)
+
+    @property
     def state(self) -> Json:
         """The workflow's own state."""
         return self.body.get("state", {})

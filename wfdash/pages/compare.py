@@ -1,0 +1,69 @@
+"""Two checkpoints side by side: what differs in state, in where the run stood, in what people were asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from wfdash import queries
+from wfdash.errors import Invalid, NotFound
+from wfdash.pages.diff import diff_values
+from wfdash.pages.door import page, viewer_of
+from wfdash.queries import StepCounts
+
+MOST_PATCH = 200_000
+"""Characters of a patch that a page shows; longer ones are told by the API."""
+STATES = (
+    ("done", "finished"),
+    ("running", "under way"),
+    ("waiting", "waiting for people"),
+    ("sleeping", "asleep"),
+    ("retrying", "to be tried again"),
+    ("failed", "failed"),
+)
+
+
+@page("GET")
+def compare(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow."""
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    first, second = request.GET.get("a", ""), request.GET.get("b", "")
+    context: dict[str, Any] = {"run": run, "a": first, "b": second}
+    status = 200
+    if first and second:
+        try:
+            context |= _compared(queries.compare(viewer, run_id, first, second))
+        except (NotFound, Invalid) as error:
+            told = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
+            context |= {"problem": told}
+            status = 404 if isinstance(error, NotFound) else 422
+    return render(request, "checkpoint/compare.html", context, status=status)
+
+
+def _compared(found: queries.Comparison) -> dict[str, Any]:
+    changes = [] if found.problem else diff_values({"state": found.before.state}, {"state": found.after.state})
+    patch = json.dumps(found.patch, indent=2, ensure_ascii=False)
+    body = json.dumps(found.body_patch, indent=2, ensure_ascii=False)
+    return {
+        "found": found,
+        "changes": changes,
+        "moved": [(one.step, stood(one.before), stood(one.after)) for one in found.moved],
+        "asked": [
+            (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
+            for one in found.asked
+        ],
+        "patches": [
+            ("state", "The state", patch if len(patch) <= MOST_PATCH else "", len(found.patch)),
+            ("body", "All of it, the engine’s own part included", body if len(body) <= MOST_PATCH else "", len(body)),
+        ],
+    }
+
+
+def stood(counts: StepCounts) -> str:
+    """Return where a step stood in words: ``2 finished, 1 waiting for people``; not begun if it had not."""
+    parts = [f"{getattr(counts, name)} {words}" for name, words in STATES if getattr(counts, name)]
+    return ", ".join(parts) if counts.total > 1 else parts[0][2:] if parts else "not begun"
