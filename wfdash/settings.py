@@ -20,12 +20,14 @@
 ``WFDASH_HOOKS_LOCAL``  1: webhooks may go to plain HTTP on this machine, for development (default: 0)
 ``WFDASH_METRICS_TOKEN``  with this bearer token anybody may read ``/metrics`` (empty, the default: operators alone)
 ``WFDASH_OTEL``      1: spans of runs and steps for OpenTelemetry, as the OTEL_* variables say (docs/monitoring.md)
+``WFDASH_LOG_LEVEL`` what steps log from this level on becomes events of the run: DEBUG, INFO (default) ... or OFF
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 from pathlib import Path
@@ -48,6 +50,15 @@ def env_flag(name: str, default: bool) -> bool:
     if value not in {"0", "1"}:
         raise ValueError(f"{name} must be 0 or 1, not {value!r}")
     return value == "1"
+
+
+def env_level(name: str, default: str) -> int | None:
+    """Return a logging level by its name; None for ``OFF``."""
+    value = os.environ.get(name, default).upper()
+    known = logging.getLevelNamesMapping()
+    if value != "OFF" and value not in known:
+        raise ValueError(f"{name} must be DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF, not {value!r}")
+    return known.get(value)
 
 
 def env_seconds(name: str, default: float) -> float:
@@ -229,6 +240,8 @@ WFDASH_MAX_BODY = 12_000_000
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8_000_000
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+
+WFDASH_LOG_LEVEL = env_level("WFDASH_LOG_LEVEL", "INFO")
 
 LOGGING = {
     "version": 1,

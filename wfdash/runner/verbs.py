@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("announce", "beats", "firing", "outbox", "settling", "skew", "tallies", "timers")
+MODULES = (
+    "announce",
+    "beats",
+    "ending",
+    "finding",
+    "firing",
+    "keys",
+    "outbox",
+    "settling",
+    "signals",
+    "skew",
+    "tallies",
+    "timers",
+)
 
 
 def load_verbs() -> None:

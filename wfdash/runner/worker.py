@@ -29,6 +29,7 @@ from wfdash.runner.held import release_until
 from wfdash.runner.housekeeping import Housekeeper
 from wfdash.runner.postman import deliver_until
 from wfdash.runner.recorder import ClaimedRecorder
+from wfdash.runner.steplogs import listen_to_steps
 from wfdash.runner.tallies import count_until
 from wfdash.runner.verbs import load_verbs
 
@@ -72,6 +73,7 @@ class Worker:
         load_verbs()
         loop = asyncio.get_running_loop()
         leave = nudge.runs_due.listen(_across(loop, self.look_at))
+        hush = listen_to_steps()
         loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
         loops |= {"prune cancelled runs": self._housekeeper.tidy_cancelled_until, "schedules": fire_until}
         loops["count"] = count_until
@@ -81,6 +83,7 @@ class Worker:
             await self._sweep_until_stopped()
         finally:
             leave()
+            hush()
             for task in aside:
                 task.cancel()
             await asyncio.gather(*aside, return_exceptions=True)

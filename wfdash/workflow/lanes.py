@@ -35,6 +35,14 @@ class Lanes:
         _inherited.set((self, lane))
         return lane
 
+    def known(self) -> str | None:
+        """Return the running task's lane, None if it has none yet. A thread's work is new: its lane is its own."""
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            return "thread"
+        return "" if task is None or task is self.main else self._lanes.get(task)
+
     def _lane_for(self, task: asyncio.Task[Any], did: Did | None) -> str:
         owner, parent = _inherited.get((self, ""))
         lane = self._free(parent if owner is self else "", did)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import threading
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -56,6 +57,7 @@ class Drive:
         self._events_due: float | None = None
         self._closing = False
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     # -- what activations use (ops.Host)
 
@@ -74,7 +76,11 @@ class Drive:
 
     def event(self, act: str, kind: str, data: dict[str, Json]) -> None:
         """Commit an event soon. From any thread."""
-        self._loop.call_soon_threadsafe(self._add_event, act, kind, data)
+        if threading.get_ident() == self._thread:
+            # Not later: a step that ends now would be gone by then, and its last words with it.
+            self._add_event(act, kind, data)
+        else:
+            self._loop.call_soon_threadsafe(self._add_event, act, kind, data)
 
     def _add_event(self, act: str, kind: str, data: dict[str, Json]) -> None:
         record = self._moment.position["live"].get(act)

@@ -58,6 +58,8 @@ class Ops:
         self.timeout: asyncio.Timeout | None = None
         self.calling = 0
         self.calling_once = 0
+        self.logged = 0
+        """Records its function has logged so far."""
         self.errors: dict[int, Exception] = {}
         """What its calls raised."""
         self._closed = False

@@ -13,6 +13,7 @@ from wfdash.workflow.context import Context
 from wfdash.workflow.draft import item_of
 from wfdash.workflow.errors import InvalidCall, StepTimeout
 from wfdash.workflow.graph import Graph, Node
+from wfdash.workflow.logs import speak_for, tell_left_out
 from wfdash.workflow.ops import Host, Ops
 from wfdash.workflow.packing import plain, route, unpack
 from wfdash.workflow.preview import preview
@@ -38,6 +39,7 @@ class StepRun:
 
     async def _go(self) -> None:
         began = time.perf_counter()
+        speak_for(self.ops)
         tick: Tick
         try:
             tick = await self._attempt(began)
@@ -51,6 +53,7 @@ class StepRun:
             # Whatever a step raises must end it visibly: the run would wait for this task for ever.
             tick = self._failure(error)
         await self.ops.close()
+        tell_left_out(self.ops)
         self._host.post(tick)
 
     def _ended_by_others(self) -> bool:

@@ -55,6 +55,13 @@ class Replay:
         left = self._left.get(self._lanes.current(None))
         return left[-1] if left else len(self.entries)
 
+    def is_behind(self) -> bool:
+        """Say whether the running task only repeats what was done before; of a task not known yet: whether any does."""
+        if not self._left:
+            return False
+        lane = self._lanes.known()
+        return any(self._left.values()) if lane is None else bool(self._left.get(lane))
+
     def _strict(self, left: list[int], kind: str, name: str) -> int:
         if not self._is(left[-1], kind, name):
             was = self.entries[left[-1]]
