@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wfdash.desk.absence import end_absence, set_absence
 from wfdash.desk.batches import Outcome, answer_batch, undo_batch
+from wfdash.desk.bulk import Rehearsal, find_bulk, go_on, rehearse, start_bulk
 from wfdash.desk.ending import cancel_run
 from wfdash.desk.history import fork_run, label_checkpoint, restore_run
 from wfdash.desk.requests import answer_request, undo_answer
@@ -39,6 +40,7 @@ from wfdash.desk.views import change_view, delete_view, save_view
 __all__ = [
     "Outcome",
     "Plan",
+    "Rehearsal",
     "amend_request",
     "answer_batch",
     "answer_request",
@@ -54,13 +56,16 @@ __all__ = [
     "drop_draft",
     "end_absence",
     "extend_deadline",
+    "find_bulk",
     "fork_run",
+    "go_on",
     "label_checkpoint",
     "leave_request",
     "migrate_run",
     "override_run",
     "pause_run",
     "pause_schedule",
+    "rehearse",
     "reply_to_ask",
     "restore_run",
     "resume_run",
@@ -71,6 +76,7 @@ __all__ = [
     "save_view",
     "send_signal",
     "set_absence",
+    "start_bulk",
     "start_run",
     "tag_runs",
     "take_over",

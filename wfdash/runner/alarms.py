@@ -40,7 +40,7 @@ async def sweep_until(stopping: asyncio.Event) -> None:
 def sweep() -> float:
     """Do what is due now; returns the seconds until there is more to do, or to look for."""
     # Servers import their runner before Django has its models.
-    from wfdash.desk import announce, ending, finding, keys, settling, signals, timers
+    from wfdash.desk import announce, bulk, ending, finding, keys, settling, signals, timers
 
     began = timers.database_now()
     counts = [
@@ -54,6 +54,7 @@ def sweep() -> float:
             signals.match_waiting,
             finding.list_runs,
             finding.note_failures,
+            bulk.finish_bulks,
         )
     ]
     if max(counts) >= BATCH:
