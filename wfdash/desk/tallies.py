@@ -20,8 +20,8 @@ from wfdash.desk.horizon import Horizon
 from wfdash.desk.measuring import Key, Sums, measure_events
 from wfdash.measures import EVER
 
-BATCH = 2_000
-"""Events looked at in one go."""
+BATCH = 500
+"""Events looked at in one go. Their sums are a few hundred rows at most: runs wait some milliseconds for those."""
 HOURS = timedelta(days=3)
 """So long hours are kept apart; after that a day is one."""
 KEPT = timedelta(days=400)
