@@ -64,10 +64,10 @@ def test_a_run_is_started_once_per_key(as_):
 def test_history_can_be_restored_and_forked(run, history, as_):
     client = as_("otto")
     address = f"/api/runs/{run.pk}/checkpoints/{history[0].pk}"
-    assert client.post(f"{address}/restore").json()["n"] == 4
-    assert client.post(f"{address}/fork").status_code == 201
+    assert client.post(f"{address}/restore", content_type="application/json").json()["n"] == 4
+    assert client.post(f"{address}/fork", content_type="application/json").status_code == 201
     assert Run.objects.count() == 2
-    assert as_("vera").post(f"{address}/restore").status_code == 403
+    assert as_("vera").post(f"{address}/restore", content_type="application/json").status_code == 403
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "retry"])

@@ -11,7 +11,7 @@ from ninja.security import django_auth
 from pydantic import Field
 
 from wfdash import desk, queries, tracing
-from wfdash.api import acting, schedules, together
+from wfdash.api import acting, schedules, timemachine, together
 from wfdash.api.asker import key_of, viewer_of
 from wfdash.api.schemas import (
     AnswerIn,
@@ -35,6 +35,7 @@ api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, url
 api.add_router("", together.router)
 api.add_router("", acting.router)
 api.add_router("", schedules.router)
+api.add_router("", timemachine.router)
 
 
 @api.get("/runs", response=RunPage)
@@ -67,7 +68,7 @@ def list_events(request: HttpRequest, run_id: str, after: Seq = 0, limit: Limit 
 def list_checkpoints(request: HttpRequest, run_id: str, before: Seq = 0, limit: Limit = 50) -> Any:
     """The run's checkpoints, newest first, without content."""
     rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit)
-    items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head} for row in rail.rows]
+    items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
     return {"items": items, "total": rail.total, "before": rail.before}
 
 
@@ -77,20 +78,6 @@ def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any
     view = queries.checkpoint(viewer_of(request), run_id, checkpoint_id)
     requests = [request.model_dump(mode="json") for request in view.requests]
     return {**view.info.model_dump(), "body": view.body, "requests": requests, "problem": view.problem}
-
-
-@api.post("/runs/{run_id}/checkpoints/{checkpoint_id}/restore", response=Created)
-def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
-    """Make it the run's head again; answers with the new head."""
-    head = desk.restore_run(viewer_of(request), run_id, checkpoint_id)
-    return {"id": head.pk, "n": head.n}
-
-
-@api.post("/runs/{run_id}/checkpoints/{checkpoint_id}/fork", response={201: Created})
-def fork_run(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
-    """Start a new run from it."""
-    run = desk.fork_run(viewer_of(request), run_id, checkpoint_id)
-    return Status(201, {"id": run.pk, "n": run.n})
 
 
 @api.get("/runs/{run_id}/skew", response=SkewOut)

@@ -159,6 +159,7 @@ class CheckpointOut(Schema):
     clean: bool
     lane: int
     head: bool
+    by: str = ""
 
 
 class CheckpointPage(Schema):
