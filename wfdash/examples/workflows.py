@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from wfdash.examples.expense_batch import expense_batch
+from wfdash.examples.parcel import parcel
 from wfdash.examples.patch_review import patch_review
 from wfdash.examples.publish_article import publish_article
 
-__all__ = ["expense_batch", "patch_review", "publish_article"]
+__all__ = ["expense_batch", "parcel", "patch_review", "publish_article"]
