@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -48,21 +50,49 @@ def postgres_alias(postgres_server: dict[str, Any], django_db_blocker: Any) -> I
 
 
 @pytest.fixture(scope="session")
-def sqlite_alias(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Iterator[str]:
+def sqlite_alias(
+    tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path, django_db_blocker: Any
+) -> Iterator[str]:
     """Give the name of a migrated SQLite database in a file of its own."""
     path: Path = tmp_path_factory.mktemp("sqlite") / "runs.sqlite3"
+    shutil.copy(sqlite_template, path)
     settings = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
     yield from migrated("sqlite", settings, django_db_blocker)
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a migrated file for processes of their own to copy: a migration costs them seconds."""
-    folder = tmp_path_factory.mktemp("template")
+    """Give a migrated file to copy: a migration costs seconds. One for all of pytest's workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with (folder / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "template" / "wfdash.sqlite3").exists():
+            make_template(folder / "making")
+            (folder / "making").rename(folder / "template")
+    return folder / "template" / "wfdash.sqlite3"
+
+
+def make_template(folder: Path) -> None:
+    """Migrate in a process that knows nothing of the tests' settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
     command = [sys.executable, "-m", "wfdash.cli", "manage", "migrate", "-v0"]
     subprocess.run(command, env=kept | {"WFDASH_DATA": str(folder)}, check=True)
-    return folder / "wfdash.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, sqlite_template: Path) -> None:
+    """Let the tests' own database begin as a copy, too."""
+    default = connections["default"]
+    if default.vendor == "sqlite":
+        shutil.copy(sqlite_template, default.settings_dict["TEST"]["NAME"])
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Let Django take that copy as it is; it goes with its folder."""
+    return connections["default"].vendor == "sqlite"
 
 
 def migrated(alias: str, settings: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect, sync_playwright
 
-from tests.e2e.server import Server
+from tests.e2e.desk import add_people
+from tests.e2e.server import Server, serving
 
 FLAGS = [
     "--headless",
@@ -25,6 +26,8 @@ FLAGS = [
 STORY_SECONDS = 240
 """A story is long, and takes several times as long on a machine that others use."""
 OpenPage = Callable[[str], Page]
+OUTAGE = ("ERR_CONNECTION", "WebSocket", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE", "ERR_SOCKET", "Failed to fetch")
+"""What a browser says in its console of a server that is gone."""
 
 expect.set_options(timeout=10_000)
 
@@ -52,10 +55,24 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
     """The demo, up and seeded: one for the stories of a file, which find what the others left behind."""
-    server = Server(tmp_path_factory.mktemp("demo") / "data", demo=True, template=sqlite_template).start()
-    yield server
-    assert server.stop() == 0, server.log()
-    assert "Traceback" not in server.log(), server.log()
+    with serving(Server(tmp_path_factory.mktemp("demo") / "data", demo=True, template=sqlite_template)) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def shared_demo(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    """The demo for several files: whose stories look at what they started themselves, and at nothing else."""
+    with serving(Server(tmp_path_factory.mktemp("shared") / "data", demo=True, template=sqlite_template)) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def shared_gate(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    """The gate alone, with people, for several files; an answer may be taken back for a few seconds."""
+    data, file = tmp_path_factory.mktemp("gate") / "data", Path(__file__).with_name("gates.py")
+    with serving(Server(data, files=[file], template=sqlite_template, undo=4)) as server:
+        add_people(server)
+        yield server
 
 
 class Troubles:
@@ -82,6 +99,10 @@ class Troubles:
     def expect(self, part: str) -> None:
         """Say that messages which contain this text are part of the story."""
         self.expected.append(part)
+
+    def expect_outage(self) -> None:
+        """Say that the server goes away in this story, and with it connections, sockets and requests."""
+        self.expected += OUTAGE
 
     def left(self) -> list[str]:
         """Return what nobody expected."""

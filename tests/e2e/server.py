@@ -11,7 +11,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -170,3 +171,11 @@ class Server:
 def shell(server: Server, code: str) -> str:
     """Run Python beside the server, with Django set up, and return what it printed, without the newline."""
     return server.shell(code).strip()
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    """Keep a server up meanwhile; it must stop when it is asked to, and have nothing to complain of."""
+    yield server.start()
+    assert server.stop() == 0, server.log()
+    assert "Traceback" not in server.log(), server.log()

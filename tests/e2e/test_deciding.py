@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles, sign_in
-from tests.e2e.desk import add_people, look, start, wait_for_phase
+from tests.e2e.desk import look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card, open_request
 from tests.e2e.server import Server, shell
 
-UNDO = 4.0
-
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
-    """The gate alone, with people; an answer may be taken back for a few seconds."""
-    data = tmp_path_factory.mktemp("gate") / "data"
-    served = Server(data, files=[Path(__file__).with_name("gates.py")], template=sqlite_template, undo=UNDO).start()
-    add_people(served)
-    yield served
-    assert served.stop() == 0, served.log()
-    assert "Traceback" not in served.log().replace("ValueError: rejected", ""), served.log()
+def server(shared_gate: Server) -> Server:
+    """Each story asks under a subject of its own."""
+    return shared_gate
 
 
 def go_to(page: Page, server: Server, run: str) -> str:

@@ -14,7 +14,7 @@ from tests.e2e.conftest import OpenPage, Troubles, sign_in
 from tests.e2e.desk import add_people, look, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_page
 from tests.e2e.moves import card
-from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import Server, serving, shell, wait_until
 
 START = """
 from django.contrib.auth.models import User
@@ -29,11 +29,9 @@ print(desk.start_run(viewer_for(User.objects.get(username="olga")), "booking", N
 def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
     """The booking alone, with people."""
     data, file = tmp_path_factory.mktemp("forms") / "data", Path(__file__).with_name("forms_served.py")
-    served = Server(data, files=[file], template=sqlite_template).start()
-    add_people(served)
-    yield served
-    assert served.stop() == 0, served.log()
-    assert "Traceback" not in served.log(), served.log()
+    with serving(Server(data, files=[file], template=sqlite_template)) as served:
+        add_people(served)
+        yield served
 
 
 def ask(page: Page, server: Server) -> str:

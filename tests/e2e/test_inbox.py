@@ -13,18 +13,16 @@ from tests.e2e.conftest import OpenPage
 from tests.e2e.desk import add_people, look, start
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page
 from tests.e2e.moves import LATER, act, expect_live
-from tests.e2e.server import Server
+from tests.e2e.server import Server, serving
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
     """The gate alone, with people."""
     data = tmp_path_factory.mktemp("inbox") / "data"
-    served = Server(data, files=[Path(__file__).with_name("gates.py")], template=sqlite_template).start()
-    add_people(served)
-    yield served
-    assert served.stop() == 0, served.log()
-    assert "Traceback" not in served.log(), served.log()
+    with serving(Server(data, files=[Path(__file__).with_name("gates.py")], template=sqlite_template)) as served:
+        add_people(served)
+        yield served
 
 
 def rows(page: Page) -> list[str]:

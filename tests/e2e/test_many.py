@@ -13,7 +13,7 @@ from tests.e2e.conftest import OpenPage
 from tests.e2e.desk import add_people, look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card, expect_status
-from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import Server, serving, shell, wait_until
 
 ALIKE, BY_HAND = 30, 50
 DONE = """
@@ -29,11 +29,11 @@ print(Run.objects.filter(pk__in=runs, phase="completed").count(),
 def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
     """The gate alone, with people."""
     data = tmp_path_factory.mktemp("many") / "data"
-    served = Server(data, files=[Path(__file__).with_name("gates.py")], template=sqlite_template, undo=1).start()
-    add_people(served)
-    yield served
-    assert served.stop() == 0, served.log()
-    assert "Traceback" not in served.log(), served.log()
+    with serving(
+        Server(data, files=[Path(__file__).with_name("gates.py")], template=sqlite_template, undo=1)
+    ) as served:
+        add_people(served)
+        yield served
 
 
 def refunds(subject: str, count: int, risk: str | None = None) -> list[dict[str, object]]:

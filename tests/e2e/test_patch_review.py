@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
@@ -24,6 +25,12 @@ from tests.e2e.server import Server
 from wfdash.examples import repository
 
 PATCH = (repository.DATA / "decimal.diff").read_text()
+
+
+@pytest.fixture(scope="module")
+def server(shared_demo: Server) -> Server:
+    """Each story starts runs of its own."""
+    return shared_demo
 
 
 def start_review(page: Page, shop: Path) -> None:

@@ -50,10 +50,17 @@ def row(event: object, *, inspect: bool) -> str:
     return f"<li>{event.seq} {event.data if inspect else ''}</li>"  # type: ignore[attr-defined]
 
 
-@pytest_asyncio.fixture
-async def served(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Served]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def daphne(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> AsyncIterator[Served]:
     """A real daphne in a process of its own."""
-    served = Served(tmp_path, sqlite_template)
+    served = Served(tmp_path_factory.mktemp("live"), sqlite_template)
     await served.start()
     yield served
     await served.kill()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def served(daphne: Served) -> Served:
+    """That daphne, with a new run: for tests whose loop is their module's."""
+    await daphne.renew()
+    return daphne

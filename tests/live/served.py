@@ -1,8 +1,9 @@
 """A real daphne with the live sockets, one page that uses live.js, and a writer thread that obeys standard input.
 
 ``python -m tests.live.served PORT``; the database is in ``WFDASH_DATA``, migrated, and survives. First line out: JSON
-with the run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool}`` or ``{"text": "..."}``;
-after every commit a line ``seq monotonic-seconds`` comes out.
+with the newest run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool}``, ``{"text":
+"..."}`` or ``{"renew": true}``, which is answered by such a first line, with a new run; after every commit a line
+``seq monotonic-seconds`` comes out.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ async def serve_http(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body.encode()})
 
 
-def prepare() -> dict[str, str]:
+def prepare(renew: bool = False) -> dict[str, str]:
     from checkpoints.models import Run
     from tests.live import world
 
-    run = Run.objects.values_list("id", flat=True).first() or world.make_run()
+    newest = None if renew else Run.objects.order_by("-id").values_list("id", flat=True).first()
+    run = newest or world.make_run()
     viewer, stranger = world.make_person("vera", "viewer", "expense"), world.make_person("sam", "viewer", "other")
     return {"run": run, "cookie": world.sign_in(viewer), "stranger": world.sign_in(stranger)}
 
@@ -62,6 +64,10 @@ def obey(run: str) -> None:
 
     for line in sys.stdin:
         order = json.loads(line)
+        if "renew" in order:
+            facts = prepare(renew=True)
+            run = facts["run"]
+            print(json.dumps(facts), flush=True)
         if "text" in order:
             nudge.text_streamed.ring(run, "write", order["text"])
         for _ in range(order.get("events", 0)):

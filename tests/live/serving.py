@@ -29,18 +29,30 @@ class Served:
             self.port: int = free.getsockname()[1]
         self.env = os.environ | {"WFDASH_DATA": str(data), "DJANGO_SETTINGS_MODULE": "tests.settings"}
         self.committed: dict[int, float] = {}
+        self._told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
 
     async def start(self) -> None:
         pipe = asyncio.subprocess.PIPE
         command = [sys.executable, "-m", "tests.live.served", str(self.port)]
         self.process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=self.env, stdin=pipe, stdout=pipe)
-        self.facts = json.loads(await self.process.stdout.readline())
         self.reading = asyncio.create_task(self._read())
+        self.facts = await self._told.get()
+
+    async def renew(self) -> None:
+        """Go on with a new run that has no events yet, whatever became of the process."""
+        if self.process.returncode is not None:
+            await self.start()
+        self.order(renew=True)
+        self.facts = await self._told.get()
+        self.committed.clear()
 
     async def _read(self) -> None:
         async for line in self.process.stdout:
-            seq, at = line.split()
-            self.committed[int(seq)] = float(at)
+            if line.startswith(b"{"):
+                self._told.put_nowait(json.loads(line))
+            else:
+                seq, at = line.split()
+                self.committed[int(seq)] = float(at)
 
     def order(self, **order: Any) -> None:
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
