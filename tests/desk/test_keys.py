@@ -116,3 +116,14 @@ def test_what_was_kept_comes_back(person) -> None:
             assert deed.before == expected
             if deed.before is None:
                 deed.keep(run="r1")
+
+
+def test_an_answer_that_was_taken_back_is_not_given_again_by_the_same_key(person, ask) -> None:
+    ana, request = person("ana", "reviewer"), ask(policy={"need": 2})
+    desk.answer_request(ana, request.id, YES, key="k")
+    desk.undo_answer(ana, request.id, key="l")
+    desk.undo_answer(ana, request.id, key="l")
+    with pytest.raises(KeyReused, match="taken back"):
+        desk.answer_request(ana, request.id, YES, key="k")
+    desk.answer_request(ana, request.id, YES, key="m")
+    assert Reply.objects.filter(undone=None).count() == 1

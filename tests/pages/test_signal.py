@@ -111,3 +111,13 @@ def test_the_api_lists_and_sends_signals(run, wait, as_):
 
 def test_who_may_start_runs_may_send_signals_from_the_page(run, db):
     assert desk.send_signal(people.viewer("adam"), run.pk, "go").taken is None
+
+
+def test_the_run_says_what_signal_it_waits_for_and_leads_to_sending_it(run, wait, as_):
+    wait()
+    page = text(as_("otto"), f"/runs/{run.pk}/")
+    assert "Waiting for the signal &#x27;shipped&#x27; since" in page
+    assert f'class="row-link" href="/runs/{run.pk}/signal/"' in page
+    assert f'class="row-link" href="/runs/{run.pk}/signal/"' not in text(as_("vera"), f"/runs/{run.pk}/")
+    desk.send_signal(people.viewer("otto"), run.pk, "shipped", {"code": "x"})
+    assert "sent by otto" in text(as_("otto"), f"/runs/{run.pk}/")

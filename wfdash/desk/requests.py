@@ -24,7 +24,7 @@ from wfdash.desk.judging import judge
 from wfdash.desk.keys import once
 from wfdash.desk.settling import settle
 from wfdash.desk.tally import Vote, decides, stands_as, vetoes
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, WrongState
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
 from wfdash.schema import Problem
 from wfdash.seen import fingerprint
 from wfdash.workflow.policy import Policy
@@ -77,7 +77,7 @@ def answer_request(
         command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of]
         with write(), once(viewer, key, "answer", command) as deed:
             if deed.before is not None:
-                return Reply.objects.select_related("by").get(pk=deed.before["reply"])
+                return _given_before(deed.before["reply"])
             request = lock_request(find_request(viewer, request_id))
             right = _right(viewer, request, manner)
             _refuse_unless_open(viewer, request, on_behalf_of)
@@ -93,6 +93,13 @@ def answer_request(
             return reply
     except IntegrityError:
         raise _already(find_request(viewer, request_id)) from None
+
+
+def _given_before(reply_id: Json) -> Reply:
+    reply = Reply.objects.select_related("by").get(pk=reply_id)
+    if reply.undone is not None:
+        raise KeyReused("That answer was taken back since: look at the request as it is now, and answer anew")
+    return reply
 
 
 def _accept(viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, manner: Manner) -> Reply:

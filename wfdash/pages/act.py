@@ -16,7 +16,7 @@ from checkpoints.records import Phase
 from wfdash import desk, queries
 from wfdash.access import Viewer
 from wfdash.errors import WrongState
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.words import cancelled
 
 PARKED = frozenset({"waiting", "sleeping", "retrying"})
@@ -124,16 +124,11 @@ def new_key() -> str:
     return secrets.token_urlsafe(12)
 
 
-def key_in(request: HttpRequest) -> str | None:
-    """Return the key that came with a form, None if there was none."""
-    return request.POST.get("_key") or None
-
-
 @page("POST")
 def act(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
     """Carry out a verb and go back to the run; what cannot be done is said there."""
     try:
-        DEEDS[verb](viewer_of(request), run_id, key=key_in(request))
+        DEEDS[verb](viewer_of(request), run_id, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
     else:
@@ -146,11 +141,11 @@ def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what is open in a run before it is cancelled. A POST does it; with ``when=step`` once the step has ended."""
     viewer = viewer_of(request)
     if request.method != "POST":
-        context = {"run": queries.run(viewer, run_id), "open": queries.open_in(viewer, run_id), "key": new_key()}
+        context = {"run": queries.run(viewer, run_id), "open": queries.open_in(viewer, run_id)}
         return render(request, "run/cancel.html", context)
     later = request.POST.get("when") == "step"
     try:
-        run = desk.cancel_run(viewer, run_id, after_step=later, key=key_in(request))
+        run = desk.cancel_run(viewer, run_id, after_step=later, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
     else:

@@ -15,7 +15,7 @@ from wfdash.desk.tell import preferences_of
 from wfdash.desk.timers import extend_deadline
 from wfdash.errors import Invalid
 from wfdash.notices.preferences import Preferences
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.panel import back_to, place_of
 
 SHAPE = "%Y-%m-%dT%H:%M"
@@ -28,7 +28,7 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
     zone = ZoneInfo(preferences_of([viewer.user.pk]).get(viewer.user.pk, Preferences()).zone)
     if request.method == "POST":
         try:
-            extend_deadline(viewer, request_id, _moment(request.POST.get("due", ""), zone))
+            extend_deadline(viewer, request_id, _moment(request.POST.get("due", ""), zone), key=key_of(request))
             messages.success(request, "The deadline is moved, and what hangs on it.")
             return back_to(request_id, place_of(request.GET))
         except Invalid as error:

@@ -22,6 +22,11 @@ def viewer_of(request: HttpRequest) -> Viewer:
     return cast(Viewer, cast(Any, request).viewer)
 
 
+def key_of(request: HttpRequest) -> str | None:
+    """Return the key under which a form is sent (``{% once_key %}``), None if it has none."""
+    return request.POST.get("_key") or None
+
+
 def page(*methods: str) -> Callable[[View[P]], View[P]]:
     """Make a view of signed-in people that answers these methods; others are sent to sign in first."""
 

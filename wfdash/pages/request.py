@@ -17,7 +17,7 @@ from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAl
 from wfdash.pages import card
 from wfdash.pages.card.actions import choices_of
 from wfdash.pages.diff import diff_values
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.fragments import respond
 from wfdash.pages.panel import fields_of, offer_undo, panel, place_of, standing
 from wfdash.pages.words import past
@@ -68,6 +68,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
             page=_as_shown(found),
             override=override,
             on_behalf_of=request.POST.get("_for", "") if override else "",
+            key=key_of(request),
         )
     except Invalid as error:
         context = panel(found, place, reading, error.errors, override=override)

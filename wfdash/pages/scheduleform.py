@@ -15,8 +15,8 @@ from wfdash.access import Viewer
 from wfdash.cron import zones
 from wfdash.desk.schedules import MISSED, OVERLAP, Plan, plan_problems
 from wfdash.errors import Invalid, NotAllowed
-from wfdash.pages.act import key_in, new_key
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.act import new_key
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.filled import filled
 from wfdash.pages.forms import BoundForm, Form
 from wfdash.pages.schedules import coming_of, zone_of
@@ -91,7 +91,7 @@ def _submit(request: HttpRequest, viewer: Viewer, blank: Sheet, save: Any) -> Ht
     try:
         if not bound.is_valid:
             raise Invalid(plan_problems(plan))
-        schedule: Schedule = save(plan, key_in(request))
+        schedule: Schedule = save(plan, key_of(request))
     except Invalid as error:
         return _render(request, viewer, _marked(sheet, bound, error), status=422)
     messages.success(request, "Saved. It starts runs in your name." if schedule.next_at else "Saved. It is paused.")

@@ -20,8 +20,8 @@ from wfdash.desk.schedules import MISSED, OVERLAP
 from wfdash.desk.tell import preferences_of
 from wfdash.errors import Invalid, WrongState
 from wfdash.notices.preferences import Preferences
-from wfdash.pages.act import key_in, new_key
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.act import new_key
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.timefmt import in_zone
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
@@ -110,7 +110,7 @@ def zone_of(viewer: Viewer) -> str:
 
 
 def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse:
-    act, key = request.POST.get("act", ""), key_in(request)
+    act, key = request.POST.get("act", ""), key_of(request)
     try:
         if act == "run":
             run = desk.run_now(viewer, schedule_id, key=key)

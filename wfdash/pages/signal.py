@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from checkpoints.records import Json
 from wfdash import desk, queries
 from wfdash.errors import Invalid, WrongState
-from wfdash.pages.act import key_in, new_key
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.act import new_key
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.forms import Form
 
 ANY: dict[str, Json] = {"title": "Value", "description": "JSON. Leave it empty for a signal that carries nothing."}
@@ -37,7 +37,7 @@ def signal(request: HttpRequest, run_id: str) -> HttpResponse:
     if not empty and not bound.is_valid:
         return _show(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
     try:
-        sent = desk.send_signal(viewer, run_id, name, None if empty else bound.value, key=key_in(request))
+        sent = desk.send_signal(viewer, run_id, name, None if empty else bound.value, key=key_of(request))
     except Invalid as error:
         wrong = [one for one in error.errors if list(one["loc"]) == ["name"]]
         inside = [{**one, "loc": list(one["loc"])[1:]} for one in error.errors if one not in wrong]

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from checkpoints.errors import Incompatible
 from wfdash import desk, queries
 from wfdash.errors import WrongState
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.door import key_of, page, viewer_of
 
 MIGRATED = "Migrated. The run goes on under the present graph; its answers are kept."
 OVERRIDDEN = "The run goes on under the present graph as it stood; its answers are kept."
@@ -32,7 +32,7 @@ def _choose(request: HttpRequest, run_id: str, *, override: bool) -> HttpRespons
         return _preview(request, run_id, override)
     try:
         verb = desk.override_run if override else desk.migrate_run
-        verb(viewer_of(request), run_id)
+        verb(viewer_of(request), run_id, key=key_of(request))
     except Incompatible:
         return _preview(request, run_id, override, status=409)
     except WrongState as error:

@@ -9,6 +9,7 @@ from datetime import datetime
 from wfdash.pages.timefmt import duration, relative, since
 from wfdash.pages.words import STANDING, called
 from wfdash.queries import Deed, RequestRow, RunView
+from wfdash.workflow.signals import KIND
 
 MOST_NAMES = 3
 MOST_MESSAGE = 90
@@ -56,7 +57,10 @@ def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Deed], 
     begun = Part(at=min(row.created for row in waiting), since=True)
     names = dict.fromkeys(name for row in waiting for name in ([row.assignee] if row.assignee else row.by))
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-    told = _words(f"Waiting for {_listed(names) or 'an answer'} since ", begun, f": “{waiting[0].subject}”{more}")
+    if waiting[0].kind == KIND:
+        told = _words(f"Waiting for {waiting[0].subject.removeprefix('Waits for ')}{more} since ", begun)
+    else:
+        told = _words(f"Waiting for {_listed(names) or 'an answer'} since ", begun, f": “{waiting[0].subject}”{more}")
     dues = [row.due for row in waiting if row.due]
     return told + (_words(", due ", Part(at=min(dues), due=True)) if dues else ()) + _timer(run)
 

@@ -13,7 +13,7 @@ from wfdash import desk, queries
 from wfdash.access import Viewer
 from wfdash.desk.talk import MENTION
 from wfdash.errors import Invalid, WrongState
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.panel import back_to, panel, place_of
 
 SAYING = {"comment": desk.comment_on, "ask": desk.ask_back, "reply": desk.reply_to_ask}
@@ -27,7 +27,7 @@ def talk(request: HttpRequest, request_id: str) -> HttpResponse:
     text = _lines(request.POST.get("text", ""))
     say = SAYING.get(request.POST.get("kind", ""), desk.comment_on)
     try:
-        comment = say(viewer, request_id, text)
+        comment = say(viewer, request_id, text, key=key_of(request))
     except Invalid as error:
         return _again(request, viewer, request_id, text, str(error.errors[0]["msg"]), 422)
     except WrongState as error:
@@ -43,9 +43,8 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     problems: dict[str, str] = {}
     if request.method == "POST":
         try:
-            desk.amend_request(
-                viewer, request_id, body=_lines(request.POST.get("body", "")), evidence=_evidence(request)
-            )
+            body, evidence = _lines(request.POST.get("body", "")), _evidence(request)
+            desk.amend_request(viewer, request_id, body=body, evidence=evidence, key=key_of(request))
             messages.success(request, "Added. Whoever has it open is shown what changed before they decide.")
             return back_to(request_id, place_of(request.GET))
         except Invalid as error:

@@ -12,7 +12,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from wfdash import desk, queries
 from wfdash.desk.preferences import read_notices
 from wfdash.errors import Invalid, NotFound, WrongState
-from wfdash.pages.door import page, viewer_of
+from wfdash.pages.door import key_of, page, viewer_of
 from wfdash.pages.panel import back_to, fields_of, place_of
 
 
@@ -82,7 +82,7 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
     if request.method == "POST":
         to = request.POST.get("to", "")
         try:
-            desk.assign_request(viewer, request_id, to or None)
+            desk.assign_request(viewer, request_id, to or None, key=key_of(request))
         except Invalid as error:
             problem, status = str(error.errors[0]["msg"]), 422
         else:

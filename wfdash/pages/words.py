@@ -152,8 +152,10 @@ PAST: dict[str, str] = {
     "decline": "declined",
     "retry": "chose to try again",
     "skip": "skipped",
+    "received": "sent",
     "cancel": "cancelled",
 }
+SIGNAL = "Waits for the signal "
 MOST_ERROR = 160
 MOST_WORDS = 500
 
@@ -260,7 +262,9 @@ def standing(run: RunRow) -> str:
     words = STANDING[run.status.value]
     if run.status == "waiting" and run.waiting_for:
         more = len(run.waiting_for) - 1
-        words = f"Waiting for an answer to “{run.waiting_for[0]}”" + (f" and {more} more" if more else "")
+        first = run.waiting_for[0]
+        what = f"an answer to “{first}”" if not first.startswith(SIGNAL) else first.removeprefix("Waits for ")
+        words = f"Waiting for {what}" + (f" and {more} more" if more else "")
     if run.status in {"paused", "cancelled"} and run.acted_by:
         words = f"{words} by {run.acted_by}"
     return words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from html import escape
@@ -11,12 +12,14 @@ from typing import Any
 
 from django import template
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from wfdash.pages import timefmt, words
 from wfdash.pages.card import Card
 from wfdash.pages.diff import MAX_DRAWN, Change, FileDiff, Piece, diff_text, diff_values, grouped, parse_unified
 from wfdash.pages.forms import Form
+from wfdash.pages.fragments import EventLine, paint_event
 from wfdash.pages.graph import Graph
 from wfdash.pages.icons import draw_icon, draw_moment, draw_risk
 from wfdash.pages.inboxpaint import paint
@@ -34,6 +37,13 @@ _TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "er
 def icon(name: str, size: int = 20, **attributes: str) -> str:
     """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
     return draw_icon(name, size, tuple(attributes.items()))
+
+
+@register.simple_tag
+def once_key(form: str = "") -> SafeString:
+    """Return the hidden field that lets a form count once, however often it is sent. ``form``: the id of its form."""
+    of = format_html(' form="{}"', form) if form else ""
+    return format_html('<input type="hidden" name="_key" value="{}"{}>', secrets.token_urlsafe(12), of)
 
 
 @register.inclusion_tag("components/status.html")
@@ -70,6 +80,12 @@ def size_in_bytes(count: float | None) -> str:
 def inbox_row(line: InboxLine) -> SafeString:
     """Return a row of the inbox."""
     return paint(line)
+
+
+@register.filter
+def event_row(line: EventLine) -> SafeString:
+    """Return a row of events."""
+    return paint_event(line)
 
 
 @register.filter
