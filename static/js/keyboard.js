@@ -1,12 +1,15 @@
-// Moves through a list by j and k, ticks rows by x, leaves focus mode by Escape. Other keys belong to their elements.
+// On every page: moves through a list by j and k, ticks rows by x, leaves by Escape what [data-leave] leads out of.
+// Other keys belong to their elements.
+import { places } from "./rows.js";
+
 const OFF = "wfdash_shortcuts_off";
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
-const places = () => [...document.querySelectorAll("[data-nav]")].filter((element) => element.offsetParent !== null);
 
 function move(step) {
   const all = places();
   if (!all.length) return false;
-  const at = all.indexOf(document.activeElement?.closest("[data-nav-row]")?.querySelector("[data-nav]") ?? document.activeElement);
+  const row = document.activeElement?.closest("[data-nav-row], tbody tr");
+  const at = all.findIndex((element) => element === document.activeElement || row?.contains(element));
   const here = at < 0 ? all.findIndex((element) => element.hasAttribute("aria-current")) : at;
   const next = here < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, here + step));
   all[next].focus();
@@ -15,7 +18,7 @@ function move(step) {
 }
 
 function tick() {
-  const box = document.activeElement?.closest("[data-nav-row]")?.querySelector("input[type=checkbox]");
+  const box = document.activeElement?.closest("[data-nav-row], tbody tr")?.querySelector("input[type=checkbox]");
   box?.click();
   return Boolean(box);
 }

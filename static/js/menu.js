@@ -8,6 +8,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const menu of open()) {
+    event.preventDefault(); // this press has done its work: nothing else is left by it
     menu.open = false;
     menu.querySelector("summary").focus();
   }

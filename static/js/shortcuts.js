@@ -1,4 +1,6 @@
-// Keyboard: an element names its own key with data-key="a"; "g i" style keys are two presses. ? lists them all.
+// Keyboard: an element names its own key with data-key="a"; "g i" style keys are two presses. ? lists all of this page.
+import { places } from "./rows.js";
+
 let pending = "";
 let timer = 0;
 const OFF = "wfdash_shortcuts_off";
@@ -9,7 +11,7 @@ const typing = (element) => element.closest(FIELDS) !== null;
 
 function find(keys) {
   const all = [...document.querySelectorAll(`[data-key="${CSS.escape(keys)}"]`)];
-  return all.find((element) => element.offsetParent !== null && !element.disabled);
+  return all.find((element) => element.checkVisibility() && !element.disabled);
 }
 
 // data-key-twice: the first press only points at the button, so that no single key decides anything, except where
@@ -37,26 +39,35 @@ function press(event) {
   act(element);
 }
 
-function line(element) {
+function line([keys, words]) {
   const row = document.createElement("div");
-  const keys = document.createElement("dt");
-  for (const key of element.dataset.key.split(" ")) {
+  const caps = document.createElement("dt");
+  for (const key of keys.split(" ")) {
     const cap = document.createElement("kbd");
     cap.textContent = key;
-    keys.append(cap, " ");
+    caps.append(cap, " ");
   }
-  const words = document.createElement("dd");
-  words.textContent = element.dataset.keyLabel ?? element.textContent.trim();
-  row.append(keys, words);
+  const meaning = document.createElement("dd");
+  meaning.textContent = words;
+  row.append(caps, meaning);
   return row;
+}
+
+// What is on this page and not disabled, each key once; then what every page knows.
+function known() {
+  const keys = new Map();
+  for (const element of document.querySelectorAll("[data-key]:not(:disabled)")) {
+    if (!keys.has(element.dataset.key)) keys.set(element.dataset.key, element.dataset.keyLabel ?? element.textContent.trim());
+  }
+  const rest = places().length ? [["j", "Next row"], ["k", "Previous row"]] : [];
+  for (const [key, words] of [...rest, ["Esc", "Close, or leave a field"], ["?", "This list"]]) if (!keys.has(key)) keys.set(key, words);
+  return [...keys];
 }
 
 function list() {
   const dialog = document.getElementById("shortcuts");
   if (!dialog || dialog.open) return;
-  const seen = new Set();
-  const elements = [...document.querySelectorAll("[data-key]")].filter((e) => !seen.has(e.dataset.key) && seen.add(e.dataset.key));
-  dialog.querySelector("dl").replaceChildren(...elements.map(line));
+  dialog.querySelector("dl").replaceChildren(...known().map(line));
   dialog.showModal();
 }
 
