@@ -5,7 +5,10 @@
 import { addRows, addText, reloadRows } from "./live-rows.js";
 import { LiveSocket } from "./live-socket.js";
 
+// Milliseconds between two refreshes of panels: four times what the last one took, so that hundreds of open pages ask a
+// busy server less often.
 const SETTLE = 250;
+const LONGEST = 10_000;
 const ORDER = ["lost", "connecting", "behind", "live"];
 const WORDS = { 4401: "Signed out: reload to sign in", 4403: "You may no longer see this", 4404: "Not found", 4400: "Reload this page" };
 
@@ -14,6 +17,8 @@ const states = new Map();
 const changed = new Set();
 let settling = 0;
 let settled = -Infinity;
+let pause = SETTLE;
+let waiting = false;
 
 const tell = (name, detail) => document.body.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
 
@@ -22,7 +27,7 @@ function change(what) {
   for (const part of what) changed.add(part);
   if (document.hidden || !changed.size) return;
   const urgent = what.some((part) => part.includes(":"));
-  const wait = urgent ? 0 : settled + SETTLE - performance.now();
+  const wait = urgent ? 0 : settled + pause - performance.now();
   if (wait <= 0) return flush();
   settling ||= setTimeout(flush, wait);
 }
@@ -32,6 +37,7 @@ function flush() {
   settling = 0;
   if (document.hidden || !changed.size) return;
   settled = performance.now();
+  waiting = true;
   const detail = { what: [...changed] };
   changed.clear();
   tell("live:changed", detail);
@@ -72,6 +78,11 @@ function follow(element) {
   });
   sockets.push(socket);
 }
+
+document.addEventListener("htmx:after:swap", () => {
+  if (waiting) pause = Math.min(LONGEST, Math.max(SETTLE, 4 * (performance.now() - settled)));
+  waiting = false;
+});
 
 const addresses = new Set();
 for (const element of document.querySelectorAll("[data-live]")) {

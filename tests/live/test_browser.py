@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from tests.live.serving import Served
 
-pytestmark = [pytest.mark.e2e, pytest.mark.process]
+pytestmark = [pytest.mark.e2e, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 SEQS = "[...document.querySelectorAll('[data-live-events] li')].map(row => Number(row.dataset.seq))"
 STATE = "document.querySelector('[data-live-state]').dataset.liveState"
@@ -21,15 +22,23 @@ for (const name of ["live:events", "live:changed", "live:stream", "live:snapshot
   addEventListener(name, (event) => window.heard.push(name));"""
 
 
-@pytest_asyncio.fixture
-async def browser(served: Served) -> AsyncIterator[BrowserContext]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium() -> AsyncIterator[Browser]:
     path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
     if path is None:
         pytest.skip("there is no Chromium: install it or set WFDASH_CHROMIUM")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield await browser.new_context()
+        yield browser
         await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def browser(chromium: Browser, served: Served) -> AsyncIterator[BrowserContext]:
+    """A person's browser, signed out."""
+    context = await chromium.new_context()
+    yield context
+    await context.close()
 
 
 async def open_page(browser: BrowserContext, served: Served, sent: list[str] | None = None) -> Page:
@@ -59,6 +68,20 @@ async def test_rows_arrive_and_panels_are_told_once_for_many(browser: BrowserCon
     await page.wait_for_function("window.heard.includes('live:changed')")
     heard = await page.evaluate("window.heard")
     assert heard.count("live:events") > heard.count("live:changed") >= 1
+
+
+async def test_a_server_that_takes_long_to_draw_a_panel_is_asked_less_often(
+    browser: BrowserContext, served: Served
+) -> None:
+    page = await open_page(browser, served)
+    served.order(events=1)
+    await page.wait_for_function("window.heard.includes('live:changed')")
+    await page.wait_for_timeout(500)  # so long the panel was on its way
+    await page.evaluate("document.dispatchEvent(new Event('htmx:after:swap')); window.heard = [];")
+    began = time.monotonic()
+    served.order(events=1)
+    await page.wait_for_function("window.heard.includes('live:changed')")
+    assert time.monotonic() - began > 1
 
 
 async def test_a_killed_server_is_found_again_with_nothing_lost_or_doubled(
