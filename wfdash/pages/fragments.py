@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Protocol
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.template.loader import get_template
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
+from wfdash.pages.icons import draw_icon, draw_moment
+from wfdash.pages.values import pretty
 from wfdash.pages.words import describe, icon_of, tone_of
 from wfdash.queries.history import plain, traceless
+
+MOST_DETAIL = 20_000
 
 
 class Happened(Protocol):
@@ -49,12 +55,12 @@ class EventLine:
     @property
     def address(self) -> str:
         """Where it can be found for ever."""
-        return f"{reverse('run-events', args=[self.run])}?seq={self.seq}#e{self.seq}"
+        return f"{_run_address(self.run)}events/?seq={self.seq}#e{self.seq}"
 
     @property
     def replay(self) -> str:
         """Where the run is shown as it was then."""
-        return f"{reverse('run', args=[self.run])}at/{self.seq}/"
+        return f"{_run_address(self.run)}at/{self.seq}/"
 
 
 def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
@@ -77,7 +83,45 @@ def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
 
 def event_row(event: Happened, *, inspect: bool = False) -> str:
     """Return the HTML of one event row, the same on first paint and in the live feed."""
-    return get_template("run/event.html").render({"event": event_line(event, inspect=inspect)})
+    return paint_event(event_line(event, inspect=inspect))
+
+
+@lru_cache(maxsize=500)
+def _run_address(run: str) -> str:
+    return reverse("run", args=[run])
+
+
+ROW = (
+    '<li class="event {tone}" id="e{seq}" data-seq="{seq}" data-kind="{kind}" data-step="{step}">'
+    '<span class="event-mark">{icon}</span>'
+    '<div class="event-words"><details><summary>{words}</summary><div class="event-more"><p class="row small">'
+    '<a href="{address}" data-copy-link="{address}">Link to this event</a>'
+    '<a href="{replay}">The run as it was then</a></p>{detail}</div></details></div>'
+    '<a class="event-seq" href="{address}" aria-label="event {seq}">{seq}</a>'
+    '<span class="event-at">{at}</span></li>'
+)
+
+
+def paint_event(line: EventLine) -> SafeString:
+    """Return the row. In Python, because two hundred of them would be most of the time that a page takes."""
+    detail = SafeString("")
+    if line.detail:
+        text = pretty(line.detail)
+        text = text if len(text) <= MOST_DETAIL else f"{text[:MOST_DETAIL]}…"
+        detail = format_html('<pre class="event-detail" tabindex="0">{}</pre>', text)
+    return format_html(
+        ROW,
+        tone=f"{line.tone} level-{line.level.lower()}" if line.level else line.tone,
+        seq=line.seq,
+        kind=line.kind,
+        step=line.step,
+        icon=draw_icon(line.icon, 16),
+        words=line.words,
+        address=line.address,
+        replay=line.replay,
+        detail=detail,
+        at=draw_moment(line.at),
+    )
 
 
 def respond(

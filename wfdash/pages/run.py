@@ -16,6 +16,7 @@ from wfdash.pages.fragments import event_line, respond
 from wfdash.pages.rungraph import draw
 from wfdash.pages.runhead import DRIVEN, address, head, number
 from wfdash.pages.runstep import StepPanel, step_panel
+from wfdash.pages.spans import Spans, spent
 from wfdash.pages.timeline import Timeline, timeline
 
 SHOWN = 200
@@ -73,7 +74,7 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
     now = timezone.now()
     end = run.finished if run.ended and run.finished else now
     moved = queries.moves(run.id, driven_at=now if run.status.value in DRIVEN else None)
-    counts = queries.count(moved)
+    counts, found = queries.count(moved), spent(moved, max(end, moved[-1].at) if moved else end)
     panel = step_panel(request, viewer, run, described, counts)
     opened = tuple(name for name in request.GET.get("unfold", "").split(",") if name)
 
@@ -83,17 +84,22 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
 
     chosen = panel.name if panel else ""
     return {
-        "drawing": draw(described, moved, end, link=link, opened=opened, chosen=chosen) if described else None,
+        "drawing": draw(described, moved, found, link=link, opened=opened, chosen=chosen) if described else None,
         "step": panel,
         "busy": tuple(name for name, one in counts.items() if one.running),
         "has_parts": bool(described and any(step.parent for step in described.steps)),
         "all_open": "*" in opened,
-        **_times(request, moved, end, described, panel),
+        **_times(request, moved, end, described, panel, found),
     }
 
 
 def _times(
-    request: HttpRequest, moved: list[queries.Move], end: Any, described: Description | None, panel: StepPanel | None
+    request: HttpRequest,
+    moved: list[queries.Move],
+    end: Any,
+    described: Description | None,
+    panel: StepPanel | None,
+    found: dict[str, Spans],
 ) -> dict[str, Any]:
     """Return the timeline of all steps, or, where a step with several activations is open, of those that are listed."""
     titles = {step.name: step.title for step in described.steps} if described else {}
@@ -105,7 +111,7 @@ def _times(
         if shown is None and rows:
             last = max(row.ended or end for row in rows)
             shown = tuple((at - moved[0].at).total_seconds() for at in (rows[0].began, last))
-    drawn = timeline(moved, end, titles, shown=shown, apart=panel.name if apart and panel else "")
+    drawn = timeline(moved, end, titles, shown=shown, apart=panel.name if apart and panel else "", known=found)
     return {"timeline": drawn, "zooms": _zooms(request, drawn, apart) if drawn else (), "apart": apart}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
-from datetime import datetime
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from wfdash.contract import Description
 from wfdash.pages.graph import Extras, Folded, Graph, fold, layout, travelled
-from wfdash.pages.spans import Spans, busy, spent
+from wfdash.pages.spans import Spans, busy
 from wfdash.pages.timefmt import duration
 from wfdash.queries import Move, StepCounts, count
 
@@ -20,18 +19,18 @@ Link = Callable[..., str]
 def draw(
     described: Description,
     moved: Sequence[Move],
-    end: datetime,
+    found: Mapping[str, Spans],
     *,
     link: Link,
     opened: Container[str] = (),
     chosen: str = "",
 ) -> Graph:
-    """Return the drawing. ``end``: what goes on has lasted until then; ``opened``: sub-workflows to look inside."""
+    """Return the drawing. ``found``: what each step did when; ``opened``: sub-workflows to look inside."""
     folded = fold(described, opened)
     names = folded.names
     counts = _merged(count(moved), names)
     again = Counter(names.get(move.step, move.step) for move in moved if move.state == "retrying")
-    times = _times(spent(moved, end), names)
+    times = _times(found, names)
     notes = {name: _note(busy(times[name]).total_seconds(), again[name]) for name in times}
     taken = {(names.get(a, a), names.get(b, b)) for a, b in travelled(described.edges, moved)}
     extras = Extras(
@@ -51,7 +50,7 @@ def _merged(counts: dict[str, StepCounts], names: dict[str, str]) -> dict[str, C
     return merged
 
 
-def _times(found: dict[str, Spans], names: dict[str, str]) -> dict[str, Spans]:
+def _times(found: Mapping[str, Spans], names: dict[str, str]) -> dict[str, Spans]:
     merged: dict[str, Spans] = {}
     for step, spans in found.items():
         mine = merged.setdefault(names.get(step, step), {})

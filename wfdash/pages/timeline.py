@@ -104,18 +104,20 @@ def timeline(
     *,
     shown: Sequence[float] | None = None,
     apart: str = "",
+    known: Mapping[str, Spans] | None = None,
 ) -> Timeline | None:
     """Return the rows in the order in which the steps were first heard of; None where nothing happened yet.
 
     ``until``: when the run ended, or now; what has not ended is drawn up to there. ``shown``: seconds from and to, of
-    the whole. ``apart``: a row for each activation of this step that has a title.
+    the whole. ``apart``: a row for each activation of this step that has a title. ``known``: what ``spent`` says of
+    the moves, where that has been asked.
     """
     if not moves:
         return None
     begin, end = moves[0].at, max(until, moves[-1].at)
     window = window_of(shown, max((end - begin).total_seconds(), LEAST))
     low, high = begin + timedelta(seconds=window.low), begin + timedelta(seconds=window.high)
-    found = spent(moves, end, apart=apart)
+    found = dict(known) if known is not None and not apart else spent(moves, end, apart=apart)
     if apart:
         found = {name: spans for name, spans in found.items() if name in (titles or {})}
     if window.zoomed:

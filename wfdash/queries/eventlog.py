@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from checkpoints import models
 from checkpoints.records import Event
 from wfdash.access import Viewer
-from wfdash.queries.history import event_of, workflow_of
+from wfdash.queries.history import event_of, plain, traceless, workflow_of
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 AT_ONCE = 1000
@@ -84,7 +84,7 @@ def all_events(viewer: Viewer, run_id: str, wanted: Wanted, *, after: int = 0) -
     rows, match = _narrowed(models.Event.objects.filter(run_id=run_id), wanted), _matcher(wanted)
     for _ in range(MOST_EXPORTED // AT_ONCE):
         piece = list(rows.filter(seq__gt=after).order_by("seq")[:AT_ONCE])
-        yield from (event for row in piece if match(event := event_of(row, inspect=inspect)))
+        yield from (event_of(row, inspect=inspect) for row in piece if match(row, inspect))
         if len(piece) < AT_ONCE:
             return
         after = piece[-1].seq
@@ -99,22 +99,24 @@ def _narrowed(rows: QuerySet[models.Event], wanted: Wanted) -> QuerySet[models.E
     return rows.filter(kind="log") if wanted.level else rows
 
 
-def _matcher(wanted: Wanted) -> Callable[[Event], bool]:
+def _matcher(wanted: Wanted) -> Callable[[models.Event, bool], bool]:
     """Return what is looked at in each event: content may be encrypted, so no database can."""
     loud = LEVELS[LEVELS.index(wanted.level) :] if wanted.level in LEVELS else ()
     text = wanted.text.lower()
 
-    def match(event: Event) -> bool:
-        if wanted.level and str(event.data.get("level")) not in loud:
+    def match(row: models.Event, inspect: bool) -> bool:
+        if wanted.level and str(row.data.get("level")) not in loud:
             return False
-        said = (event.kind, event.step or "", json.dumps(event.data, ensure_ascii=False)) if text else ()
-        return not text or text in " ".join(said).lower()
+        if not text or text in f"{row.kind} {row.step or ''}".lower():
+            return True
+        data = traceless(row.data) if inspect else plain(row.data)
+        return text in json.dumps(data, ensure_ascii=False).lower()
 
     return match
 
 
 def _scan(
-    rows: QuerySet[models.Event], match: Callable[[Event], bool], inspect: bool, limit: int
+    rows: QuerySet[models.Event], match: Callable[[models.Event, bool], bool], inspect: bool, limit: int
 ) -> tuple[list[Event], bool, int]:
     """Return the first that match, whether there are more, and the seq of the last looked at if rows were left."""
     found: list[Event] = []
@@ -122,9 +124,8 @@ def _scan(
     while looked < LOOKED_AT:
         piece = list(rows[looked : looked + size])
         for row in piece:
-            event = event_of(row, inspect=inspect)
-            if match(event):
-                found.append(event)
+            if match(row, inspect):
+                found.append(event_of(row, inspect=inspect))
             if len(found) > limit:
                 return found[:limit], True, 0
         if len(piece) < size:

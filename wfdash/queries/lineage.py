@@ -20,7 +20,7 @@ DEEPEST = 100
 """Forks of forks are followed this far back."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """A checkpoint's place in the tree."""
 

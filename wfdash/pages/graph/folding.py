@@ -51,8 +51,10 @@ def fold(description: Description, opened: Container[str] = ()) -> Folded:
 
 
 def _drawn_as(name: str, parents: dict[str, str | None], opened: Container[str]) -> str:
-    """Return the outermost sub-workflow around a step that is not open, or the step itself."""
+    """Return the outermost sub-workflow around a step that is not open, or the step itself; circles have none."""
     line = [name]
-    while (above := parents.get(line[-1])) is not None and above in parents and above not in line:
+    while (above := parents.get(line[-1])) is not None and above in parents:
+        if above in line:
+            return name
         line.append(above)
     return next((one for one in reversed(line[1:]) if ALL not in opened and one not in opened), name)
