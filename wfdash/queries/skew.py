@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min, Q, Value
+from django.db.models.functions import Coalesce
 
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
-from checkpoints.records import Json, Phase, Status
+from checkpoints.records import ENDED, Json, Phase, Status
 from wfdash import catalog, versions
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
@@ -16,6 +17,7 @@ from wfdash.queries.runs import RunView
 from wfdash.skew import Skew
 
 OVER = [Phase.COMPLETED.value, Phase.CANCELLED.value]
+OPEN = [phase.value for phase in Phase if phase not in ENDED]
 NOTHING = "There is nothing to migrate: the run has ended, or its graph is the loaded one"
 SAMPLE = 5
 """Runs of an old version that a list names."""
@@ -112,7 +114,9 @@ def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
     entry = catalog.find(workflow)
     if entry is None:
         return []
-    rows = Run.objects.filter(viewer.scope("see"), workflow=workflow).exclude(phase__in=[*OVER, Phase.FAILED.value])
+    # Without the index of workflows: those that are open are few, whatever number of runs the workflow has.
+    named = Run.objects.annotate(named=Coalesce("workflow", Value("")))
+    rows = named.filter(viewer.scope("see"), named=workflow, phase__in=OPEN)
     rows = rows.exclude(version__in=["", entry.description.version])
     is_held = Q(phase=Phase.PAUSED.value, acted_by="")
     counted = rows.values("version").annotate(n=Count("pk"), held=Count("pk", filter=is_held), first=Min("created"))

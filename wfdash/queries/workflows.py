@@ -19,7 +19,7 @@ from wfdash.errors import NotFound
 from wfdash.queries.paging import parse_filter
 from wfdash.queries.schedules import next_times
 
-COUNTED = 5_000
+COUNTED = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
 
 VERSIONS = 20
