@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, Exists, Func, Model, OuterRef, Q
+from django.db.models.lookups import GreaterThanOrEqual, In, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.models import Run, RunFact
@@ -44,15 +45,22 @@ class Way:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """A condition. ``ways`` lead together to every run it holds for, None if no index does.
+class Route:
+    """Ways that lead together to every run for which a condition holds: to none if there is no way.
 
     ``exact``: who comes by one of them need not be asked again.
     """
 
+    ways: tuple[Way, ...]
+    exact: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A condition, and the routes by which indexes lead to what it holds for; none if they do not."""
+
     holds: Holds
-    ways: tuple[Way, ...] | None = None
-    exact: bool = False
+    routes: tuple[Route, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +77,7 @@ class Begins(Func):
 
     output_field = BooleanField()
 
-    def __init__(self, column: str, prefix: str) -> None:
+    def __init__(self, column: str | Func, prefix: str) -> None:
         super().__init__(column)
         self.prefix = prefix
 
@@ -89,6 +97,34 @@ class Begins(Func):
         return f"({column} {least} %s AND {column} {below} %s)", (*params, self.prefix, *params, end)
 
 
+class Aside(Func):
+    """A column that is compared row by row: an index for it would be read from end to end, once for every row."""
+
+    template = "%(expressions)s"
+    arity = 1
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the column with the sign that keeps indexes out."""
+        sql, params = compiler.compile(self.source_expressions[0])
+        return f"+{sql}", tuple(params)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the column with nothing added to it, which no index knows."""
+        sql, params = compiler.compile(self.source_expressions[0])
+        kind = self.output_field.get_internal_type()
+        nothing = {"CharField": "|| ''", "DateTimeField": "+ interval '0'"}.get(kind, "+ 0")
+        return f"({sql} {nothing})", tuple(params)
+
+
+class Asked(Exists):
+    """An ``EXISTS`` that is asked of each row on the way: PostgreSQL may not make a join of it, and begin elsewhere."""
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the expression; a subquery with an offset stays one."""
+        sql, params = self.as_sql(compiler, connection, **extra)
+        return f"{sql.removesuffix(')')} OFFSET 0)", tuple(params)
+
+
 def above(prefix: str) -> str | None:
     """Return the first text after all that begin so; None if there is none, because the prefix is empty."""
     for at in range(len(prefix) - 1, -1, -1):
@@ -98,16 +134,28 @@ def above(prefix: str) -> str | None:
     return None
 
 
-def has(root: Root, facts: Q, *, by_text: bool = False) -> Q:
-    """Return the condition that a run has such a fact. ``by_text``: the facts name one text, or a few."""
+def has(root: Root, facts: Q, *, equal: bool = False) -> Q:
+    """Return the condition that a run has such a fact. ``equal``: one with this text, or number, or one of a few."""
     rows = RunFact.objects.filter(facts, run_id=OuterRef(root.id))
     # A fact is as old as its run: with that the index by text leads to the very row.
-    return Q(Exists(rows.filter(created=OuterRef("created")) if by_text else rows))
+    return Q(Asked(rows.filter(created=OuterRef("created")) if equal else rows))
 
 
-def on_run(root: Root, **columns: Any) -> Q:
-    """Return a condition on a run's columns."""
-    return Q(**{f"{root.run}{name}": value for name, value in columns.items()})
+def on_run(root: Root, column: str, compare: Any, value: Any) -> Q:
+    """Return a condition on a run's column that is asked row by row, whatever index there is for it."""
+    return Q(compare(Aside(f"{root.run}{column}"), value))
+
+
+def among(root: Root, column: str, values: Iterable[Any]) -> Q:
+    """Return the condition that a run's column has one of these values."""
+    return on_run(root, column, In, list(values))
+
+
+def within(column: Any, span: tuple[datetime | None, datetime | None]) -> Q:
+    """Return the condition that a moment lies in a span: from its start until before its end."""
+    since, until = span
+    least = Q(GreaterThanOrEqual(column, since)) if since else Q()
+    return least & (Q(LessThan(column, until)) if until else Q())
 
 
 def texts_beginning(name: str, prefix: str, most: int = MOST_VALUES) -> tuple[str, ...] | None:

@@ -230,9 +230,9 @@ def _status(run: Any) -> Status:
 def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
     """Return run id -> its tags (one query)."""
     tags: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
-    rows = RunFact.objects.filter(run_id__in=list(run_ids), name=TAG).order_by("text")
+    rows = RunFact.objects.filter(run_id__in=list(run_ids), name=TAG)
     for run_id, text in rows.values_list("run_id", "text"):
-        tags[run_id] += (text,)
+        tags[run_id] = tuple(sorted((*tags[run_id], text)))
     return tags
 
 

@@ -18,7 +18,7 @@ from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import Q, QuerySet
 
-from wfdash.queries.runparts import RUNS, Part, Search, Way
+from wfdash.queries.runparts import RUNS, Part, Route, Search, Way
 
 LEAST_SHARE = 100
 """So many of each, where several ways share what may be looked at."""
@@ -31,7 +31,7 @@ MOST_GATHERED = 5_000
 
 Place = tuple[datetime, str]
 """A run's ``created`` and id. Lists are newest first, so what comes after a place is smaller."""
-EVERYTHING = Part(holds=lambda root: Q(), ways=(Way(root=RUNS, where=Q()),), exact=True)
+EVERYTHING = Part(holds=lambda root: Q(), routes=(Route(ways=(Way(root=RUNS, where=Q()),)),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,10 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Lead:
-    """A condition whose ways were measured: how many rows, and from when on they are all."""
+    """A condition with a route that was measured: how many rows, and from when on they are all."""
 
     part: Part
+    route: Route
     count: int
     since: datetime | None = None
 
@@ -56,65 +57,69 @@ class Lead:
         return self.since is not None, self.since.timestamp() if self.since else self.count
 
 
+EVERYTHING_LEAD = Lead(part=EVERYTHING, route=EVERYTHING.routes[0], count=0)
+
+
 def find(search: Search, after: Place | None, limit: int, *, reach: int = REACH) -> Found:
     """Return at most ``limit`` runs that come after a place (two queries at most, whatever is looked for)."""
     if not search.parts:
-        return Found(ids=_ids(search, EVERYTHING, after, None, limit))
-    if any(part.ways == () for part in search.parts):
+        return Found(ids=_ids(search, EVERYTHING_LEAD, after, limit))
+    if any(route.ways == () for part in search.parts for route in part.routes):
         return Found(ids=())
     lead = _best(search, after, reach)
-    if lead.count == 0:
-        return Found(ids=())
-    ids = _ids(search, lead.part, after, lead.since, limit)
+    ids = _ids(search, lead, after, limit) if lead.count else ()
     return Found(ids=ids, reached=lead.since if len(ids) < limit else None)
 
 
 def _best(search: Search, after: Place | None, reach: int) -> Lead:
-    parts = [EVERYTHING, *(part for part in search.parts if part.ways is not None)]
-    measured = _measure([(part, way) for part in parts for way in part.ways or ()], search, after, reach)
+    routes = [(part, route) for part in (EVERYTHING, *search.parts) for route in part.routes]
+    measured = _measure([route for _, route in routes], search, after, reach)
     leads = []
-    for part in parts:
-        found = [measured.pop(0) for _ in part.ways or ()]
-        if all(
-            count <= MOST_GATHERED for (count, _), way in zip(found, part.ways or (), strict=True) if not way.ordered
-        ):
+    for part, route in routes:
+        found = [measured.pop(0) for _ in route.ways]
+        gathered = [count for (count, _), way in zip(found, route.ways, strict=True) if not way.ordered]
+        if sum(gathered) <= MOST_GATHERED:
             edges = [since for _, since in found if since is not None]
-            leads.append(Lead(part=part, count=sum(count for count, _ in found), since=max(edges, default=None)))
+            count = sum(count for count, _ in found)
+            leads.append(Lead(part=part, route=route, count=count, since=max(edges, default=None)))
     return min(leads, key=lambda lead: lead.rank)
 
 
-def _measure(
-    ways: list[tuple[Part, Way]], search: Search, after: Place | None, reach: int
-) -> list[tuple[int, datetime | None]]:
+def _measure(routes: list[Route], search: Search, after: Place | None, reach: int) -> list[tuple[int, datetime | None]]:
     """Return of each way how many rows it has, and where its last one lies if there are more (one query)."""
     parts: list[str] = []
     params: list[Any] = []
-    shares: list[int] = []
-    for number, (part, way) in enumerate(ways):
-        # Ways that belong together share what may be looked at.
-        share = max(LEAST_SHARE, reach // len(part.ways or ())) if way.ordered else MOST_GATHERED + 1
-        sql, given = _compiled(_rows(way, search, after, None, Q(), share))
-        parts.append(f"SELECT {number} AS way, COUNT(*) AS n, MIN(w.created) AS since FROM ({sql}) AS w")  # noqa: S608
-        params += given
-        shares.append(share)
-    found = sorted(_fetch(" UNION ALL ".join(parts), params))
+    # Ways that belong together share what may be looked at.
+    shares = [(way, max(LEAST_SHARE, reach // len(route.ways))) for route in routes for way in route.ways]
+    for number, (way, share) in enumerate(shares):
+        most = share if way.ordered else MOST_GATHERED + 1
+        sql, given = _compiled(_rows(way, search, after, None, Q(), most))
+        if sql:
+            parts.append(f"SELECT {number} AS way, COUNT(*) AS n, MIN(w.created) AS since FROM ({sql}) AS w")  # noqa: S608
+            params += given
+    counted = {way: (count, since) for way, count, since in _fetch(" UNION ALL ".join(parts), params)}
+    found = [counted.get(number, (0, None)) for number in range(len(shares))]
     return [
-        (count, _moment(since) if ways[way][1].ordered and count == shares[way] else None)
-        for way, count, since in found
+        (count, _moment(since) if way.ordered and count >= share else None)
+        for (way, share), (count, since) in zip(shares, found, strict=True)
     ]
 
 
-def _ids(search: Search, lead: Part, after: Place | None, since: datetime | None, limit: int) -> tuple[str, ...]:
-    """Return ids along the ways of one condition, all others being asked of each (one query)."""
+def _ids(search: Search, lead: Lead, after: Place | None, limit: int) -> tuple[str, ...]:
+    """Return ids along one route, all other conditions being asked of each (one query)."""
     parts: list[str] = []
     params: list[Any] = []
-    for number, way in enumerate(lead.ways or ()):
-        asked = [part for part in search.parts if not (part is lead and part.exact)]
+    asked = [part for part in search.parts if not (part is lead.part and lead.route.exact)]
+    for number, way in enumerate(lead.route.ways):
         holds = reduce(and_, (part.holds(way.root) for part in asked), Q())
         most = limit if way.ordered else MOST_GATHERED + 1
-        sql, given = _compiled(_rows(way, search, after, since, holds, most))
-        parts.append(f"SELECT w{number}.created AS created, w{number}.{way.root.id} AS id FROM ({sql}) AS w{number}")  # noqa: S608
-        params += given
+        sql, given = _compiled(_rows(way, search, after, lead.since, holds, most))
+        name = f"w{number}"
+        if sql:
+            parts.append(f"SELECT {name}.created AS created, {name}.{way.root.id} AS id FROM ({sql}) AS {name}")  # noqa: S608
+            params += given
+    if not parts:
+        return ()
     together = " UNION ALL ".join(parts)
     sql = f"SELECT DISTINCT u.created, u.id FROM ({together}) AS u ORDER BY u.created DESC, u.id DESC LIMIT {limit}"  # noqa: S608
     return tuple(row[1] for row in _fetch(sql, params))
@@ -143,14 +148,16 @@ def _between(way: Way, search: Search, after: Place | None, since: datetime | No
 
 
 def _compiled(rows: QuerySet[Any, dict[str, Any]]) -> tuple[str, Iterable[Any]]:
-    """Return a query's statement; one that can have no rows, too, which the ORM would not even say."""
+    """Return a query's statement, none for one that can have no rows."""
     try:
         return rows.query.sql_with_params()
     except EmptyResultSet:
-        return "SELECT NULL AS created, NULL AS id, NULL AS run_id WHERE 1 = 0", ()
+        return "", ()
 
 
 def _fetch(sql: str, params: Iterable[Any]) -> list[tuple[Any, ...]]:
+    if not sql:
+        return []
     with connection.cursor() as cursor:
         cursor.execute(sql, tuple(params))
         return list(cursor.fetchall())
