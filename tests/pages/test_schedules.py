@@ -110,6 +110,7 @@ def test_run_now_opens_the_run_which_says_where_it_comes_from(as_, made):
     assert answer.url == f"/runs/{run.pk}/"
     page = client.get(f"/schedules/{made.pk}/").content.decode()
     assert run.pk[-8:] in page
+    assert f'schedule <a href="/schedules/{made.pk}/">Nightly</a>' in client.get(answer.url).content.decode()
     assert "schedule Nightly" in client.get(f"/runs/{run.pk}/events/").content.decode()
 
 

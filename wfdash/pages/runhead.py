@@ -44,6 +44,7 @@ def head(
         "hint": hint(run.error) if run.error else "",
         "verbs": act.verbs(run),
         "behind": queries.behind(run),
+        "schedule": queries.schedule_of(viewer, run.id),
         "tabs": tabs(run, here),
     }
 
