@@ -19,7 +19,7 @@ def test_bars_stay_within_their_drawing_and_say_what_they_stand_for(counts: list
     assert all(bar.y >= -0.01 and bar.y + bar.height <= HEIGHT + 0.01 for bar in chart.bars)
     assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH for bar in chart.bars)
     assert [value for _, value in chart.rows] == [f"{count:,}" for count in counts]
-    assert chart.total == sum(counts)
+    assert chart.total == f"{sum(counts):,}"
 
 
 @given(SECONDS)

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from checkpoints.records import Status
 from wfdash import queries
-from wfdash.measures import ANYBODY, GROUP, NAMED, REQUESTER, Measure, Spread
+from wfdash.measures import ANYBODY, GROUP, NAMED, REQUESTER, Measure
 from wfdash.pages.charts import BarChart, LineChart, bar_chart, line_chart, nice_count, said, share
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.words import called
@@ -43,7 +43,7 @@ class StateRow:
     """How many runs stand so, and where they are listed."""
 
     status: str
-    count: int
+    count: str
     bar: float
     href: str
 
@@ -54,7 +54,7 @@ class TimedRow:
 
     name: str
     workflow: str
-    spread: Spread
+    times: str
     p50: str
     p95: str
     mean: str
@@ -69,7 +69,7 @@ class ReasonRow:
 
     error: str
     workflow: str
-    count: int
+    count: str
     bar: float
     href: str
 
@@ -157,7 +157,7 @@ def state_rows(told: Numbers) -> tuple[StateRow, ...]:
     return tuple(
         StateRow(
             status=status.value,
-            count=told.states[status],
+            count=f"{told.states[status]:,}",
             bar=share(told.states[status], most),
             href=runs_address(f"status:{status.value}", told.workflow),
         )
@@ -173,7 +173,7 @@ def timed_rows(rows: Sequence[Timed], titles: dict[str, str]) -> tuple[TimedRow,
         TimedRow(
             name=name_of(row),
             workflow=titles.get(row.workflow, row.workflow),
-            spread=row.spread,
+            times=f"{row.spread.count:,}",
             p50=said(row.spread.p50),
             p95=said(row.spread.p95),
             mean=said(row.spread.mean),
@@ -199,7 +199,7 @@ def reason_rows(rows: Sequence[Reason], titles: dict[str, str]) -> tuple[ReasonR
         ReasonRow(
             error=row.error,
             workflow=titles.get(row.workflow, row.workflow),
-            count=row.count,
+            count=f"{row.count:,}",
             bar=share(row.count, most),
             href=runs_address(f"error:{row.error}" if row.error else "status:failed", row.workflow),
         )

@@ -36,7 +36,7 @@ class BarChart:
     axis: tuple[str, ...]
     ticks: tuple[str, ...]
     rows: tuple[tuple[str, str], ...]
-    total: int
+    total: str
 
 
 def bar_chart(
@@ -66,7 +66,7 @@ def bar_chart(
         axis=(f"{top:,.0f}", f"{top / 2:,.0f}", "0"),
         ticks=tuple(ticks),
         rows=tuple((name, f"{count:,}") for name, count in zip(names, counts, strict=True)),
-        total=sum(counts),
+        total=f"{sum(counts):,}",
     )
 
 
