@@ -149,16 +149,19 @@ def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     except WrongState as error:
         messages.warning(request, str(error))
     else:
-        messages.success(request, _said(viewer, run))
+        _say(request, viewer, run)
     return redirect("run", run_id)
 
 
-def _said(viewer: Viewer, run: Run) -> str:
-    """Return what cancelling did, in words."""
+def _say(request: HttpRequest, viewer: Viewer, run: Run) -> None:
+    """Say what cancelling did; with a warning if it cut something off."""
     if run.phase != Phase.CANCELLED:
-        return "The run ends as soon as the step that runs has ended. What it does until then is kept."
+        messages.success(request, "The run ends as soon as the step that runs has ended. What it does is kept.")
+        return
     last = queries.last_events(viewer, run.pk, limit=1)
-    return cancelled(last[-1].data if last and last[-1].kind == "run.cancelled" else {})
+    told = last[-1].data if last and last[-1].kind == "run.cancelled" else {}
+    level = messages.WARNING if told.keys() & {"fenced", "unsure"} else messages.SUCCESS
+    messages.add_message(request, level, cancelled(told))
 
 
 def _address(run: queries.RunView, verb: Verb) -> str:

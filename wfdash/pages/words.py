@@ -14,7 +14,7 @@ EVENTS: dict[str, str] = {
     "run.queued": "Started by {by}",
     "run.started": "A worker took the run",
     "run.recovered": "Taken over by {worker} after an interruption",
-    "run.waiting": "The run is parked until somebody answers",
+    "run.waiting": "The run is parked until what it waits for has come",
     "run.sleeping": "Run sleeps",
     "run.completed": "Run completed",
     "run.failed": "Run failed",
@@ -36,7 +36,7 @@ EVENTS: dict[str, str] = {
     "step.finished": "{step} finished",
     "step.failed": "{step} failed",
     "step.retrying": "{step} will be tried again: attempt {attempt} of {attempts}",
-    "step.waiting": "{step} waits for people",
+    "step.waiting": "{step} waits",
     "step.sleeping": "{step} sleeps",
     "request.opened": "{step} asked: {subject}",
     "request.answered": "{by} {past}: {subject}",
@@ -173,6 +173,8 @@ def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
         words = words.replace("assigned it to ", "took the assignment back")
     if kind.startswith("request.") and not data.get("subject"):
         words = words.partition(":")[0]
+    if kind == "request.opened" and str(data.get("subject") or "").startswith(SIGNAL):
+        words = f"{known['step']} waits {data['subject'].removeprefix('Waits ')}"
     if kind == "progress":
         words = _progress(data)
     words = words[:MOST_WORDS] + _added(kind, data)
