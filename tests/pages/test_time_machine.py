@@ -116,6 +116,7 @@ def test_a_failed_run_is_edited_previewed_and_forked(otto):
     shown = otto.post(address, given | {"m1:amount": "7", "_what": "fork", "_reason": "a sign"})
     assert shown.status_code == 200
     assert "read starts over with another message" in text_of(shown).lower()
+    assert "amount -5 7" in text_of(shown)
     assert Run.objects.count() == 1
     confirm = hidden(shown.content.decode()) | {"_phase": "confirm"}
     for _ in range(2):
@@ -199,6 +200,7 @@ def test_two_checkpoints_are_compared_in_words_and_as_a_patch(otto):
     assert "not begun waiting for people" in page
     assert "asked only in the second" in page
     assert f"run {other.pk[-8:]}" in page
+    assert "What the runs began with" in page
     shown = json.loads(re.search(r"data-copy><code>([^<]*)", answer.content.decode()).group(1).replace("&quot;", '"'))
     assert patch.apply(shown, {"seen": 0, "words": []}) == {"seen": 9, "words": []}
     same = text_of(otto.get(at("compare", run), {"a": first.pk, "b": first.pk}))

@@ -16,6 +16,7 @@ from tests.people import make_people, viewer
 from tests.workflow.test_cut_anywhere import BLOCKS, Outside, make
 from wfdash import catalog, desk, queries
 from wfdash.catalog import Catalog
+from wfdash.edits import Edits
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -127,3 +128,27 @@ def test_what_a_preview_says_is_what_then_happens(shelf, blocks, message, answer
         run.refresh_from_db()
         assert moved.phase == run.phase
         assert moved.output == run.output
+
+
+def test_a_step_that_starts_over_forgets_what_it_was_answered_and_calls_anew(shelf):
+    workflow = make(["ask_twice"], Outside())
+    put(shelf, workflow)
+    played = Played(workflow, 1, [1])
+    played.go_on(1)
+    chosen = Checkpoint.objects.filter(run=played.run).order_by("-n")[0]
+    plain = queries.preview(played.person, played.run.pk, chosen.pk)
+    assert (len(plain.kept), plain.forgotten, plain.outside.repeated) == (1, (), ())
+    assert [(call.name, call.once) for call in plain.outside.kept] == [("do", True)]
+    (doing,) = queries.editing(played.person, played.run.pk, chosen.pk).doing
+    edits = Edits(messages={doing.activation: 5})
+    found = queries.preview(played.person, played.run.pk, chosen.pk, edits=edits)
+    assert (found.kept, found.forgotten) == ((), plain.kept)
+    assert (found.outside.kept, found.outside.repeated) == ((), plain.outside.kept)
+    assert [(one.step, one.before, one.after) for one in found.changes] == [("ask_twice0", 2, 5)]
+    assert len(found.closes) == 1
+    stood = Run.objects.get(pk=played.run.pk).seq
+    desk.restore_run(played.person, played.run.pk, chosen.pk, edits=edits, seen=found.mark)
+    played.say_again(played.run)
+    again = Event.objects.filter(run=played.run, seq__gt=stood).values_list("kind", flat=True)
+    assert Counter(again)["call.done"] == Counter(again)["request.answered"] == 1
+    assert Counter(again)["request.withdrawn"] == 1

@@ -108,6 +108,7 @@ def show_preview(
         "run": queries.run(viewer, run_id),
         "preview": found,
         "again": [(one, DOES[one.does]) for one in found.again],
+        "changes": [(one, diff_values(one.before, one.after)) for one in found.changes],
         "verb": verb,
         "edits": edits,
         "edits_text": edits.model_dump_json() if edits else "",

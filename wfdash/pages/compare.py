@@ -51,6 +51,8 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
     return {
         "found": found,
         "changes": changes,
+        "inputs": diff_values(*found.inputs) if found.inputs else (),
+        "inner": () if found.problem else diff_values(_inside(found.before), _inside(found.after)),
         "moved": [(one.step, stood(one.before), stood(one.after)) for one in found.moved],
         "asked": [
             (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
@@ -61,6 +63,10 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
             ("body", "All of it, the engine’s own part included", body if len(body) <= MOST_PATCH else "", len(body)),
         ],
     }
+
+
+def _inside(view: queries.CheckpointView) -> dict[str, Any]:
+    return {"position": view.position, **view.rest}
 
 
 def stood(counts: StepCounts) -> str:

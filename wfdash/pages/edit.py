@@ -124,7 +124,7 @@ def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
     """Return what can be edited, with what is there, or what was typed before."""
     typed = edits or Edits()
     state = typed.state if typed.state is not None else editing.chosen.state
-    found = [Section(loc=("state",), title="State", form=_draw(editing.state_schema, "state:", state))]
+    found: list[Section] = []
     for one in editing.doing[:MOST]:
         value = typed.messages.get(one.activation, one.message)
         form = _draw(one.takes or {}, f"m{one.activation}:", value)
@@ -135,7 +135,8 @@ def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
         form = Form.from_schema(request.answer_schema, prefix=f"q{place}:", initial=value)
         switch = f"_answer{place}"
         found.append(Section(loc=("answers", request.key), form=form, request=request, switch=switch, on=known))
-    return found
+    form_of_state = _draw(editing.state_schema, "state:", state)
+    return [*found, Section(loc=("state",), title="State", form=form_of_state)]
 
 
 def _draw(schema: Mapping[str, Json], prefix: str, value: Json) -> Form | None:

@@ -20,7 +20,15 @@ THEME_COOKIE = "wfdash_theme"
 UNDO_COOKIE = "wfdash_undo"
 PLACES = (
     ("inbox", "Inbox", "inbox", ("inbox", "request")),
-    ("runs", "Runs", "queue-list", ("runs", "run", "checkpoint", "restore", "fork", "edit", "compare", "replay")),
+    (
+        "runs",
+        "Runs",
+        "queue-list",
+        (
+            *("runs", "run", "run-events", "run-state", "run-history"),
+            *("checkpoint", "restore", "fork", "edit", "compare", "replay"),
+        ),
+    ),
     (
         "workflows",
         "Workflows",

@@ -10,7 +10,7 @@ from checkpoints.records import CheckpointInfo, Json, Request
 from checkpoints.rows import info_of
 from wfdash.access import Viewer
 from wfdash.errors import Invalid, NotFound
-from wfdash.patch import Operation, make
+from wfdash.patch import Operation, make, same
 from wfdash.queries.board import StepCounts, fold
 from wfdash.queries.history import workflow_of
 from wfdash.queries.lineage import spans_to
@@ -57,6 +57,8 @@ class Comparison:
     asked: tuple[Asked, ...] = ()
     patch: tuple[Operation, ...] = ()
     """From the state of ``before`` to that of ``after``."""
+    inputs: tuple[Json, Json] | None = None
+    """What the two runs began with, where it is not the same."""
     problem: str = ""
 
     @property
@@ -84,7 +86,13 @@ def compare(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
     found = Comparison(before=old, after=new, problem=old.problem or new.problem)
     if found.problem:
         return found
-    return replace(found, moved=_moved(one, other), asked=_asked(old, new), patch=tuple(make(old.state, new.state)))
+    return replace(
+        found,
+        moved=_moved(one, other),
+        asked=_asked(old, new),
+        patch=tuple(make(old.state, new.state)),
+        inputs=_inputs(one.run, other.run),
+    )
 
 
 def _find(viewer: Viewer, run_id: str, workflow: str, text: str, name: str) -> CheckpointInfo:
@@ -113,6 +121,13 @@ def _may_see(viewer: Viewer, run_id: str) -> bool:
 
 def _bare(info: CheckpointInfo) -> CheckpointView:
     return CheckpointView(info=info, body={}, requests=(), parent_n=None, parent_run=None, children=())
+
+
+def _inputs(one: str, other: str) -> tuple[Json, Json] | None:
+    if one == other:
+        return None
+    given = {run.pk: run.input for run in models.Run.objects.filter(pk__in=[one, other]).only("id", "input")}
+    return None if same(given[one], given[other]) else (given[one], given[other])
 
 
 def _moved(one: CheckpointInfo, other: CheckpointInfo) -> tuple[Moved, ...]:

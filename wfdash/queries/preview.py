@@ -14,7 +14,7 @@ from django.utils import timezone
 from checkpoints import records
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
-from checkpoints.records import CheckpointInfo, Request
+from checkpoints.records import CheckpointInfo, Json, Request
 from checkpoints.rows import info_of, read_row
 from wfdash import catalog, rewind
 from wfdash.access import Viewer
@@ -88,6 +88,16 @@ class Closed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Changed:
+    """A value that the edits change: the state, or the message of a step."""
+
+    step: str
+    """Empty for the state."""
+    before: Json
+    after: Json
+
+
+@dataclass(frozen=True, kw_only=True)
 class Preview:
     """Everything to read before confirming."""
 
@@ -111,12 +121,15 @@ class Preview:
     closes: tuple[Closed, ...]
     kept: tuple[Kept, ...]
     kept_total: int
+    forgotten: tuple[Kept, ...]
+    """Answers to steps that start over: they may ask the same again."""
     worker: str
     """Who drives the run now; restoring stops it at once."""
     mark: str
     """What the confirmation is bound to."""
     words: tuple[str, ...] = ()
     """What the edits change, one sentence each."""
+    changes: tuple[Changed, ...] = ()
     patch: tuple[Operation, ...] = ()
     """The edits as a JSON Patch of the checkpoint's body."""
 
@@ -156,8 +169,12 @@ def preview(
     then, now = _moves_around(run_id, checkpoint_id)
     doing = outlook.doing if outlook else ()
     afresh = frozenset(edits.messages) if edits else frozenset[str]()
+    before = _before(content, doing, edits)
+    over = {key for one in before if one.activation in afresh for key in one.answers}
     # What is asked about a call once more was answered in vain.
-    kept, total = _kept(run_id, checkpoint_id, keys | {request.key for request in outlook.asks} if outlook else keys)
+    asked = keys | {request.key for request in outlook.asks} if outlook else keys
+    answers = _answers(run_id, checkpoint_id, asked)
+    kept = tuple(one for one in answers if one.key not in over)
     return Preview(
         verb=verb,
         chosen=info_of(row),
@@ -167,15 +184,17 @@ def preview(
         again=_again(doing, afresh) if outlook else _again_by_events(then, content.requests),
         repeats=_repeats(then, now, doing if outlook else None),
         stays=_stays(then),
-        outside=outside(run_id, checkpoint_id, _before(content, doing, edits), afresh),
+        outside=outside(run_id, checkpoint_id, before, afresh),
         reopens=_reopened(run_id, content.requests, edits),
         asks=tuple(rewind.subject_of(request) for request in outlook.asks) if outlook else (),
         closes=_closes(run_id, keys) if verb == "restore" else (),
-        kept=kept,
-        kept_total=total,
+        kept=kept[:MOST],
+        kept_total=len(kept),
+        forgotten=tuple(one for one in answers if one.key in over)[:MOST],
         worker=_worker(run_id),
         mark=rewind.mark(run, row, verb),
         words=content.edited.words if content.edited else (),
+        changes=_changes(content, before, doing, edits) if edits else (),
         patch=tuple(rewind.patch_of(content.record, content.edited)) if content.record and content.edited else (),
     )
 
@@ -289,22 +308,37 @@ def _closes(run_id: str, kept: set[Any]) -> tuple[Closed, ...]:
     return tuple(Closed(subject=rewind.subject_of(row), answered=row.answered is not None) for row in gone)
 
 
-def _kept(run_id: str, checkpoint_id: str, pending: set[Any]) -> tuple[tuple[Kept, ...], int]:
-    """Return the answers given on the way to the checkpoint and taken by then, newest first, and how many there are."""
+def _answers(run_id: str, checkpoint_id: str, pending: set[Any]) -> list[Kept]:
+    """Return the answers given on the way to the checkpoint and taken by then, newest first."""
     rows = Event.objects.filter(span_filter(spans_to(run_id, checkpoint_id)), kind="request.answered")
     last = {str(row.data.get("key")): row for row in rows.order_by("at", "seq")}
-    taken = [row for key, row in reversed(last.items()) if key not in pending]
-    found = (
+    return [
         Kept(
-            key=str(row.data.get("key") or ""),
+            key=key,
             subject=str(row.data.get("subject") or row.step or ""),
             by=str(row.data.get("by") or ""),
             verdict=str(row.data.get("verdict") or ""),
             at=row.at,
         )
-        for row in taken[:MOST]
-    )
-    return tuple(found), len(taken)
+        for key, row in reversed(last.items())
+        if key not in pending
+    ]
+
+
+def _changes(
+    content: _Content, before: tuple[Doing, ...], after: tuple[Doing, ...], edits: Edits
+) -> tuple[Changed, ...]:
+    """Return the values that are changed, as they were and as they are written down now."""
+    if content.record is None or content.edited is None:
+        return ()
+    new = {one.activation: one.message for one in after}
+    found = [
+        Changed(step=one.step, before=one.message, after=new.get(one.activation))
+        for one in before
+        if one.activation in edits.messages and one.message != new.get(one.activation)
+    ]
+    old, state = content.record.body.get("state"), content.edited.body.get("state")
+    return (*found, *([Changed(step="", before=old, after=state)] if old != state else []))
 
 
 def _worker(run_id: str) -> str:
