@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
-from checkpoints.models import Grant, Run
+from checkpoints.models import Grant, Run, Schedule
 from wfdash import demo
 from wfdash.access import viewer_for
 from wfdash.examples import repository
@@ -31,6 +31,7 @@ def test_seeding_again_changes_nothing(tmp_path: Path):
     again = demo.seed(tmp_path)
     assert (again.people, again.runs) == ((), ())
     assert Run.objects.count() == 4
+    assert Schedule.objects.get().owner.username == "adam"
     assert Grant.objects.count() == 5
     assert not ana.groups.exists()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.contrib.auth.models import Group, User
 
-from checkpoints.models import Grant, Run
+from checkpoints.models import Grant, Run, Schedule
 from checkpoints.records import Json
 from wfdash import catalog, desk
 from wfdash.access import EVERY, viewer_for
@@ -62,6 +62,8 @@ def seed(data: Path) -> Seeded:
     if not repository.exists():
         make_shop(repository)
     runs = [_start(key, workflow, message) for key, workflow, message in _runs(repository)]
+    if runs[0]:
+        _plan()
     return Seeded(people=people, runs=tuple(run for run in runs if run), repository=repository)
 
 
@@ -97,3 +99,10 @@ def _start(key: str, workflow: str, message: Json) -> str | None:
         return None
     adam = viewer_for(User.objects.get(username="adam"))
     return desk.start_run(adam, workflow, message, key=f"demo-{key}").id
+
+
+def _plan() -> None:
+    """Have a month's expenses looked at on the first of the next."""
+    plan = desk.Plan(name="Month's end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
+    if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
+        desk.create_schedule(viewer_for(User.objects.get(username="adam")), "expense_batch", plan)
