@@ -55,6 +55,7 @@ document.addEventListener("htmx:after:swap", showButtons);
 
 const marked = document.querySelector("[data-marked]")?.dataset.marked;
 const row = marked && document.getElementById(`e${marked}`);
+for (const list of document.querySelectorAll("[data-live-events]")) list.scrollTop = list.scrollHeight;
 if (row) {
   row.querySelector("details")?.setAttribute("open", "");
   row.scrollIntoView({ block: "center" });

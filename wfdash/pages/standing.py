@@ -94,7 +94,8 @@ def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Deed], b
 def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Deed], busy: Sequence[str]) -> Sentence:
     names = _listed([called(step) for step in busy])
     ending = " Somebody asked that it end after this step." if _asked_to_end(course) else ""
-    return _words(f"Running{f' {names}' if names else ''}, for ", Part(at=run.created, since=True), f" in all.{ending}")
+    told = f"Running {names}, for " if names else "Running for "
+    return _words(told, Part(at=run.created, since=True), f"{' in all' if names else ''}.{ending}")
 
 
 def _asked_to_end(course: Sequence[Deed]) -> bool:
