@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -46,3 +48,32 @@ async def review(asked: Gate, ctx: Context) -> Refund:
     if not decision.approved:
         raise ValueError(f"rejected: {decision.reason}")
     return decision.edited or asked.refund
+
+
+class Go(BaseModel):
+    """What lets the purchase go on."""
+
+    amount: int = Field(ge=1, le=1000)
+
+
+log = logging.getLogger(__name__)
+purchase = Workflow("purchase", title="Purchase")
+
+
+@purchase.step(start=True)
+async def prepare(item: str, ctx: Context) -> int:
+    """Wait for a signal."""
+    log.info("Prepared %s", item)
+    go = await ctx.receive("go", Go)
+    return go.amount
+
+
+async def _charge() -> None:
+    await asyncio.sleep(600)
+
+
+@purchase.step(after=prepare)
+async def charge(amount: int, ctx: Context) -> None:
+    """Take much too long."""
+    log.warning("Charging %d", amount)
+    await ctx.call(_charge, once=True, name="bank")
