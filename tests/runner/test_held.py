@@ -165,7 +165,7 @@ def test_a_start_of_a_process_that_changes_nothing_for_a_held_run_says_nothing(h
 
 def test_an_operator_overrides_and_the_run_goes_on_under_the_new_graph(otto, hold):
     run = hold(expense(extra=True))
-    desk.override_run(otto, run.pk)
+    assert desk.override_run(otto, run.pk).altered == "overridden"
     assert output(run) == "paid 7, filed"
     event = Event.objects.get(run=run, kind="run.overridden")
     assert (event.data["by"], event.data["how"], event.data["words"]) == ("otto", "override", [])

@@ -16,7 +16,7 @@ from checkpoints.models import HumanRequest, Run
 from checkpoints.orm import write
 from checkpoints.records import ErrorInfo, Phase
 from checkpoints.rows import insert_row
-from wfdash import catalog, versions
+from wfdash import catalog, rewind, versions
 from wfdash.access import Viewer
 from wfdash.catalog import Entry
 from wfdash.contract import Carried
@@ -64,7 +64,9 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
         fence(run)
         phase = run.phase if run.phase == Phase.PAUSED and not held else Phase.READY
         _land(run, head, carried, kind="run.overridden" if override else "run.migrated", by=viewer.name)
-        Run.objects.filter(pk=run.pk).update(phase=phase, acted_by=viewer.name, finished=None, retry=None)
+        altered = rewind.alterations(run.altered, "overridden" if override else "")
+        facts = {"acted_by": viewer.name, "finished": None, "retry": None, "altered": altered}
+        Run.objects.filter(pk=run.pk).update(phase=phase, **facts)
         audit.record_run(viewer, command[0], run)
         hint(run.pk)
         tell_inbox(run.workflow)
