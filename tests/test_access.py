@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
 
 from checkpoints.models import Grant
-from wfdash.access import viewer_for
+from wfdash.access import viewer_for, watcher_for
 
 pytestmark = pytest.mark.django_db
 
@@ -59,3 +59,24 @@ def test_a_grant_of_a_group_counts_for_its_members(ana: User) -> None:
 def test_a_request_says_who_may_answer(ana: User, by, not_by, requester, may) -> None:
     ana.groups.add(Group.objects.create(name="finance"))
     assert viewer_for(ana).addressed(by, not_by, requester) is may
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("boss", [True, False])
+def test_who_only_watches_has_the_same_rights_for_one_query(
+    ana: User, boss: bool, active: bool, django_assert_num_queries
+) -> None:
+    ana.is_superuser, ana.is_active = boss, active
+    for name, role in (("finance", "reviewer"), ("legal", "viewer")):
+        group = Group.objects.create(name=name)
+        Grant.objects.create(group=group, role=role, workflow=name)
+        Grant.objects.create(group=Group.objects.create(name=f"not {name}"), role="admin", workflow=name)
+        ana.groups.add(group)
+    Grant.objects.create(user=ana, role="operator", workflow="finance")
+    Grant.objects.create(user=User.objects.create_user("ben"), role="admin")
+    with django_assert_num_queries(1 if active else 0):
+        watcher = watcher_for(ana)
+    assert watcher.rights == viewer_for(ana).rights
+    assert watcher.name == viewer_for(ana).name
+    assert watcher.may("operate", "finance") is active
+    assert watcher.may("admin", "legal") is (active and boss)

@@ -119,12 +119,7 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
     if isinstance(user, AnonymousUser) or not user.is_active:
         return Viewer(user=user, name="")
     groups = dict(user.groups.values_list("id", "name"))
-    rights: dict[str, frozenset[str]] = {}
-    if user.is_superuser:
-        rights[EVERY] = RIGHTS["admin"]
-    grants = Grant.objects.filter(Q(user_id=user.pk) | Q(group_id__in=list(groups)))
-    for workflow, role in grants.values_list("workflow", "role"):
-        rights[workflow] = rights.get(workflow, frozenset()) | RIGHTS[role]
+    rights = _rights(user, Q(user_id=user.pk) | Q(group_id__in=list(groups)))
     return Viewer(
         user=user,
         name=user.get_username(),
@@ -132,6 +127,22 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
         rights=rights,
         stands_for=_stands_for(user) if rights else (),
     )
+
+
+def watcher_for(user: User) -> Viewer:
+    """Read a user's rights alone (one query): enough to see what they may see, not to answer for anybody."""
+    if not user.is_active:
+        return Viewer(user=user, name="")
+    return Viewer(user=user, name=user.get_username(), rights=_rights(user, Q(user_id=user.pk) | Q(group__user=user)))
+
+
+def _rights(user: User, granted: Q) -> dict[str, frozenset[str]]:
+    rights: dict[str, frozenset[str]] = {}
+    if user.is_superuser:
+        rights[EVERY] = RIGHTS["admin"]
+    for workflow, role in Grant.objects.filter(granted).values_list("workflow", "role"):
+        rights[workflow] = rights.get(workflow, frozenset()) | RIGHTS[role]
+    return rights
 
 
 def _stands_for(user: User) -> tuple[Principal, ...]:

@@ -14,17 +14,17 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
 from checkpoints.models import Run
-from wfdash.access import Viewer, viewer_for
+from wfdash.access import Viewer, watcher_for
 from wfdash.live.origin import header
 
 
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
-    """Return the signed-in person behind the handshake's session cookie, None if there is none. Reads the database."""
+    """Return the signed-in person behind the handshake's session cookie, None if there is none (three queries)."""
     request = HttpRequest()
     key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     user = get_user(request)
-    return viewer_for(user) if user.is_authenticated and user.is_active else None
+    return watcher_for(user) if user.is_authenticated and user.is_active else None
 
 
 def read_inspect(viewer: Viewer, run: str) -> bool | None:
