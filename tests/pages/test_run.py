@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from checkpoints.models import Event, Run
+from checkpoints.models import Event, Reply, Run
 from tests import people
+from tests.pages.paper import expenses
 from wfdash.pages.fragments import event_row
 from wfdash.pages.words import describe
 
@@ -108,6 +111,32 @@ def test_of_many_requests_the_oldest_open_ones_are_shown_and_the_rest_folded(run
     assert page.count('id="run-request-') == 12
     assert page.index("Question 5") < page.index("Question 6") < page.index("2 more") < page.index("Question 4")
     assert "2 more answered" in page
+
+
+def test_an_answer_is_told_with_its_reason_to_those_who_may_inspect(run, question, everybody, as_):
+    people.answered(question, everybody["ben"])
+    facts = {"via": "page", "verdict": "approve", "stands": "approved", "at": people.THEN, "reason": "Seen the parcel"}
+    Reply.objects.create(id="reply-1", request=question, by=everybody["ben"], **facts)
+    assert "Seen the parcel" in as_("vera").get(f"/runs/{run.pk}/?fragment=requests").content.decode()
+    assert "Seen the parcel" not in as_("ana").get(f"/runs/{run.pk}/?fragment=requests").content.decode()
+
+
+def test_who_did_what_is_told(run, as_):
+    people.happen(run, ("run.queued", None, {"by": "otto"}), ("run.paused", None, {"by": "ana"}))
+    page = as_("vera").get(f"/runs/{run.pk}/?fragment=deeds").content.decode()
+    assert page.index("Paused by ana") < page.index("Started by otto")
+
+
+def test_a_secret_of_the_input_is_not_shown(run, as_, monkeypatch):
+    schema = {"properties": {"token": {"type": "string", "format": "password"}}}
+    entry = SimpleNamespace(description=expenses.description.model_copy(update={"input_schema": schema}))
+    monkeypatch.setattr("wfdash.queries.inspector.catalog.find", lambda name: entry)
+    Run.objects.filter(pk=run.pk).update(input={"token": "hush", "n": [{"token": "hush"}]})
+    client = as_("otto")
+    assert "hush" not in client.get(f"/runs/{run.pk}/").content.decode()
+    page = client.get(f"/runs/{run.pk}/state/?what=input").content.decode()
+    assert "hush" not in page
+    assert "•••" in page
 
 
 def test_a_timeline_is_drawn_from_the_events(run, history, as_):

@@ -86,6 +86,11 @@ def test_a_changed_course_is_marked_for_ever():
     ]
 
 
+def test_what_was_done_before_a_fork_is_told_too():
+    ((seq, sentence), _) = marks((deed("run.edited", by="otto"),), "restored,edited")
+    assert (seq, plain(sentence, NOW)) == (0, "Forked from a run that had been restored")
+
+
 def test_a_restored_run_says_so_on_its_page(run, as_):
     people.happen(run, ("run.restored", None, {"by": "ana", "checkpoint": "c", "n": 4}))
     Run.objects.filter(pk=run.pk).update(altered="restored")

@@ -150,10 +150,12 @@ def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dic
     found = queries.requests_of(viewer, run.id)
     waiting = [item for item in reversed(found) if not item.answered and not item.closed_as]
     past = [item for item in found if item.answered or item.closed_as]
+    whys = queries.reasons(run.id) if run.inspect and past else {}
+    told = [[(item, whys.get(item.id, "")) for item in items] for items in (waiting, past)]
     return {
         "requests": found,
         "waiting": len(waiting),
-        "request_lists": [(waiting[:OPEN_SHOWN], waiting[OPEN_SHOWN:]), (past[:PAST_SHOWN], past[PAST_SHOWN:])],
+        "request_lists": [(told[0][:OPEN_SHOWN], told[0][OPEN_SHOWN:]), (told[1][:PAST_SHOWN], told[1][PAST_SHOWN:])],
     }
 
 

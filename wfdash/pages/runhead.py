@@ -40,7 +40,7 @@ def head(
     return {
         "run": run,
         "where": where(run, requests, course, busy),
-        "marks": marks(course),
+        "marks": marks(course, run.altered),
         "hint": hint(run.error) if run.error else "",
         "verbs": act.verbs(run),
         "behind": queries.behind(run),

@@ -138,9 +138,15 @@ ALTERED = {
 }
 
 
-def marks(course: Iterable[Deed]) -> tuple[tuple[int, Sentence], ...]:
-    """Return for ever how people changed its course: (seq of the event, sentence)."""
-    told = []
+def marks(course: Iterable[Deed], altered: str = "") -> tuple[tuple[int, Sentence], ...]:
+    """Return for ever how people changed its course: (seq of the event, sentence).
+
+    ``altered``: all that was done to it, comma between; what this run does not tell itself was done before a fork (0).
+    """
+    told: list[tuple[int, Sentence]] = []
+    seen = {deed.kind.removeprefix("run.") for deed in course}
+    if before := [word for word in altered.split(",") if word and word not in seen]:
+        told.append((0, _words(f"Forked from a run that had been {_listed(before)}")))
     for deed in course:
         if deed.kind in ALTERED:
             words = ALTERED[deed.kind].format(by=deed.by or "somebody")

@@ -10,7 +10,7 @@ from wfdash.queries.audit import AuditRow, Evidence, act, acts, acts_of_run, evi
 from wfdash.queries.batch import Alike, Batch, batch
 from wfdash.queries.board import Move, StepCounts, board, count, moves
 from wfdash.queries.comparing import Comparison, compare
-from wfdash.queries.course import Deed, course, deeds
+from wfdash.queries.course import Deed, course, deeds, reasons
 from wfdash.queries.editing import Editing, editing
 from wfdash.queries.eventlog import LEVELS, EventPage, Wanted, all_events, find_events
 from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
@@ -47,6 +47,7 @@ from wfdash.queries.runs import (
 )
 from wfdash.queries.runs import count_since as count_runs_since
 from wfdash.queries.runs import rows_of as run_rows
+from wfdash.queries.runsuggestions import columns_of, run_suggestions
 from wfdash.queries.schedules import ScheduledRun, ScheduleRow, runs_of, schedule, schedule_of, schedules, unknown_words
 from wfdash.queries.signals import KeptSignal, Signals, Wait, signals, wait
 from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
@@ -142,6 +143,7 @@ __all__ = [
     "checkpoint",
     "checkpoints",
     "choice",
+    "columns_of",
     "compare",
     "count",
     "count_all",
@@ -180,12 +182,14 @@ __all__ = [
     "outlook_of",
     "pack",
     "preview",
+    "reasons",
     "replay",
     "request",
     "requests_of",
     "rows_now",
     "run",
     "run_rows",
+    "run_suggestions",
     "runs",
     "runs_of",
     "schedule",

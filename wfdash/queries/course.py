@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from checkpoints.models import Event
+from checkpoints.models import Event, Reply
 from checkpoints.records import Json
 from wfdash.queries.history import plain
 
@@ -50,6 +50,19 @@ def course(run_id: str, limit: int = 100) -> tuple[Deed, ...]:
 def deeds(run_id: str, limit: int = 100) -> tuple[Deed, ...]:
     """Return what people did in a run lately, oldest first (one query). It was found through its viewer before."""
     return tuple(deed for deed in _deeds(run_id, BY_PEOPLE, limit) if deed.by)
+
+
+def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
+    """Return request id -> why people answered as they did, in their words (one query). For those who may inspect.
+
+    The run was found through its viewer before.
+    """
+    rows = Reply.objects.filter(request__run_id=run_id, undone__isnull=True).order_by("-at")[:limit]
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        if row.reason:
+            told.setdefault(row.request_id, []).append(row.reason)
+    return {request: "; ".join(reversed(words)) for request, words in told.items()}
 
 
 def _deeds(run_id: str, kinds: tuple[str, ...], limit: int) -> tuple[Deed, ...]:
