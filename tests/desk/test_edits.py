@@ -175,6 +175,16 @@ def test_what_was_shown_is_refused_once_the_run_has_moved_on(otto, person):
     desk.restore_run(otto, run.pk, chosen.pk, seen=rewind.mark(run, chosen, "restore"))
 
 
+def test_of_two_operators_who_looked_at_the_same_preview_one_is_told_to_look_again(otto, person):
+    run = started(otto)
+    chosen, olga = head(run), person("olga", "operator")
+    seen = rewind.mark(run, chosen, "restore")
+    desk.restore_run(otto, run.pk, chosen.pk, seen=seen, key="same")
+    with pytest.raises(Changed):
+        desk.restore_run(olga, run.pk, chosen.pk, seen=seen, key="same")
+    assert Event.objects.filter(run=run, kind="run.restored").count() == 1
+
+
 def test_a_restored_run_says_so_for_ever_and_a_fork_of_an_edited_one_too(otto):
     run = started(otto)
     first, waiting = Checkpoint.objects.filter(run=run).order_by("n")[0], head(run)

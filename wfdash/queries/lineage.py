@@ -63,8 +63,11 @@ def spans_to(run_id: str, head: str | None = None) -> list[Span]:
     One query, two more per fork it came from.
     """
     nodes = nodes_of(run_id)
-    if head is not None:
-        return spans_of(run_id, nodes, head)
+    return spans_now(run_id, nodes) if head is None else spans_of(run_id, nodes, head)
+
+
+def spans_now(run_id: str, nodes: list[Node]) -> list[Span]:
+    """Return the stretches that led to the newest and on to what happens now, given the run's tree."""
     now = Span(run=run_id, low=nodes[-1].seq if nodes else 0, high=None)
     return _merge([now, *spans_of(run_id, nodes)])
 

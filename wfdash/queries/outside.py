@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from checkpoints.models import Effect
 from wfdash.edits import Doing
-from wfdash.queries.lineage import Node, newest_below, nodes_of, origins_of, path_to
+from wfdash.queries.lineage import Node, newest_below, origins_of, path_to
 
 Named = tuple[str, str, bool]
 """Step, name, once."""
@@ -41,12 +41,13 @@ class Outside:
     """Done on other branches; they stay done."""
 
 
-def outside(run_id: str, chosen: str, doing: Iterable[Doing] = (), afresh: Iterable[str] = ()) -> Outside:
-    """Return it (three queries, three more per fork it came from).
+def outside(
+    run_id: str, nodes: list[Node], chosen: str, doing: Iterable[Doing] = (), afresh: Iterable[str] = ()
+) -> Outside:
+    """Return it (five queries, three more per fork it came from). ``nodes``: the run's tree.
 
     ``doing``: what is under way at the checkpoint; ``afresh``: activations that start over, whatever they have done.
     """
-    nodes = nodes_of(run_id)
     newest = newest_below(nodes, chosen)
     lines = origins_of(run_id, nodes, chosen)
     before = {node.n for node in lines[0][1]}

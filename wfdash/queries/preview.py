@@ -21,7 +21,7 @@ from wfdash.access import Viewer
 from wfdash.edits import Doing, Edited, Edits, LooksAhead, Outlook
 from wfdash.patch import Operation
 from wfdash.queries.board import Move, moves_within
-from wfdash.queries.lineage import Span, newest_below, nodes_of, span_filter, spans_to
+from wfdash.queries.lineage import Node, Span, newest_below, nodes_of, span_filter, spans_now, spans_of
 from wfdash.queries.outside import Calls, Outside, outside
 from wfdash.queries.requests import AnswerView
 from wfdash.queries.states import find_row
@@ -166,14 +166,16 @@ def preview(
     content = _content(row, edits)
     keys = {request.key for request in content.requests}
     outlook, note = _look_ahead(content)
-    then, now = _moves_around(run_id, checkpoint_id)
+    nodes = nodes_of(run_id)
+    led = spans_of(run_id, nodes, checkpoint_id)
+    then, now = _last(led), _last(_way_from(run_id, nodes, checkpoint_id))
     doing = outlook.doing if outlook else ()
     afresh = frozenset(edits.messages) if edits else frozenset[str]()
     before = _before(content, doing, edits)
     over = {key for one in before if one.activation in afresh for key in one.answers}
     # What is asked about a call once more was answered in vain.
     asked = keys | {request.key for request in outlook.asks} if outlook else keys
-    answers = _answers(run_id, checkpoint_id, asked)
+    answers = _answers(led, asked)
     kept = tuple(one for one in answers if one.key not in over)
     return Preview(
         verb=verb,
@@ -184,7 +186,7 @@ def preview(
         again=_again(doing, afresh) if outlook else _again_by_events(then, content.requests),
         repeats=_repeats(then, now, doing if outlook else None),
         stays=_stays(then),
-        outside=outside(run_id, checkpoint_id, before, afresh),
+        outside=outside(run_id, nodes, checkpoint_id, before, afresh),
         reopens=_reopened(run_id, content.requests, edits),
         asks=tuple(rewind.subject_of(request) for request in outlook.asks) if outlook else (),
         closes=_closes(run_id, keys) if verb == "restore" else (),
@@ -236,16 +238,16 @@ def _before(content: _Content, doing: tuple[Doing, ...], edits: Edits | None) ->
     return outlook_of(content.record).doing
 
 
-def _moves_around(run_id: str, checkpoint_id: str) -> tuple[dict[tuple[str, str], Move], dict[tuple[str, str], Move]]:
-    """Return (step, activation) -> what was last heard of it, at the checkpoint and at the end of the way from it."""
-    nodes = nodes_of(run_id)
+def _way_from(run_id: str, nodes: list[Node], checkpoint_id: str) -> list[Span]:
+    """Return what led to the end of the way last taken from the checkpoint: to the head, if that grew out of it."""
     newest = newest_below(nodes, checkpoint_id)
-    to_head = newest is not None and newest.id == nodes[-1].id
-    end = spans_to(run_id) if to_head or newest is None else spans_to(run_id, newest.id)
-    return _last(spans_to(run_id, checkpoint_id)), _last(end)
+    if newest is None or newest.id == nodes[-1].id:
+        return spans_now(run_id, nodes)
+    return spans_of(run_id, nodes, newest.id)
 
 
 def _last(spans: list[Span]) -> dict[tuple[str, str], Move]:
+    """Return (step, activation) -> what was last heard of it."""
     return {(move.step, move.activation): move for move in moves_within(spans)}
 
 
@@ -308,9 +310,9 @@ def _closes(run_id: str, kept: set[Any]) -> tuple[Closed, ...]:
     return tuple(Closed(subject=rewind.subject_of(row), answered=row.answered is not None) for row in gone)
 
 
-def _answers(run_id: str, checkpoint_id: str, pending: set[Any]) -> list[Kept]:
+def _answers(spans: list[Span], pending: set[Any]) -> list[Kept]:
     """Return the answers given on the way to the checkpoint and taken by then, newest first."""
-    rows = Event.objects.filter(span_filter(spans_to(run_id, checkpoint_id)), kind="request.answered")
+    rows = Event.objects.filter(span_filter(spans), kind="request.answered")
     last = {str(row.data.get("key")): row for row in rows.order_by("at", "seq")}
     return [
         Kept(
