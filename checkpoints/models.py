@@ -7,13 +7,13 @@ conditional updates that check how many rows they changed.
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from checkpoints import operations, people
 from checkpoints.columns import CoveringIndex, Headline
 from checkpoints.fields import JsonField, SealedJsonField, SealedTextField
+from checkpoints.operations import PERSON
 from checkpoints.records import Phase, Reason
 from checkpoints.seal import CLEAR
 
@@ -54,7 +54,7 @@ class Run(models.Model):
     family = models.CharField(max_length=36)
     forked_from = models.CharField(max_length=36, null=True)
     acted_by = models.CharField(max_length=150, blank=True)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
     created = models.DateTimeField()
     updated = models.DateTimeField()
     finished = models.DateTimeField(null=True)
@@ -184,9 +184,7 @@ class HumanRequest(models.Model):
     asked = models.DateTimeField(null=True)
     told = models.DateTimeField(null=True)
     """When those who may answer were told that it opened."""
-    assignee = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="assigned"
-    )
+    assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="assigned")
     subject = models.GeneratedField(
         expression=Headline("card"), output_field=models.TextField(null=True), db_persist=True
     )
@@ -245,7 +243,7 @@ class Answer(models.Model):
     request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
     value = SealedJsonField("answer", ("request_id",), null=True)
     verdict = models.CharField(max_length=40, blank=True)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField()
 
     def __str__(self) -> str:
@@ -297,9 +295,7 @@ class Grant(models.Model):
 
     ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="grants"
-    )
+    user = models.ForeignKey(PERSON, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
     group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
     workflow = models.CharField(max_length=200, default="*")
     role = models.CharField(max_length=10, choices=ROLES)
@@ -320,7 +316,7 @@ class SignInLink(models.Model):
     """A one-time sign-in link: the hash of its secret, used once, short-lived."""
 
     secret_hash = models.CharField(max_length=64, unique=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
     created = models.DateTimeField(auto_now_add=True)
     expires = models.DateTimeField()
     used = models.DateTimeField(null=True)
