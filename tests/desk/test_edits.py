@@ -178,6 +178,7 @@ def test_what_was_shown_is_refused_once_the_run_has_moved_on(otto, person):
 def test_of_two_operators_who_looked_at_the_same_preview_one_is_told_to_look_again(otto, person):
     run = started(otto)
     chosen, olga = head(run), person("olga", "operator")
+    run.refresh_from_db()
     seen = rewind.mark(run, chosen, "restore")
     desk.restore_run(otto, run.pk, chosen.pk, seen=seen, key="same")
     with pytest.raises(Changed):

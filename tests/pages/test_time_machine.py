@@ -13,6 +13,7 @@ from django.urls import reverse
 from pydantic import BaseModel
 
 from checkpoints.models import Checkpoint, Event, Run
+from checkpoints.rows import read_row
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
 from wfdash import catalog, desk, patch
@@ -201,8 +202,10 @@ def test_two_checkpoints_are_compared_in_words_and_as_a_patch(otto):
     assert "asked only in the second" in page
     assert f"run {other.pk[-8:]}" in page
     assert "What the runs began with" in page
-    shown = json.loads(re.search(r"data-copy><code>([^<]*)", answer.content.decode()).group(1).replace("&quot;", '"'))
+    shown = json.loads(re.search(r"data-patch><code>([^<]*)", answer.content.decode()).group(1).replace("&quot;", '"'))
     assert patch.apply(shown, {"seen": 0, "words": []}) == {"seen": 9, "words": []}
+    raw = otto.get(at("compare", run), {"a": "1", "b": last, "raw": "body"}).json()
+    assert patch.apply(raw, read_row(first).body) == read_row(head(other)).body
     same = text_of(otto.get(at("compare", run), {"a": first.pk, "b": first.pk}))
     assert "The state is the same in both" in same
     assert otto.get(at("compare", run), {"a": "1", "b": "999"}).status_code == 404

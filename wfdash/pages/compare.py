@@ -28,7 +28,10 @@ STATES = (
 
 @page("GET")
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow."""
+    """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow.
+
+    ``raw``: answer with the patch alone, of the ``state`` or of the whole ``body``.
+    """
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
     first, second = request.GET.get("a", ""), request.GET.get("b", "")
@@ -36,12 +39,20 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     status = 200
     if first and second:
         try:
-            context |= _compared(queries.compare(viewer, run_id, first, second))
+            found = queries.compare(viewer, run_id, first, second)
+            if request.GET.get("raw"):
+                return _raw(found, request.GET["raw"])
+            context |= _compared(found)
         except (NotFound, Invalid) as error:
             told = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
             context |= {"problem": told}
             status = 404 if isinstance(error, NotFound) else 422
     return render(request, "checkpoint/compare.html", context, status=status)
+
+
+def _raw(found: queries.Comparison, what: str) -> HttpResponse:
+    patch = found.body_patch if what == "body" else found.patch
+    return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
 
 
 def _compared(found: queries.Comparison) -> dict[str, Any]:
@@ -59,8 +70,8 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
             for one in found.asked
         ],
         "patches": [
-            ("state", "The state", patch if len(patch) <= MOST_PATCH else "", len(found.patch)),
-            ("body", "All of it, the engine’s own part included", body if len(body) <= MOST_PATCH else "", len(body)),
+            ("state", "The state", patch if len(patch) <= MOST_PATCH else ""),
+            ("body", "All of it, the engine’s own part included", body if len(body) <= MOST_PATCH else ""),
         ],
     }
 

@@ -67,6 +67,11 @@ class Comparison:
         return () if self.problem else tuple(make(self.before.body, self.after.body))
 
     @property
+    def address(self) -> str:
+        """The query of its raw patch, up to which one."""
+        return f"?a={self.before.info.id}&b={self.after.info.id}&raw="
+
+    @property
     def ends(self) -> tuple[tuple[str, CheckpointView], ...]:
         """Both, each with what it is called."""
         return (("From", self.before), ("To", self.after))
