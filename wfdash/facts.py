@@ -127,7 +127,7 @@ def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
     given = 0
     while waiting and given < MOST_LEAVES:
         path, value, nodes = waiting.popleft()
-        if any(_is_secret(node) for node in nodes):
+        if any(is_secret(node) for node in nodes):
             continue
         if isinstance(value, Mapping):
             for key, item in value.items():
@@ -143,8 +143,9 @@ def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
             yield path, value
 
 
-def _is_secret(node: Schema) -> bool:
-    return node.get("writeOnly") is True or node.get("format") == "password"
+def is_secret(node: Any) -> bool:
+    """Say whether a node of a schema calls its value secret."""
+    return isinstance(node, Mapping) and (node.get("writeOnly") is True or node.get("format") == "password")
 
 
 def _under(node: Schema, key: str) -> Iterator[Schema]:

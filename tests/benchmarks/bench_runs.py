@@ -1,8 +1,9 @@
 """The list of runs over a million of them: milliseconds of server time per page and filter, and queries.
 
 A page is the whole of it: session, person, list, rendering; ``list`` is finding alone, as the API does; ``middle`` the
-same in the middle of all. ``work`` is the processor time of the server's own thread: all there is on SQLite, without the
-database's share on PostgreSQL. Both, each in a process: ``python -m tests.benchmarks.bench_runs [sqlite|postgres]``.
+same in the middle of all. ``work`` is the processor time of the server's own thread: all there is on SQLite, without
+the database's share on PostgreSQL. Both, each in a process:
+``python -m tests.benchmarks.bench_runs [sqlite|postgres]``.
 """
 
 from __future__ import annotations

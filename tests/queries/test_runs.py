@@ -18,6 +18,7 @@ from wfdash import queries
 from wfdash.desk import finding
 from wfdash.errors import Invalid
 from wfdash.queries import runwalk
+from wfdash.queries.runmatch import searching
 
 PHASES = ("ready", "waiting", "failed", "completed", "paused", "cancelled")
 AMOUNTS = (5, 100, "100.00", 250, None)
@@ -145,7 +146,7 @@ def test_a_walk_that_stops_early_goes_on_where_it_stopped(thirty, text, reach):
     runwalk.MOST_GATHERED = runwalk.LEAST_SHARE = 2
     try:
         viewer, found, after = people.viewer("otto"), [], None
-        search = queries.runs.__globals__["searching"](viewer, text)
+        search = searching(viewer, text)
         for _ in range(100):
             part = runwalk.find(search, after, 2, reach=reach)
             found += part.ids

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from wfdash.desk.absence import end_absence, set_absence
 from wfdash.desk.batches import Outcome, answer_batch, undo_batch
-from wfdash.desk.bulk import Rehearsal, find_bulk, go_on, rehearse, start_bulk
+from wfdash.desk.bulk import MOST as MOST_AT_ONCE
+from wfdash.desk.bulk import Rehearsal, find_bulk, go_on, record_export, rehearse, start_bulk
 from wfdash.desk.ending import cancel_run
 from wfdash.desk.history import fork_run, label_checkpoint, restore_run
 from wfdash.desk.requests import answer_request, undo_answer
@@ -35,9 +36,10 @@ from wfdash.desk.together import (
     take_over,
     watch_request,
 )
-from wfdash.desk.views import change_view, delete_view, save_view
+from wfdash.desk.views import change_view, delete_view, save_view, set_columns
 
 __all__ = [
+    "MOST_AT_ONCE",
     "Outcome",
     "Plan",
     "Rehearsal",
@@ -65,6 +67,7 @@ __all__ = [
     "override_run",
     "pause_run",
     "pause_schedule",
+    "record_export",
     "rehearse",
     "reply_to_ask",
     "restore_run",
@@ -76,6 +79,7 @@ __all__ = [
     "save_view",
     "send_signal",
     "set_absence",
+    "set_columns",
     "start_bulk",
     "start_run",
     "tag_runs",

@@ -145,6 +145,12 @@ def finish_bulks(limit: int = 100) -> int:
     return 0 if waiting is None else go_on(waiting, most=limit)
 
 
+def record_export(viewer: Viewer, what: str, *, text: str, kind: str) -> None:
+    """Keep in the audit that somebody took a list away, and by which filter."""
+    with write():
+        audit.record(viewer, "export", right="see", facts={"what": what, "filter": text[:500], "kind": kind})
+
+
 def find_bulk(viewer: Viewer, bulk_id: str) -> Bulk:
     """Return what this person had told to many runs, or ``NotFound``."""
     bulk = Bulk.objects.filter(by_id=viewer.user.pk, pk=bulk_id).first()

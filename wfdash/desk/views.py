@@ -5,11 +5,13 @@ Views are settings of one's own, and no acts; what is shared is shown to others,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import SavedView
+from checkpoints.models import Preference, SavedView
 from checkpoints.orm import write
 from wfdash.access import Viewer
 from wfdash.desk import audit
@@ -87,6 +89,14 @@ def _audit(viewer: Viewer, before: SavedView | None, after: SavedView | None) ->
 
 def _facts(view: SavedView) -> dict[str, str]:
     return {"view": view.pk, "page": view.page, "name": view.name, "query": view.query}
+
+
+def set_columns(viewer: Viewer, page: str, columns: Sequence[str]) -> None:
+    """Keep which columns of a list this person sees."""
+    with write():
+        kept, _ = Preference.objects.get_or_create(user=viewer.user)
+        kept.looks = {**kept.looks, page: {"columns": list(columns)}}
+        kept.save(update_fields=["looks"])
 
 
 def _checked(name: str, query: str) -> str:

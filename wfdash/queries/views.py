@@ -24,6 +24,7 @@ class ViewRow:
     shared: bool
     mine: bool
     owner: str
+    page: str = "inbox"
 
 
 def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
@@ -53,4 +54,5 @@ def _row(viewer: Viewer, row: SavedView) -> ViewRow:
         shared=row.shared,
         mine=row.owner_id == viewer.user.pk,
         owner=row.owner.get_username(),
+        page=row.page,
     )

@@ -1,0 +1,58 @@
+"""What the filter of the list of runs suggests: keys, and for each the values that occur."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.models import Preference
+from wfdash import catalog, facts
+from wfdash.access import Viewer
+from wfdash.queries.runfilter import EXAMPLES, MEANINGS, STATES, STATUSES
+from wfdash.queries.runparts import texts_beginning
+from wfdash.queries.workflows import titles
+
+MOST = 100
+MOST_PATHS = 60
+
+
+def run_suggestions(viewer: Viewer) -> dict[str, Any]:
+    """Return ``{"keys": [{key, example, meaning}], "values": {key: [{value, label}]}}`` (two queries)."""
+    keys = [{"key": key, "example": EXAMPLES[key], "meaning": MEANINGS[key]} for key in EXAMPLES if key != "input"]
+    paths = list(dict.fromkeys(_paths(viewer)))[:MOST_PATHS]
+    keys += [{"key": path, "example": f"{path}:…", "meaning": title} for path, title in paths]
+    fixed: dict[str, tuple[str, ...]] = {
+        "status": STATUSES,
+        "is": STATES,
+        "started": ("<1h", "<1d", "<7d", ">7d", "today"),
+        "finished": ("<1h", "<1d", "today"),
+        "by": ("me", "none"),
+        "tag": texts_beginning(facts.TAG, "", MOST) or (),
+        "error": texts_beginning(facts.ERROR, "", MOST) or (),
+    }
+    values = {key: [_said(value) for value in found] for key, found in fixed.items()}
+    named = titles()
+    values["workflow"] = [_said(name, named[name]) for name in sorted(named) if viewer.may("see", name)]
+    return {"keys": keys, "values": values}
+
+
+def columns_of(viewer: Viewer, page: str) -> tuple[str, ...] | None:
+    """Return the columns this person chose for a list (one query), None if they never did."""
+    looks = Preference.objects.filter(user_id=viewer.user.pk).values_list("looks", flat=True).first() or {}
+    chosen = (looks.get(page) or {}).get("columns")
+    return tuple(map(str, chosen)) if isinstance(chosen, list) else None
+
+
+def _paths(viewer: Viewer) -> list[tuple[str, str]]:
+    """Return the fields of inputs that this person may look for, each with its workflow's title."""
+    found = []
+    for entry in catalog.entries():
+        properties = entry.description.input_schema.get("properties")
+        if isinstance(properties, dict) and viewer.may("inspect", entry.name):
+            title = f"input of {entry.description.title or entry.name}"
+            found += [(facts.path_name([name]), title) for name in properties if not facts.is_secret(properties[name])]
+    return found
+
+
+def _said(value: str, label: str = "") -> dict[str, str]:
+    quoted = f'"{value}"' if " " in value or "," in value else value
+    return {"value": quoted, "label": label if label != value else ""}
