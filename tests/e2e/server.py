@@ -112,7 +112,7 @@ class Server:
             raise AssertionError(f"the server ended with {self._process.returncode}")
         asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            asked.request("GET", "/readyz")
+            asked.request("GET", "/livez")
             return asked.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False

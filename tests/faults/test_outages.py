@@ -93,10 +93,11 @@ def test_the_server_says_when_it_cannot_reach_its_database(shared_world: World, 
     server.start()
     postgres.crash()
     try:
-        assert httpx.get(f"{server.url}/readyz", timeout=20).status_code == 503
+        told = httpx.get(f"{server.url}/readyz", timeout=20)
+        assert (told.status_code, told.text) == (503, "not ready\nFAILED database: it does not answer\n")
         assert httpx.get(f"{server.url}/livez", timeout=20).status_code == 200
         postgres.restart()
-        wait_until(lambda: httpx.get(f"{server.url}/readyz", timeout=20).status_code == 200, what="readiness")
+        wait_until(lambda: "ok database" in httpx.get(f"{server.url}/readyz", timeout=20).text, what="readiness")
     finally:
         server.kill()
         postgres.restart()

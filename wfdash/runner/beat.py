@@ -12,6 +12,7 @@ from wfdash.runner.lane import Lane
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 5.0
+END_SECONDS = 2.0
 
 
 async def beat_until(stopping: asyncio.Event, worker: str, driving: Callable[[], int]) -> None:
@@ -27,13 +28,14 @@ async def beat_until(stopping: asyncio.Event, worker: str, driving: Callable[[],
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), BEAT_SECONDS)
     finally:
-        await _try(lane, lambda: beats.end_beat(worker))
-        await lane.aclose()
+        # A database that is away must not hold up the end.
+        await _try(lane, lambda: beats.end_beat(worker), patience=END_SECONDS)
+        await lane.aclose(wait=False)
 
 
-async def _try(lane: Lane, call: Callable[[], None]) -> None:
+async def _try(lane: Lane, call: Callable[[], None], patience: float | None = None) -> None:
     try:
-        await lane.call(call)
+        await asyncio.wait_for(lane.call(call), patience)
     except Exception:
         log.exception("Could not say how this worker is; trying again")
 
