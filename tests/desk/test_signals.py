@@ -151,6 +151,9 @@ def test_no_inbox_holds_it_nobody_is_told_and_nobody_answers_it(otto, person, wa
             desk.answer_request(viewer, waiting.id, 7, override=viewer is otto, reason="now")
         assert "waits for a signal" in queries.request(viewer, waiting.id).refusal
     assert announce.announce_opened() == 1
+    desk.send_signal(otto, waiting.run_id, "shipped", 7)
+    assert not queries.inbox(otto, "answered").items
+    assert queries.count_tabs(otto)["answered"] == 0
     assert not Notice.objects.exists()
 
 
@@ -162,6 +165,7 @@ def test_a_deadline_that_passes_lets_the_run_fail_and_a_signal_still_reaches_the
     fire_alarms()
     run.refresh_from_db()
     assert (run.phase, run.error["type"]) == ("failed", "DeadlinePassed")
+    assert run.error["message"] == "The signal 'shipped' did not come in time"
     assert desk.send_signal(otto, run.id, "shipped", 7).taken == waiting.id
     desk.retry_run(otto, run.id)
     assert Run.objects.get(pk=run.pk).phase == "ready"

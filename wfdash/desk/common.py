@@ -29,7 +29,7 @@ def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
 
 def lock_run(run: Run) -> Run:
     """Return the run as it is now, its row locked until the transaction ends."""
-    return Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=run.pk)
+    return Run.objects.select_for_update().get(pk=run.pk)
 
 
 def find_request(viewer: Viewer, request_id: str) -> HumanRequest:

@@ -47,7 +47,7 @@ def end_after_step(claim: records.Claim, begun: frozenset[str] = frozenset()) ->
     ``begun``: the steps that were to start next, and did not.
     """
     with write():
-        run = Run.objects.select_for_update(of=("self",)).filter(pk=claim.run, epoch=claim.epoch).first()
+        run = Run.objects.select_for_update().filter(pk=claim.run, epoch=claim.epoch).first()
         if run is None or not run.ending:
             return False
         return _end(run, begun)
@@ -63,7 +63,7 @@ def end_abandoned(limit: int = 100) -> int:
             nudge.runs_due.ring(run_id)
             continue
         with write():
-            run = Run.objects.select_for_update(of=("self",)).exclude(ending="").filter(pk=run_id).first()
+            run = Run.objects.select_for_update().exclude(ending="").filter(pk=run_id).first()
             ended += bool(run and not _is_held_live(run) and _end(run, frozenset()))
     return ended
 

@@ -70,7 +70,7 @@ def match_signals(run_id: str) -> int:
         if (problems := judge(request, signal.value))
     }
     with write():
-        return _match(Run.objects.select_for_update(of=("self",)).get(pk=run_id), unfit)
+        return _match(Run.objects.select_for_update().get(pk=run_id), unfit)
 
 
 def match_waiting(limit: int = 100) -> int:

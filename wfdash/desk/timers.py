@@ -35,6 +35,7 @@ from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.schema import problems_of
 from wfdash.seen import fingerprint
 from wfdash.workflow.policy import Moment, Policy, default_answer
+from wfdash.workflow.signals import KIND, name_in
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ def _escalate(request: HumanRequest, policy: Policy, now: datetime) -> None:
 def _time_out(request: HumanRequest, policy: Policy, now: datetime) -> None:
     value = default_answer(policy.on_timeout, request.answer_schema)
     if policy.on_timeout == "fail":
-        _fail(request, f"Nobody answered {_subject(request)!r} in time")
+        _fail(request, _late(request))
     elif problems := problems_of(request.answer_schema, value):
         _fail(
             request,
@@ -167,6 +168,12 @@ def _time_out(request: HumanRequest, policy: Policy, now: datetime) -> None:
         )
     else:
         _answer(request, value, now)
+
+
+def _late(request: HumanRequest) -> str:
+    if request.kind == KIND:
+        return f"The signal {name_in(request.key)!r} did not come in time"
+    return f"Nobody answered {_subject(request)!r} in time"
 
 
 def _answer(request: HumanRequest, value: Any, now: datetime) -> None:

@@ -117,7 +117,11 @@ def tab_filter(viewer: Viewer, tab: str) -> Q:
     """Return a tab's filter."""
     if tab == "answered":
         said = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
-        return viewer.scope("see") & Q(pk__in=said.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
+        return (
+            viewer.scope("see")
+            & ~Q(kind=KIND)
+            & Q(pk__in=said.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
+        )
     found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
     for flag in OF[tab]:
         found &= FLAGS[flag](viewer)

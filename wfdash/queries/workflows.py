@@ -18,6 +18,7 @@ from wfdash.contract import Description
 from wfdash.errors import NotFound
 from wfdash.queries.paging import parse_filter
 from wfdash.queries.schedules import next_times
+from wfdash.workflow.signals import KIND
 
 COUNTED = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
@@ -248,4 +249,5 @@ def _newest(viewer: Viewer) -> dict[str, datetime]:
 
 def _waiting(viewer: Viewer) -> dict[str, int]:
     rows = HumanRequest.objects.filter(viewer.scope("see"), closed__isnull=True, answered__isnull=True)
+    rows = rows.exclude(kind=KIND)
     return dict(rows.values_list("workflow").annotate(Count("pk")).order_by())
