@@ -25,6 +25,10 @@ PACKETS = 16
 """How many places of a run have their next message at hand; more are put together again."""
 
 
+Place = tuple[int, bool]
+"""A cursor, and whether who is there may inspect values."""
+
+
 class Render(Protocol):
     """Turns an event into its row. Without ``inspect`` the row must not show values."""
 
@@ -52,12 +56,12 @@ class Feed:
         self.loads = 0
         """How often a thread was asked to read or render."""
         self._window = Window(lines=limits.kept_events, chars=limits.kept_chars)
-        self._packets: dict[tuple[int, bool], Packet] = {}
+        self._packets: dict[Place, Packet] = {}
         self._woke = -math.inf
         self._wake_timer: asyncio.TimerHandle | None = None
         self._texts: dict[str, str] = {}
         self._text_timer: asyncio.TimerHandle | None = None
-        self._lock = asyncio.Lock()
+        self._reading: tuple[Place, asyncio.Task[Packet | None]] | None = None
         self._reader, self._render, self._limits = reader, render, limits
 
     def bell(self, seq: int) -> None:
@@ -90,16 +94,32 @@ class Feed:
 
         Whoever comes first reads for everybody who waits; bells that ring meanwhile are folded into the next read.
         """
-        if ready := self._ready(after, inspect):
-            return ready
-        async with self._lock:
-            if (ready := self._ready(after, inspect)) or self.known <= after:
-                return ready
-            self.loads += 1
-            kept, asked = self._cached(after), self.known
+        place = (after, inspect)
+        while not (ready := self._ready(after, inspect)) and self.known > after:
+            if self._reading is None:
+                return await self._begin_to_read(place)
+            # Not a lock: it would let one of hundreds go on in each round of the loop.
+            read, found = self._reading
+            await asyncio.wait([found])
+            if read == place and not found.cancelled() and found.exception() is None:
+                return found.result()
+        return ready
+
+    async def _begin_to_read(self, place: Place) -> Packet | None:
+        """Read for all at this place. If it fails the others try for themselves."""
+        task = asyncio.get_running_loop().create_task(self._read(*place))
+        self._reading = place, task
+        return await asyncio.shield(task)  # who is waited for may leave
+
+    async def _read(self, after: int, inspect: bool) -> Packet | None:
+        self.loads += 1
+        kept, asked = self._cached(after), self.known
+        try:
             found = await self._reader.call(self._load, kept, after, inspect)
-            if not kept:
-                self._keep(found, after, asked)
+        finally:
+            self._reading = None
+        if not kept:
+            self._keep(found, after, asked)
         return self._pack(found, inspect) if found else None
 
     def _ready(self, after: int, inspect: bool) -> Packet | None:

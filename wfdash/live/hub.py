@@ -74,7 +74,7 @@ class Hub:
         if after <= feed.reached:
             return feed, feed.reached
         # After the feed is listening, or a bell between this read and that moment would be lost.
-        seq = (await self.reader.call(read_seqs, [run])).get(run, 0)
+        seq = (await self.front.call(read_seqs, [run])).get(run, 0)
         feed.reached = max(feed.reached, seq)
         feed.bell(seq)
         return feed, feed.reached
