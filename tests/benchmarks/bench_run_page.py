@@ -2,7 +2,8 @@
 
 First: the first look of a process at this address; then what everybody after gets, and what a page that is open asks
 for when the run goes on. ``work`` is the processor time of the server's own thread: all there is on SQLite, without the
-database's share on PostgreSQL.
+database's share on PostgreSQL. In a browser: from the navigation to the load event, and the longest task on its main
+thread after it (SQLite).
 Both databases, each in a process: ``python -m tests.benchmarks.bench_run_page [sqlite|postgres]``.
 """
 
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.world import Report, median, percentile
@@ -24,6 +27,13 @@ STEPS = ("read", *(f"part/step_{n}" for n in range(4)), "look", "decide", "pay",
 TIMES = 15
 BAR = 500
 WORKFLOW = "bench"
+SEEN = ("overview", "a step of many", "events", "state")
+LONGEST = """() => new Promise((resolve) => {
+  const found = [0];
+  new PerformanceObserver((list) => found.push(...list.getEntries().map((entry) => entry.duration)))
+    .observe({ type: "longtask", buffered: true });
+  setTimeout(() => resolve(Math.max(...found)), 50);
+})"""
 PAGES = {
     "overview": "",
     "a step of many": "?step=look",
@@ -134,6 +144,38 @@ def measure(client: Any, url: str) -> tuple[float, list[float], list[float], int
     return first, took, worked, number, size
 
 
+def in_browser(data: str, run_id: str, report: Report) -> None:
+    """Open the pages in Chromium, again and again, on a server of their own."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.e2e.conftest import FLAGS, sign_in
+    from tests.e2e.server import Server
+
+    server = Server(Path(data)).start()
+    try:
+        with sync_playwright() as playwright:
+            path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
+            browser: Any = playwright.chromium.launch(executable_path=path, args=FLAGS)
+            page = browser.new_context(base_url=server.url, viewport={"width": 1440, "height": 900}).new_page()
+            sign_in(page, server.link_for("otto"))
+            for name in SEEN:
+                took = [opened(page, f"/runs/{run_id}/{PAGES[name]}") for _ in range(TIMES)]
+                loads, tasks = [one[0] for one in took], [one[1] for one in took]
+                report.at_most(f"{name}: in a browser, p50", median(loads), BAR)
+                report.note("  p95; longest task p50", f"{percentile(loads, 0.95):.0f}; {median(tasks):.0f} ms")
+            browser.close()
+    finally:
+        server.stop()
+
+
+def opened(page: Any, address: str) -> tuple[float, float]:
+    """Return the milliseconds until a page has loaded, and those of its longest task within a second after."""
+    page.goto(address)
+    page.wait_for_timeout(1000)
+    load: float = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    return load, page.evaluate(LONGEST)
+
+
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     import django
@@ -155,6 +197,8 @@ def run(vendor: str) -> int:
         report.at_most(f"{name}: first", first, BAR)
         rest = f"{median(took):.0f}, {percentile(took, 0.95):.0f} ms; {median(worked):.0f} ms; {queries}"
         report.note("  then p50, p95; work p50; queries; size", f"{rest}; {size / 1000:.0f} kB")
+    if vendor == "sqlite":
+        in_browser(os.environ["WFDASH_DATA"], run_id, report)
     return report.show()
 
 
