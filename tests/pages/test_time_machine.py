@@ -138,6 +138,15 @@ def test_editing_on_keeps_what_was_typed(otto):
     assert (fields_of(back)["m1:amount"], fields_of(back)["_reason"]) == ("8", "why not")
 
 
+def test_json_that_is_none_is_told_by_its_line_and_stays_as_it_was_typed(otto):
+    run = started()
+    address = at("edit", run, head(run).pk)
+    wrong = otto.post(address, fields_of(otto.get(address)) | {"state:_json": '{\n"seen": many}', "_what": "fork"})
+    assert wrong.status_code == 422
+    assert "line 2" in text_of(wrong)
+    assert fields_of(wrong)["state:_json"] == '{\n"seen": many}'
+
+
 def test_a_form_that_was_left_alone_changes_nothing(otto):
     run = started()
     address = at("edit", run, head(run).pk)
