@@ -14,8 +14,10 @@ def filled(request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow) -> tu
     """Return the input that the address asks for and where it comes from, in words; None and nothing if for none.
 
     ``example=1``, ``last=1`` (this person's last run of the workflow) or ``from=<run>``; secrets are never copied.
-    ``NotFound`` for a run whose input is not theirs to see, or that is of another workflow.
+    Nothing for a POST, which brings its own. ``NotFound`` for a run of another workflow, or not theirs to inspect.
     """
+    if request.method == "POST":
+        return None, ""
     if run_id := request.GET.get("from", ""):
         workflow, value = queries.input_of(viewer, run_id)
         if workflow != row.name:
