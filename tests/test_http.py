@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 
 from wfdash.http import PagesHandler
@@ -17,15 +18,30 @@ def echo(request: HttpRequest) -> HttpResponse:
     return response
 
 
+closed: list[bool] = []
+
+
+def pieces() -> Iterator[bytes]:
+    try:
+        yield b"one "
+        yield b"two"
+    finally:
+        closed.append(True)
+
+
 def stream(request: HttpRequest) -> StreamingHttpResponse:
-    return StreamingHttpResponse(iter([b"one ", b"two"]))
+    return StreamingHttpResponse(pieces())
+
+
+def file(request: HttpRequest) -> FileResponse:
+    return FileResponse(io.BytesIO(b"x" * 10_000))
 
 
 def broken(request: HttpRequest) -> HttpResponse:
     raise RuntimeError("secret detail")
 
 
-urlpatterns = [path("echo/", echo), path("stream/", stream), path("broken/", broken)]
+urlpatterns = [path("echo/", echo), path("stream/", stream), path("file/", file), path("broken/", broken)]
 handler500 = "wfdash.pages.errors.server_error"
 
 pytestmark = [pytest.mark.urls(__name__), pytest.mark.django_db(transaction=True)]
@@ -79,9 +95,16 @@ async def test_a_body_over_the_limit_is_refused_before_anything_reads_it() -> No
     assert start["status"] == 413
 
 
-async def test_a_streamed_response_arrives_whole() -> None:
-    _, body = await ask("/stream/")
-    assert body["body"] == b"one two"
+async def test_a_streamed_response_is_sent_piece_by_piece_and_closed() -> None:
+    _, *pieces = await ask("/stream/")
+    assert [piece["body"] for piece in pieces] == [b"one ", b"two", b""]
+    assert [piece.get("more_body", False) for piece in pieces] == [True, True, False]
+    assert closed.pop() is True
+
+
+async def test_a_file_is_sent_at_once() -> None:
+    _, body = await ask("/file/")
+    assert body["body"] == b"x" * 10_000
 
 
 async def test_a_client_that_hangs_up_gets_nothing_and_starts_nothing() -> None:

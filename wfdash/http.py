@@ -12,14 +12,14 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestDataTooBig
 from django.core.handlers.asgi import ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
-from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseBase
+from django.http import FileResponse, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
 Message = dict[str, Any]
@@ -37,11 +37,12 @@ class ClientGone(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """A finished response."""
+    """A response: finished, or with a ``rest`` that is made while it is sent."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
     content: bytes
+    rest: StreamingHttpResponse | None = None
 
 
 class PagesHandler(BaseHandler):
@@ -64,7 +65,21 @@ class PagesHandler(BaseHandler):
                 return
             loop = asyncio.get_running_loop()
             reply = await loop.run_in_executor(self._threads, self._respond, scope, body)
-        await send_reply(send, reply)
+        if reply.rest is None:
+            await send_reply(send, reply)
+        else:
+            await self._stream(send, reply, reply.rest)
+
+    async def _stream(self, send: Send, reply: Reply, rest: StreamingHttpResponse) -> None:
+        """Send piece by piece, the next one made when the last one is on its way; never more than one in memory."""
+        loop, pieces = asyncio.get_running_loop(), iter(cast(Iterable[bytes], rest))
+        await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+        try:
+            while (piece := await loop.run_in_executor(self._threads, next, pieces, None)) is not None:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            await loop.run_in_executor(self._threads, rest.close)
 
     def _respond(self, scope: Message, body: IO[bytes]) -> Reply:
         """Run the whole request in this thread; the signals see to its database connections."""
@@ -77,10 +92,10 @@ class PagesHandler(BaseHandler):
             response = HttpResponseBadRequest()
         else:
             response = self.get_response(request)
-        try:
-            return _reply(response)
-        finally:
+        reply = _reply(response)
+        if reply.rest is None:
             response.close()
+        return reply
 
 
 async def read_body(receive: Receive, body: IO[bytes], *, limit: int) -> None:
@@ -106,12 +121,15 @@ async def send_reply(send: Send, reply: Reply) -> None:
 
 
 def _reply(response: HttpResponseBase) -> Reply:
-    parts: Iterable[bytes] = response
+    # A file is as long as it is; what is made while it is read may have no end.
+    made = isinstance(response, StreamingHttpResponse) and not isinstance(response, FileResponse)
+    rest = cast(StreamingHttpResponse, response) if made else None
+    content = b"" if rest is not None else b"".join(cast(Iterable[bytes], response))
     headers = [(name.encode("ascii"), value.encode("latin1")) for name, value in response.items()]
     headers += [
         (b"Set-Cookie", cookie.output(header="").strip().encode("ascii")) for cookie in response.cookies.values()
     ]
-    return Reply(status=response.status_code, headers=headers, content=b"".join(parts))
+    return Reply(status=response.status_code, headers=headers, content=content, rest=rest)
 
 
 def _too_big() -> Reply:

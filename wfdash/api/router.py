@@ -11,7 +11,7 @@ from ninja.security import django_auth
 from pydantic import Field
 
 from wfdash import desk, queries, tracing
-from wfdash.api import acting, schedules, timemachine, together
+from wfdash.api import acting, bulk, schedules, timemachine, together
 from wfdash.api.asker import key_of, viewer_of
 from wfdash.api.schemas import (
     AnswerIn,
@@ -34,6 +34,7 @@ Seq = Annotated[int, Field(ge=0, lt=2**63)]
 api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
 api.add_router("", together.router)
 api.add_router("", acting.router)
+api.add_router("", bulk.router)
 api.add_router("", schedules.router)
 api.add_router("", timemachine.router)
 
@@ -50,6 +51,10 @@ def start_run(request: HttpRequest, given: StartIn) -> Any:
     run = desk.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
     tracing.started(run.pk, run.workflow, request.headers)
     return Status(201, {"id": run.pk})
+
+
+# Before the address of one run, which would take "bulk" for an id.
+api.post("/runs/bulk", response={200: bulk.RehearsalOut, 202: bulk.BulkOut})(bulk.bulk_runs)
 
 
 @api.get("/runs/{run_id}", response=RunDetail)

@@ -23,6 +23,9 @@ class RunOut(Schema):
     n: int
     waiting_for: list[str]
     progress: dict[str, Any]
+    tags: list[str] = []
+    failure: str = ""
+    altered: str = ""
 
 
 class RunDetail(RunOut):
@@ -38,10 +41,14 @@ class RunDetail(RunOut):
 
 
 class RunPage(Schema):
-    """Part of the list; ``next`` is the cursor of the following part, empty at the end."""
+    """Part of the list; ``next`` is the cursor of the following part, empty at the end.
+
+    ``reached``: no index leads to what the filter asks for, and only runs newer than this were looked at yet.
+    """
 
     items: list[RunOut]
     next: str
+    reached: datetime | None = None
 
 
 class SkewOut(Schema):

@@ -19,7 +19,7 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Bulk, Run
 from checkpoints.orm import write
-from checkpoints.records import ENDED, Phase
+from checkpoints.records import ENDED, Json, Phase
 from checkpoints.rules import TIMED
 from wfdash.access import Viewer, viewer_for
 from wfdash.desk import audit
@@ -105,18 +105,20 @@ def start_bulk(
     add: Iterable[str] = (),
     remove: Iterable[str] = (),
     key: str | None = None,
+    command: Json = None,
 ) -> Bulk:
     """Have a verb told to these runs; returns what ``go_on`` and the sweep work through. ``Invalid``.
 
-    ``text``: the filter they were chosen by, for the record. The same ``key`` begins it once.
+    ``text``: the filter they were chosen by, for the record. The same ``key`` begins it once; ``command``: what must
+    then be the same again, where the runs were chosen by a filter and are not.
     """
-    wanted = _checked(verb, run_ids)
     facts: dict[str, Any] = {"filter": text[:500], "add": list(read_tags(add)), "remove": list(read_tags(remove))}
     if verb == "tag" and not facts["add"] and not facts["remove"]:
         raise Invalid([{"loc": ["add"], "msg": "Name a tag to put on or to take off"}])
-    with write(), once(viewer, key, "bulk", [verb, wanted, facts]) as deed:
+    with write(), once(viewer, key, "bulk", command or [verb, list(run_ids), facts]) as deed:
         if deed.before is not None:
             return Bulk.objects.get(pk=deed.before["bulk"])
+        wanted = _checked(verb, run_ids)
         bulk = Bulk.objects.create(
             id=ids.new_request_id(), verb=verb, facts=facts, runs=wanted, by=viewer.user, at=timezone.now()
         )
