@@ -18,7 +18,7 @@ def filled(request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow) -> tu
     """
     if request.method == "POST":
         return None, ""
-    if run_id := request.GET.get("from", ""):
+    if run_id := request.GET.get("from", "").replace("\0", ""):
         workflow, value = queries.input_of(viewer, run_id)
         if workflow != row.name:
             raise NotFound("That run is of another workflow")

@@ -44,7 +44,7 @@ class Sheet:
 @page("GET", "POST")
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form for ``workflow``; a POST makes the schedule. ``example``, ``last``, ``from`` fill the input."""
-    viewer, name = viewer_of(request), request.GET.get("workflow", "")
+    viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
     if not name:
         rows = [row for row in queries.workflows(viewer) if row.may_start]
         return render(request, "schedules/choose.html", {"rows": rows})

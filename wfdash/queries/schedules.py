@@ -87,7 +87,7 @@ def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[Schedu
     """
     wanted = parse_filter(text, frozenset({"workflow", "state"}))
     rows = Schedule.objects.filter(viewer.scope("see")).select_related("owner")
-    names = (*wanted.terms.get("workflow", ()), *((workflow,) if workflow else ()))
+    names = (*wanted.terms.get("workflow", ()), *((workflow.replace("\0", ""),) if workflow else ()))
     rows = rows.filter(workflow__in=names) if names else rows
     for word in wanted.words:
         rows = rows.filter(name__icontains=word) | rows.filter(workflow__icontains=word)
