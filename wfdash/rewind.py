@@ -14,8 +14,9 @@ from checkpoints.records import Checkpoint, Json, Request
 from wfdash import catalog
 from wfdash.catalog import Entry
 from wfdash.contract import ChecksAnswers, InvalidInput
-from wfdash.edits import Edited, Edits, TakesEdits
+from wfdash.edits import Edited, Edits, LooksAhead, TakesEdits
 from wfdash.errors import Invalid, WrongState
+from wfdash.hidden import masked, secret_names, unmasked
 from wfdash.patch import Operation, make
 from wfdash.schema import Problem, flaws_of, problems_of
 
@@ -65,7 +66,7 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     if flaws := flaws_of(edits.model_dump(mode="json")):
         raise Invalid(flaws)
     try:
-        edited = entry.engine.edit(entry.definition, record, edits)
+        edited = entry.engine.edit(entry.definition, record, _with_secrets(entry, record, edits))
         problems: list[dict[str, Json]] = []
     except InvalidInput as error:
         edited, problems = Edited(body=record.body, requests=record.requests), list(error.errors)
@@ -75,6 +76,32 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     if not edited.words and not edits.answers:
         raise Invalid([{"loc": [], "msg": "Nothing is changed: restore or fork it as it is"}])
     return edited
+
+
+def _with_secrets(entry: Entry, record: Checkpoint, edits: Edits) -> Edits:
+    """Return the edits with the secrets that were left hidden as they are."""
+    if not isinstance(entry.engine, LooksAhead):
+        return edits
+    outlook = entry.engine.look_ahead(entry.definition, record, record.created)
+    known = {one.activation: one for one in outlook.doing}
+    messages = {
+        act: unmasked(value, known[act].message, secret_names(known[act].takes)) if act in known else value
+        for act, value in edits.messages.items()
+    }
+    state = unmasked(edits.state, record.body.get("state"), secret_names(outlook.state_schema))
+    return edits.model_copy(update={"messages": messages, "state": state})
+
+
+def secrets_of(record: Checkpoint) -> frozenset[str]:
+    """Return the names of what a checkpoint must not show: what the workflow calls secret of its input and state."""
+    entry = catalog.find(record.workflow)
+    if entry is None:
+        return frozenset()
+    names = secret_names(entry.description.input_schema)
+    if not isinstance(entry.engine, LooksAhead) or record.version != entry.description.version:
+        return names
+    outlook = entry.engine.look_ahead(entry.definition, record, record.created)
+    return names.union(secret_names(outlook.state_schema), *(secret_names(one.takes) for one in outlook.doing))
 
 
 def answer_problems(entry: Entry, edited: Edited, edits: Edits) -> list[dict[str, Json]]:
@@ -101,8 +128,9 @@ def _judge(entry: Entry, request: Request, value: Json) -> list[Problem]:
 
 
 def patch_of(record: Checkpoint, edited: Edited) -> list[Operation]:
-    """Return the RFC 6902 patch that leads from a checkpoint's body to the edited one."""
-    return make(record.body, edited.body)
+    """Return the RFC 6902 patch that leads from a checkpoint's body to the edited one; secrets stay hidden in it."""
+    names = secrets_of(record)
+    return make(masked(record.body, names), masked(edited.body, names))
 
 
 def subject_of(request: Request | HumanRequest) -> str:

@@ -10,9 +10,9 @@ from html import unescape
 import pytest
 from django.test import Client
 from django.urls import reverse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from checkpoints.models import Checkpoint, Event, Run
+from checkpoints.models import AuditEntry, Checkpoint, Event, Run
 from checkpoints.rows import read_row
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
@@ -26,6 +26,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class Claim(BaseModel):
     amount: int
     note: str | None = None
+
+
+class Login(BaseModel):
+    user: str
+    token: str = Field(json_schema_extra={"writeOnly": True})
 
 
 class Notes(BaseModel):
@@ -127,6 +132,34 @@ def test_a_failed_run_is_edited_previewed_and_forked(otto):
     assert done["Location"] == at("run", fork)
     assert (fork.input, fork.altered) == ({"amount": 7, "note": None}, "edited")
     assert drive(fork) == "waiting"
+
+
+def test_a_secret_is_never_shown_and_stays_unless_it_is_changed(otto):
+    wf = Workflow("vault")
+
+    @wf.step(start=True)
+    async def open_it(login: Login) -> str:
+        if not login.user:
+            raise ValueError("nobody")
+        return f"{login.user}:{login.token}"
+
+    put(catalog.load(), wf)
+    run = desk.start_run(viewer("otto"), "vault", {"user": "", "token": "hush-hush"})
+    assert drive(run) == "failed"
+    address = at("edit", run, head(run).pk)
+    form = otto.get(address)
+    given = fields_of(form)
+    assert json.loads(given["m1:_json"]) == {"user": "", "token": "•••"}
+    shown = otto.post(address, given | {"m1:_json": '{"user": "kim", "token": "•••"}', "_what": "fork"})
+    seen = [form, shown, otto.get(at("checkpoint", run, head(run).pk)), otto.get(at("replay", run, 4))]
+    done = otto.post(address, hidden(shown.content.decode()) | {"_phase": "confirm"}, follow=True)
+    assert not any("hush" in page.content.decode() for page in [*seen, done])
+    fork = Run.objects.exclude(pk=run.pk).get()
+    assert drive(fork) == "completed"
+    fork.refresh_from_db()
+    assert fork.output == "kim:hush-hush"
+    told = [event.data for event in Event.objects.filter(run=fork, kind="run.edited")]
+    assert "hush" not in json.dumps([*told, *AuditEntry.objects.values_list("facts", flat=True)])
 
 
 def test_editing_on_keeps_what_was_typed(otto):

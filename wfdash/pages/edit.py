@@ -15,6 +15,7 @@ from checkpoints.records import Json, Request
 from wfdash import queries
 from wfdash.edits import Doing, Edits
 from wfdash.errors import Changed, Invalid, WrongState
+from wfdash.hidden import secret_names
 from wfdash.pages.checkpoint import carry_out, show_preview
 from wfdash.pages.door import page, viewer_of
 from wfdash.pages.forms import BoundForm, Form
@@ -123,7 +124,7 @@ def _form(
 def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
     """Return what can be edited, with what is there, or what was typed before."""
     typed = edits or Edits()
-    state = typed.state if typed.state is not None else editing.chosen.state
+    state = typed.state if typed.state is not None else editing.state
     found: list[Section] = []
     for one in editing.doing[:MOST]:
         value = typed.messages.get(one.activation, one.message)
@@ -145,7 +146,8 @@ def _draw(schema: Mapping[str, Json], prefix: str, value: Json) -> Form | None:
         return None
     form = Form.from_schema(dict(schema), prefix=prefix, initial=value)
     loose = not schema or (schema.get("type") == "object" and not schema.get("properties"))
-    return replace(form, initial=value, text=write(value)) if loose else form
+    # A control of a form never shows a secret, so that what is left alone would be lost: text keeps its place.
+    return replace(form, initial=value, text=write(value)) if loose or secret_names(schema) else form
 
 
 def _bound(section: Section, request: HttpRequest) -> Section:

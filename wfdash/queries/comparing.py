@@ -13,6 +13,7 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.patch import Operation, make, same
 from wfdash.queries.board import StepCounts, fold
 from wfdash.queries.history import workflow_of
+from wfdash.queries.inspector import masked_input
 from wfdash.queries.lineage import spans_to
 from wfdash.queries.states import CheckpointView, checkpoint
 
@@ -131,7 +132,8 @@ def _bare(info: CheckpointInfo) -> CheckpointView:
 def _inputs(one: str, other: str) -> tuple[Json, Json] | None:
     if one == other:
         return None
-    given = {run.pk: run.input for run in models.Run.objects.filter(pk__in=[one, other]).only("id", "input")}
+    rows = models.Run.objects.filter(pk__in=[one, other]).only("id", "input", "workflow")
+    given = {run.pk: masked_input(run.workflow, run.input) for run in rows}
     return None if same(given[one], given[other]) else (given[one], given[other])
 
 

@@ -12,13 +12,14 @@ from checkpoints.rows import read_row
 from wfdash import catalog, rewind
 from wfdash.access import Viewer
 from wfdash.edits import Doing, TakesEdits
+from wfdash.hidden import masked, secret_names
 from wfdash.queries.preview import outlook_of
 from wfdash.queries.states import CheckpointView, checkpoint, find_row
 
 
 @dataclass(frozen=True, kw_only=True)
 class Editing:
-    """A checkpoint with what may be changed in it. ``refusal`` says in words why nothing may.
+    """A checkpoint with what may be changed in it, secrets hidden. ``refusal`` says in words why nothing may.
 
     ``doing``: what is under way and takes a message. ``suggested``: the last answers to what is pending.
     """
@@ -26,6 +27,7 @@ class Editing:
     chosen: CheckpointView
     refusal: str = ""
     state_schema: Mapping[str, Json] = field(default_factory=dict)
+    state: Json = None
     doing: tuple[Doing, ...] = ()
     suggested: Mapping[RequestKey, Json] = field(default_factory=dict)
 
@@ -48,6 +50,11 @@ def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
     return Editing(
         chosen=chosen,
         state_schema=outlook.state_schema,
-        doing=tuple(one for one in outlook.doing if one.takes is not None),
+        state=masked(chosen.state, secret_names(outlook.state_schema)),
+        doing=tuple(
+            one.model_copy(update={"message": masked(one.message, secret_names(one.takes))})
+            for one in outlook.doing
+            if one.takes is not None
+        ),
         suggested={RequestKey(key): one.value for key, one in rewind.earlier_answers(run_id, keys).items()},
     )

@@ -19,6 +19,7 @@ from checkpoints.rows import info_of, read_row
 from wfdash import catalog, rewind
 from wfdash.access import Viewer
 from wfdash.edits import Doing, Edited, Edits, LooksAhead, Outlook
+from wfdash.hidden import masked
 from wfdash.patch import Operation
 from wfdash.queries.board import Move, moves_within
 from wfdash.queries.lineage import Node, Span, newest_below, nodes_of, span_filter, spans_now, spans_of
@@ -333,14 +334,14 @@ def _changes(
     """Return the values that are changed, as they were and as they are written down now."""
     if content.record is None or content.edited is None:
         return ()
-    new = {one.activation: one.message for one in after}
-    found = [
-        Changed(step=one.step, before=one.message, after=new.get(one.activation))
-        for one in before
-        if one.activation in edits.messages and one.message != new.get(one.activation)
-    ]
-    old, state = content.record.body.get("state"), content.edited.body.get("state")
-    return (*found, *([Changed(step="", before=old, after=state)] if old != state else []))
+    names, new = rewind.secrets_of(content.record), {one.activation: one.message for one in after}
+    pairs = [(one.step, one.message, new.get(one.activation)) for one in before if one.activation in edits.messages]
+    pairs += [("", content.record.body.get("state"), content.edited.body.get("state"))]
+    return tuple(
+        Changed(step=step, before=masked(old, names), after=masked(now, names))
+        for step, old, now in pairs
+        if old != now
+    )
 
 
 def _worker(run_id: str) -> str:

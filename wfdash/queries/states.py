@@ -8,14 +8,16 @@ from checkpoints import models
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.records import CheckpointInfo, Json, Request
 from checkpoints.rows import info_of, read_row
+from wfdash import rewind
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
+from wfdash.hidden import masked
 from wfdash.queries.history import workflow_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointView:
-    """A checkpoint. ``problem`` says in words why its content cannot be read; then body and requests are empty."""
+    """A checkpoint, secrets hidden. ``problem`` says why its content cannot be read: then it is empty."""
 
     info: CheckpointInfo
     body: dict[str, Json]
@@ -79,4 +81,4 @@ def _content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Reque
         record = read_row(row)
     except (Damaged, Incompatible) as error:
         return ({}, ()), str(error)
-    return (record.body, record.requests), ""
+    return (masked(record.body, rewind.secrets_of(record)), record.requests), ""
