@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from wfdash.cron import BadCron, Cron, parse, zones
+from wfdash.cron import ALL, LATE, BadCron, Cron, parse, turn, zones
 
 MINUTE = timedelta(minutes=1)
 CHANGES = {
@@ -67,6 +67,7 @@ HOURS = st.sampled_from(["*", "0", "1", "2", "3", "*/2", "0-3", "23", "1,2"])
 DAYS = st.sampled_from(["*", "28", "L", "1-7", "*/2"])
 
 
+@settings(deadline=None, max_examples=30)
 @given(data=st.data(), minute=MINUTES, hour=HOURS, day=DAYS, zone=st.sampled_from(sorted(CHANGES)))
 def test_around_a_change_of_clocks_it_fires_when_the_clock_on_the_wall_says_so(data, minute, hour, day, zone) -> None:
     change = datetime.fromisoformat(data.draw(st.sampled_from(CHANGES[zone])))
@@ -139,6 +140,7 @@ def test_an_unknown_zone_is_refused(zone) -> None:
     assert caught.value.field == "zone"
 
 
+@settings(deadline=None)
 @given(st.text("0123456789*/,-#L W@MONJAN²", max_size=40))
 def test_any_text_is_an_expression_or_refused(text) -> None:
     try:
@@ -149,6 +151,7 @@ def test_any_text_is_an_expression_or_refused(text) -> None:
     assert cron.after(datetime.now(UTC))
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)), st.sampled_from(["7 * * * *", "30 2 * * 1-5"]))
 def test_forwards_and_backwards_agree(moment, text) -> None:
     cron, now = parse(text, "Europe/Berlin"), moment.replace(tzinfo=UTC)
@@ -165,3 +168,27 @@ def test_names_and_words_of_people() -> None:
     assert parse("@daily").words == "At 00:00 every day"
     assert parse("0 9 * * mon-fri").words == "At 09:00 on Monday through Friday"
     assert {"Europe/Berlin", "UTC"} <= set(zones())
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    since=st.datetimes(datetime(2026, 3, 1), datetime(2026, 11, 30)).map(lambda moment: moment.replace(tzinfo=UTC)),
+    gaps=st.lists(st.integers(0, 100_000), min_size=1, max_size=3),
+    missed=st.sampled_from(["skip", "once", "all"]),
+    text=st.sampled_from(["30 2 * * *", "0 */3 * * *", "*/20 * * * *", "0 9 * * MON-FRI"]),
+)
+def test_however_late_it_is_looked_at_each_time_that_counts_fires_once(since, gaps, missed, text) -> None:
+    cron = parse(text, "Europe/Berlin")
+    (due,), now, fired = cron.after(since), since, []
+    for gap in gaps:
+        before, now = now, now + timedelta(seconds=gap)
+        begun = len(fired)
+        while due <= now:
+            came = turn(cron, due, now, missed)
+            fired += [came.fires] if came.fires else []
+            due = came.following
+        passed = [at for at in cron.until(now, ALL) if at > before]
+        wanted = {"all": passed, "once": passed[-1:], "skip": [at for at in passed[-1:] if now - at <= LATE]}
+        assert fired[begun:] == wanted[missed]
+        assert due == cron.after(now)[0]
+    assert len(set(fired)) == len(fired)
