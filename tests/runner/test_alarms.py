@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Answer, Event, HumanRequest, Notice, Run
+from checkpoints.models import Answer, Event, HumanRequest, IdempotencyKey, Notice, Run
 from tests.people import ACTIONS, DECISION
 from tests.runner.conftest import until
 from wfdash.access import Viewer
 from wfdash.desk import answer_request
+from wfdash.desk.keys import KEPT
 from wfdash.runner import alarms
 from wfdash.runner.embedded import EmbeddedWorker
 from wfdash.workflow.policy import Policy
@@ -123,6 +123,16 @@ def test_one_kind_of_work_that_fails_does_not_stop_the_others(ask, monkeypatch, 
 
 
 def test_a_sweep_with_nothing_to_do_asks_little(ask, django_assert_max_num_queries) -> None:
-    connection.ensure_connection()
-    with django_assert_max_num_queries(8):
+    alarms.sweep()
+    with django_assert_max_num_queries(11):
         alarms.sweep()
+
+
+def test_tidying_forgets_old_keys_however_many(db) -> None:
+    old = timezone.now() - KEPT - timedelta(seconds=1)
+    rows = [IdempotencyKey(person="otto", key=str(n), verb="pause", digest="", at=old) for n in range(alarms.BATCH + 1)]
+    IdempotencyKey.objects.bulk_create(
+        [*rows, IdempotencyKey(person="otto", key="new", verb="pause", at=timezone.now())]
+    )
+    alarms.tidy()
+    assert IdempotencyKey.objects.get().key == "new"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -17,18 +18,22 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 """So often it looks, and sooner when something is known to come up sooner."""
+SELDOM = 60
+"""Every so many sweeps it tidies up."""
 BATCH = 100
 """What one sweep does of each kind; with more to do the next one follows at once."""
 
 
 async def sweep_until(stopping: asyncio.Event) -> None:
     """Do what is due until stopped."""
-    lane = Lane("wfdash-alarms")
+    lane, sweeps = Lane("wfdash-alarms"), itertools.count()
     try:
         while not stopping.is_set():
             pause = SWEEP_SECONDS
             try:
                 pause = await lane.call(sweep)
+                if next(sweeps) % SELDOM == 0:
+                    await lane.call(tidy)
             except Exception:
                 log.exception("Could not look for deadlines; trying again")
             with contextlib.suppress(TimeoutError):
@@ -40,7 +45,7 @@ async def sweep_until(stopping: asyncio.Event) -> None:
 def sweep() -> float:
     """Do what is due now; returns the seconds until there is more to do, or to look for."""
     # Servers import their runner before Django has its models.
-    from wfdash.desk import announce, bulk, ending, finding, keys, settling, signals, timers
+    from wfdash.desk import announce, bulk, ending, finding, settling, signals, timers
 
     began = timers.database_now()
     counts = [
@@ -49,7 +54,6 @@ def sweep() -> float:
             settling.settle_due,
             timers.fire_alarms,
             announce.announce_opened,
-            keys.forget_keys,
             ending.end_abandoned,
             signals.match_waiting,
             finding.list_runs,
@@ -61,6 +65,14 @@ def sweep() -> float:
         return 0.0
     # After ``began``: what was due then and is not done could not be done, but what became due meanwhile can.
     return _pause((settling.next_settling(began), timers.next_alarm(began)), timers.database_now())
+
+
+def tidy() -> None:
+    """Remove what is not needed any more."""
+    from wfdash.desk import keys
+
+    while _count(keys.forget_keys) >= BATCH:
+        continue
 
 
 def _count(work: Callable[[int], int]) -> int:
