@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
+from tests.e2e.server import wait_until
 from wfdash import cli
 
 WORKFLOW = """
@@ -75,6 +77,14 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     raise AssertionError(f"the server ended without saying {words!r}:\n{seen}")
 
 
+def readiness(port: int) -> int:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
 @pytest.mark.process
 def test_up_serves_a_file_of_ones_own_prints_a_link_and_stops_gracefully(tmp_path: Path) -> None:
     source = tmp_path / "workflows.py"
@@ -84,8 +94,7 @@ def test_up_serves_a_file_of_ones_own_prints_a_link_and_stops_gracefully(tmp_pat
     try:
         line = read_until(process, "Sign in as")
         assert f"http://127.0.0.1:{port}/sign-in/" in line
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
-            assert answer.status == 200
+        wait_until(lambda: readiness(port) == 200, what="readiness: its worker says that it lives")
         asked = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
@@ -170,3 +179,19 @@ def test_a_step_that_blocks_its_thread_does_not_keep_the_server_from_stopping(tm
     finally:
         process.kill()
         process.communicate()
+
+
+LEAVING = """
+import threading, time
+import django; django.setup()
+from wfdash import server
+threading.Thread(target=time.sleep, args=[60]).start()
+server.leave(3)
+"""
+
+
+@pytest.mark.process
+def test_a_thread_that_waits_for_something_does_not_keep_the_process_from_ending(data: Path) -> None:
+    more = {"DJANGO_SETTINGS_MODULE": "wfdash.settings"}
+    ended = subprocess.run([sys.executable, "-c", LEAVING], env=environment(data) | more, timeout=30, check=False)
+    assert ended.returncode == 3
