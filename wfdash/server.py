@@ -28,7 +28,10 @@ from wfdash.runner.embedded import EmbeddedWorker
 reactor: Any = _reactor
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 7.0
+"""For the worker to let go of its runs."""
+LEAVE_SECONDS = 2.0
+"""For threads that still read or write. Together less than the ten seconds after which most supervisors kill."""
 
 SWITCH_SECONDS = 0.0005
 """How long a busy thread keeps Python's lock from the others. An answer crosses several threads on its way to the
@@ -78,15 +81,20 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
 
 
 def leave(status: int) -> None:
-    """End the process even while a plain function of a step still runs in its thread.
+    """End the process, even while a plain function of a step still runs in its thread: at once then.
 
     Python would wait for it, perhaps for ever. Its run was released, and takes that step again where it goes on.
+    For other threads it waits a little.
     """
     if any(thread.name.startswith("wfdash-step") for thread in threading.enumerate()):
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+    # Python waits for every thread, and one may be waiting for a database that does not answer.
+    impatience = threading.Timer(LEAVE_SECONDS, os._exit, [status])
+    impatience.daemon = True
+    impatience.start()
     sys.exit(status)
 
 
