@@ -12,9 +12,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
 
@@ -49,12 +50,22 @@ class Database(Server):
         return super().env | ({"WFDASH_DATABASE": self.url_of_database} if self.url_of_database else {})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What a process had used by then. Seconds, bytes."""
+
+    process: int
+    at: float
+    memory: int
+    processor: float
+
+
 @dataclass
 class Watch:
-    """What the server process costs: samples of ``(second, resident bytes, processor seconds)``."""
+    """What the server costs, twice a second, over all its processes."""
 
     server: Server
-    samples: list[tuple[float, int, float]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     _over: Event = field(default_factory=Event)
 
     def __enter__(self) -> Watch:
@@ -67,33 +78,35 @@ class Watch:
         self._thread.join()
 
     def _sample(self) -> None:
-        began = time.monotonic()
         while not self._over.wait(0.5):
-            with_process = self.server.process_id
+            number = self.server.process_id
             try:
-                process = psutil.Process(with_process)
-                used = process.cpu_times()
-                self.samples.append((time.monotonic() - began, process.memory_info().rss, used.user + used.system))
+                process = psutil.Process(number)
+                used, memory = process.cpu_times(), process.memory_info().rss
             except psutil.NoSuchProcess:
                 continue
+            taken = used.user + used.system
+            self.samples.append(Sample(process=number, at=time.monotonic(), memory=memory, processor=taken))
 
     def memory(self) -> str:
-        """Return the memory at the start, at the end, at its most, and what it grew per minute in the second half."""
-        sizes = [size / 1e6 for _, size, _ in self.samples]
-        return f"{sizes[0]:.0f} -> {sizes[-1]:.0f} MB, at most {max(sizes):.0f}, {self.slope():+.1f} MB/min"
-
-    def slope(self) -> float:
-        """Return the growth in the second half, in MB per minute (least squares)."""
-        late = self.samples[len(self.samples) // 2 :]
-        middle = sum(at for at, _, _ in late) / len(late)
-        mean = sum(size for _, size, _ in late) / len(late)
-        up = sum((at - middle) * (size - mean) for at, size, _ in late)
-        return up / sum((at - middle) ** 2 for at, _, _ in late) * 60 / 1e6
+        """Return the memory of the latest process: at its start, at its end, at most, growth in its second half."""
+        mine = [sample for sample in self.samples if sample.process == self.samples[-1].process]
+        sizes = [sample.memory / 1e6 for sample in mine]
+        grows = slope(mine[len(mine) // 2 :])
+        return f"{sizes[0]:.0f} -> {sizes[-1]:.0f} MB, at most {max(sizes):.0f}, {grows:+.1f} MB/min"
 
     def processor(self) -> float:
-        """Return the processor's seconds per second."""
-        (first, _, used), (last, _, more) = self.samples[0], self.samples[-1]
-        return (more - used) / (last - first)
+        """Return the processor's seconds per second, while there was a process."""
+        pairs = [pair for pair in pairwise(self.samples) if pair[0].process == pair[1].process]
+        return sum(b.processor - a.processor for a, b in pairs) / sum(b.at - a.at for a, b in pairs)
+
+
+def slope(samples: Sequence[Sample]) -> float:
+    """Return the growth of memory in MB per minute (least squares)."""
+    middle = sum(sample.at for sample in samples) / len(samples)
+    mean = sum(sample.memory for sample in samples) / len(samples)
+    up = sum((sample.at - middle) * (sample.memory - mean) for sample in samples)
+    return up / (sum((sample.at - middle) ** 2 for sample in samples) or 1) * 60 / 1e6
 
 
 def steady(server: Server, crowd: Crowd, size: Size) -> None:

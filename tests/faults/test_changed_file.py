@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import Server, serving, shell, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -81,9 +81,8 @@ def served(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, sqlite_template: Path, served: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data", files=[served], template=sqlite_template).start()
-    yield server
-    server.stop()
+    with serving(Server(tmp_path / "data", files=[served], template=sqlite_template)) as server:
+        yield server
 
 
 def read(server: Server) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import Server, serving, shell, wait_until
 
 pytestmark = pytest.mark.process
 SERVED = Path(__file__).with_name("served.py")
@@ -40,9 +40,8 @@ print(json.dumps({{
 
 @pytest.fixture
 def server(tmp_path: Path, sqlite_template: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data", files=[SERVED], template=sqlite_template).start()
-    yield server
-    server.stop()
+    with serving(Server(tmp_path / "data", files=[SERVED], template=sqlite_template)) as server:
+        yield server
 
 
 class Journey:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.server import Server, wait_until
+from tests.e2e.server import Server, serving, wait_until
 from tests.live.crowd import SERVED, Crowd, count_events, start_beating
 
 pytestmark = pytest.mark.process
@@ -18,10 +18,8 @@ VIEWERS, RATE, SECONDS = 50, 50, 4
 
 @pytest.fixture
 def server(tmp_path: Path, sqlite_template: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data", files=[SERVED], template=sqlite_template).start()
-    yield server
-    assert server.stop() == 0, server.log()
-    assert "Traceback" not in server.log(), server.log()
+    with serving(Server(tmp_path / "data", files=[SERVED], template=sqlite_template)) as server:
+        yield server
 
 
 def test_a_crowd_sees_every_event_once_and_in_order_over_a_storm_and_hang_ups(server: Server, tmp_path: Path) -> None:
