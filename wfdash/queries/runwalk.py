@@ -22,11 +22,11 @@ from wfdash.queries.runparts import RUNS, Part, Route, Search, Way
 
 LEAST_SHARE = 100
 """So many of each, where several ways share what may be looked at."""
-REACH = 10_000
+REACH = 5_000
 """So many runs are looked at for one page."""
 FAR = 200_000
 """And so many when somebody asks to look further."""
-MOST_GATHERED = 5_000
+MOST_GATHERED = 4_000
 """What an index leads to in another order than newest first is gathered if it is at most so many."""
 
 Place = tuple[datetime, str]
