@@ -14,6 +14,7 @@ from wfdash.contract import Description
 from wfdash.pages.graph import ALL, fold, layout
 from wfdash.pages.rungraph import draw
 from wfdash.pages.spans import spent
+from wfdash.queries import count
 
 NAMES = ["read", "part/a", "part/b", "part/deep/c", "pay"]
 EDGES = [("read", "part/a"), ("part/a", "part/b"), ("part/b", "part/deep/c"), ("part/deep/c", "pay")]
@@ -69,7 +70,7 @@ def test_the_graph_of_a_run_counts_what_is_folded_and_leads_to_steps() -> None:
         move("pay", "retrying", 5),
         move("pay", "running", 9),
     ]
-    drawn: Any = draw(graph(), moves, spent(moves, at(10)), link=link, chosen="pay")
+    drawn: Any = draw(graph(), moves, count(moves), spent(moves, at(10)), link=link, chosen="pay")
     nodes = {node.name: node for node in drawn.nodes}
     assert (nodes["part"].counts, nodes["part"].state, nodes["part"].folded) == ("3/3", "done", True)
     assert (nodes["read"].note, nodes["pay"].note) == ("2.0 s", "6.0 s · 1 retry")
@@ -79,7 +80,7 @@ def test_the_graph_of_a_run_counts_what_is_folded_and_leads_to_steps() -> None:
 
 
 def test_an_open_sub_workflow_can_be_folded_again() -> None:
-    drawn = draw(graph(), [], {}, link=link, opened=("part", "part/deep"))
+    drawn = draw(graph(), [], {}, {}, link=link, opened=("part", "part/deep"))
     assert {group.name: group.address for group in drawn.groups} == {
         "part": "?unfold=part%2Fdeep",
         "part/deep": "?unfold=part",

@@ -85,7 +85,9 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
 
     chosen = panel.name if panel else ""
     return {
-        "drawing": draw(described, moved, found, link=link, opened=opened, chosen=chosen) if described else None,
+        "drawing": draw(described, moved, counts, found, link=link, opened=opened, chosen=chosen)
+        if described
+        else None,
         "step": panel,
         "busy": tuple(name for name, one in counts.items() if one.running),
         "has_parts": bool(described and any(step.parent for step in described.steps)),

@@ -10,7 +10,7 @@ from wfdash.contract import Description
 from wfdash.pages.graph import Extras, Folded, Graph, fold, layout, travelled
 from wfdash.pages.spans import Spans, busy
 from wfdash.pages.timefmt import duration
-from wfdash.queries import Move, StepCounts, count
+from wfdash.queries import Move, StepCounts
 
 Link = Callable[..., str]
 """Makes an address of the present page with these parts of it changed."""
@@ -19,16 +19,16 @@ Link = Callable[..., str]
 def draw(
     described: Description,
     moved: Sequence[Move],
+    counts: Mapping[str, StepCounts],
     found: Mapping[str, Spans],
     *,
     link: Link,
     opened: Container[str] = (),
     chosen: str = "",
 ) -> Graph:
-    """Return the drawing. ``found``: what each step did when; ``opened``: sub-workflows to look inside."""
+    """Return the drawing. ``counts``, ``found``: what each step does and did; ``opened``: sub-workflows open."""
     folded = fold(described, opened)
     names = folded.names
-    counts = _merged(count(moved), names)
     again = Counter(names.get(move.step, move.step) for move in moved if move.state == "retrying")
     times = _times(found, names)
     notes = {name: _note(busy(times[name]).total_seconds(), again[name]) for name in times}
@@ -40,10 +40,10 @@ def draw(
         folded=folded.folded,
         chosen=names.get(chosen, chosen),
     )
-    return layout(folded.description, counts, taken, extras)
+    return layout(folded.description, _merged(counts, names), taken, extras)
 
 
-def _merged(counts: dict[str, StepCounts], names: dict[str, str]) -> dict[str, Counter[str]]:
+def _merged(counts: Mapping[str, StepCounts], names: dict[str, str]) -> dict[str, Counter[str]]:
     merged: dict[str, Counter[str]] = {}
     for step, one in counts.items():
         merged.setdefault(names.get(step, step), Counter()).update(vars(one))
