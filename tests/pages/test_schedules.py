@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from checkpoints.models import Grant, Preference, Run, Schedule
 from tests.people import viewer
-from wfdash import desk
+from wfdash import catalog, desk
 from wfdash.desk import Plan
 
 NEW = "/schedules/new/?workflow=expense_batch"
@@ -177,6 +177,16 @@ def test_a_workflow_shows_its_schedules_and_when_the_next_run_comes(as_, made):
     assert re.search(r"next <time", tile)
     Grant.objects.all().delete()
     assert as_("otto").get(f"/schedules/{made.pk}/").status_code == 404
+
+
+def test_a_schedule_of_a_workflow_that_is_not_loaded_says_so_and_offers_what_can_be_done(as_, made, settings):
+    settings.WFDASH_APPS = []
+    catalog.load.cache_clear()
+    page = as_("otto").get(f"/schedules/{made.pk}/").content.decode()
+    assert "Its workflow is not loaded" in page
+    assert "Run now" not in page
+    assert "Pause" in page
+    assert as_("otto").post(f"/schedules/{made.pk}/", {"act": "run"}).status_code == 404
 
 
 def test_the_list_costs_a_constant_number_of_queries(as_, made, django_assert_max_num_queries):

@@ -62,6 +62,8 @@ class ScheduleRow:
     created: datetime
     message: Json = None
     last_run: ScheduledRun | None = None
+    loaded: bool = True
+    """Whether its workflow is; if not, no run can be started."""
     may_start: bool = False
     may_operate: bool = False
 
@@ -147,6 +149,7 @@ def _row(viewer: Viewer, row: Schedule, last: ScheduledRun | None, message: Json
         owner=row.owner.get_username(),
         message=message,
         last_run=last,
+        loaded=entry is not None,
         may_start=viewer.may("start", row.workflow),
         may_operate=viewer.may("operate", row.workflow),
     )
