@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
@@ -157,13 +158,17 @@ class Socket:
         return frame["ack"]
 
     async def _guard(self) -> None:
-        checked = time.monotonic()
+        due = self._next_look()
         while True:
             await asyncio.sleep(min(self.limits.tick, self.limits.recheck_every))
             self.check()
-            if time.monotonic() - checked >= self.limits.recheck_every:
+            if time.monotonic() >= due:
                 await self._person()
-                checked = time.monotonic()
+                due = self._next_look()
+
+    def _next_look(self) -> float:
+        # At a moment of its own, or all who came at once would be looked up at once, minute by minute.
+        return time.monotonic() + self.limits.recheck_every * random.uniform(0.5, 1)  # noqa: S311
 
 
 def _first(group: BaseExceptionGroup[Closed]) -> Closed:
