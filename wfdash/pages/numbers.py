@@ -138,8 +138,8 @@ def courses(told: Numbers) -> tuple[LineChart, ...]:
             f"{measure.value}-time",
             title,
             (
-                ("half within (p50)", "half", [spread.p50 for spread in told.courses[measure]]),
-                ("95 % within (p95)", "most", [spread.p95 for spread in told.courses[measure]]),
+                ("p50", "half", [spread.p50 for spread in told.courses[measure]]),
+                ("p95", "most", [spread.p95 for spread in told.courses[measure]]),
             ),
             names,
             tone=tone,
