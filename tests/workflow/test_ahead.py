@@ -17,6 +17,8 @@ from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Retry, Waiting, Workflow
 
 ENGINE = NativeEngine()
+PLACE = st.integers(0, 999)
+"""Which of several; how many there are depends on how quickly steps end beside each other."""
 
 
 def ahead(wf: Workflow, checkpoint: Checkpoint, now: datetime | None = None) -> Any:
@@ -34,16 +36,14 @@ async def go_on(wf: Workflow, checkpoint: Checkpoint) -> tuple[Any, list[Any]]:
     blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4),
     message=st.integers(0, 5),
     cuts=st.lists(st.integers(0, 12), max_size=2),
-    data=st.data(),
+    place=PLACE,
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_a_checkpoint_is_about_to_do_is_what_it_does(
-    blocks: list[str], message: int, cuts: list[int], data: st.DataObject
-):
+def test_what_a_checkpoint_is_about_to_do_is_what_it_does(blocks: list[str], message: int, cuts: list[int], place: int):
     witness = Witness()
     wf = make(blocks, witness)
     _, seen, _ = asyncio.run(play(wf, {"message": message}, cuts, witness.truth))
-    chosen = data.draw(st.sampled_from(seen))
+    chosen = seen[place % len(seen)]
     found = ahead(wf, chosen)
     outcome, events = asyncio.run(go_on(wf, chosen))
     asked = {request.key for request in (*chosen.requests, *found.asks)}
@@ -64,14 +64,14 @@ def test_what_a_checkpoint_is_about_to_do_is_what_it_does(
     assert again <= calls
 
 
-@given(blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4), message=st.integers(0, 5), data=st.data())
+@given(blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4), message=st.integers(0, 5), place=PLACE)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_looking_changes_nothing(blocks: list[str], message: int, data: st.DataObject):
+def test_looking_changes_nothing(blocks: list[str], message: int, place: int):
     witness = Witness()
     wf = make(blocks, witness)
     _, seen, _ = asyncio.run(play(wf, {"message": message}, [], witness.truth))
     done = witness.effects.copy()
-    chosen = data.draw(st.sampled_from(seen))
+    chosen = seen[place % len(seen)]
     before = chosen.model_dump_json()
     ENGINE.look_ahead(wf, chosen, datetime.now(UTC))
     assert chosen.model_dump_json() == before
