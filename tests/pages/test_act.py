@@ -58,6 +58,10 @@ def test_an_ended_run_is_not_offered_to_be_cancelled(run, as_):
             ),
         ),
         (
+            {"after": "charge"},
+            "Cancelled: “Charge” was let end, and no other step began. Its open requests are closed.",
+        ),
+        (
             {"unsure": ["bank.transfer"]},
             "Cancelled: nobody knows whether “bank.transfer” happened: look outside. Its open requests are closed.",
         ),

@@ -81,7 +81,7 @@ def test_a_run_that_is_to_end_after_its_step_keeps_the_step_and_starts_no_other(
     until(reaches(run, "cancelled"))
     kinds = list(Event.objects.filter(run=run).order_by("seq").values_list("kind", "step"))
     assert ("step.finished", "charge") in kinds
-    assert last(run, "run.cancelled") == {"by": "otto"}
+    assert last(run, "run.cancelled") == {"by": "otto", "after": "charge"}
     assert not made.second.is_set()
     row = Run.objects.get(pk=run.id)
     assert (row.ending, row.acted_by, row.n) == ("", "otto", 2)

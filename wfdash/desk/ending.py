@@ -41,16 +41,16 @@ def cancel_run(viewer: Viewer, run_id: str, *, after_step: bool = False, key: st
     return run
 
 
-def end_after_step(claim: records.Claim, begun: frozenset[str] = frozenset()) -> bool:
+def end_after_step(claim: records.Claim, after: str = "", begun: frozenset[str] = frozenset()) -> bool:
     """Cancel the run of this claim, of which a step has just ended, if somebody asked for that; say whether.
 
-    ``begun``: the steps that were to start next, and did not.
+    ``after``: that step. ``begun``: the steps that were to start next, and did not.
     """
     with write():
         run = Run.objects.select_for_update().filter(pk=claim.run, epoch=claim.epoch).first()
         if run is None or not run.ending:
             return False
-        return _end(run, begun)
+        return _end(run, after, begun)
 
 
 def end_abandoned(limit: int = 100) -> int:
@@ -64,7 +64,7 @@ def end_abandoned(limit: int = 100) -> int:
             continue
         with write():
             run = Run.objects.select_for_update().exclude(ending="").filter(pk=run_id).first()
-            ended += bool(run and not _is_held_live(run) and _end(run, frozenset()))
+            ended += bool(run and not _is_held_live(run) and _end(run, "", frozenset()))
     return ended
 
 
@@ -83,7 +83,7 @@ def _is_held_live(run: Run) -> bool:
     return Claim.objects.filter(run=run, expires__gt=Now()).exists()
 
 
-def _end(run: Run, begun: frozenset[str]) -> bool:
+def _end(run: Run, after: str, begun: frozenset[str]) -> bool:
     by = run.ending
     if run.phase in ENDED:
         Run.objects.filter(pk=run.pk).update(ending="")
@@ -92,11 +92,11 @@ def _end(run: Run, begun: frozenset[str]) -> bool:
     ended: dict[str, Any] = {"phase": Phase.CANCELLED, "finished": now, "wake_at": None, "updated": now, "acted_by": by}
     Run.objects.filter(pk=run.pk).update(**ended)
     fence(run)
-    _close(run, by, fenced=[step for step in cut.steps if step not in begun], unsure=list(cut.calls))
+    _close(run, by, after=after, fenced=[step for step in cut.steps if step not in begun], unsure=list(cut.calls))
     return True
 
 
-def _close(run: Run, by: str, **cut: list[str]) -> None:
+def _close(run: Run, by: str, **cut: list[str] | str) -> None:
     open_ = HumanRequest.objects.filter(run=run, closed__isnull=True)
     open_.update(closed=timezone.now(), closed_as="cancelled")
     append_event(run, "run.cancelled", {"by": by, **{name: found for name, found in cut.items() if found}})

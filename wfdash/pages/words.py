@@ -225,10 +225,14 @@ def cancelled(data: Mapping[str, Any]) -> str:
 def _cut_off(data: Mapping[str, Any]) -> str:
     steps = [f"“{called(str(step))}”" for step in data.get("fenced") or ()]
     calls = [f"“{name}”" for name in data.get("unsure") or ()]
-    told = f": {_listed(steps)} ran and was cut off, so what it did outside may have happened" if steps else ""
+    parts = []
+    if data.get("after"):
+        parts.append(f"“{called(str(data['after']))}” was let end, and no other step began")
+    if steps:
+        parts.append(f"{_listed(steps)} ran and was cut off, so what it did outside may have happened")
     if calls:
-        told += f"{';' if told else ':'} nobody knows whether {_listed(calls)} happened: look outside"
-    return told
+        parts.append(f"nobody knows whether {_listed(calls)} happened: look outside")
+    return f": {'; '.join(parts)}" if parts else ""
 
 
 def _listed(names: list[str]) -> str:

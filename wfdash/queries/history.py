@@ -18,7 +18,7 @@ PLAIN = frozenset(
     {
         *("activation", "item", "attempt", "attempts", "at", "until", "ms", "by", "verdict", "subject", "key", "name"),
         *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction"),
-        *("how", "from", "to", "words", "version", "level", "logger", "fenced", "unsure"),
+        *("how", "from", "to", "words", "version", "level", "logger", "fenced", "unsure", "after"),
     }
 )
 """What an event may say to those who may not inspect values."""

@@ -62,7 +62,8 @@ class ClaimedRecorder(BoundRecorder):
 
         self._doubt = False
         begun = frozenset(event.step for event in commit.events if event.kind == "step.started" and event.step)
-        if await in_thread(ending.end_after_step, self.lease, begun):
+        after = (commit.checkpoint.step if commit.checkpoint else None) or ""
+        if await in_thread(ending.end_after_step, self.lease, after, begun):
             raise ClaimLost(run=self.run)
 
     def _show(self, step: str, text: str) -> None:
