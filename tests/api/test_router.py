@@ -61,6 +61,14 @@ def test_a_run_is_started_once_per_key(as_):
     assert as_("ana").post("/api/runs", given, content_type="application/json").status_code == 403
 
 
+def test_the_trace_of_whoever_starts_a_run_is_told_of_it(as_, monkeypatch):
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(tracing, "started", lambda run, workflow, headers: told.append((run, headers["traceparent"])))
+    given = {"workflow": "expense_batch", "message": {"claims": "x"}}
+    answer = as_("otto").post("/api/runs", given, content_type="application/json", headers={"traceparent": "00-a-b-01"})
+    assert told == [(answer.json()["id"], "00-a-b-01")]
+
+
 def test_history_can_be_restored_and_forked(run, history, as_):
     client = as_("otto")
     address = f"/api/runs/{run.pk}/checkpoints/{history[0].pk}"

@@ -87,3 +87,16 @@ def test_there_is_one_hub_per_loop() -> None:
     other, _ = asyncio.run(twice())
     assert first is again
     assert first is not other
+
+
+async def test_the_sockets_of_all_people_are_counted() -> None:
+    hub = get_hub()
+    before = hub_module.count_sockets()
+    assert hub.admit("ana")
+    assert hub.admit("ana")
+    assert hub.admit("ben")
+    hub.dismiss("ana")
+    assert hub_module.count_sockets() == hub.sockets == before + 2
+    hub.dismiss("ana")
+    hub.dismiss("ben")
+    await hub.close()
