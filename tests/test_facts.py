@@ -60,6 +60,20 @@ def test_what_the_schema_calls_secret_is_never_a_fact():
     assert "hush" not in words(message, schema)
 
 
+def test_the_paths_one_can_look_for_are_those_of_single_values():
+    schema = {
+        "$defs": {"line": {"properties": {"sku": {"type": "string"}, "more": {"$ref": "#/$defs/line"}}}},
+        "properties": {
+            "pin": {"type": "string", "format": "password"},
+            "amount": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
+        },
+    }
+    assert facts.paths_of(schema)[:3] == (("amount",), ("lines", "sku"), ("lines", "more", "sku"))
+    assert ("pin",) not in facts.paths_of(schema)
+    assert facts.paths_of({"type": "string"}) == ()
+
+
 def test_a_run_is_found_by_the_end_of_its_id_and_the_parts_of_its_names():
     assert title_words("Refund order", "refund_order", run="019a-1234ABCD") == ("refund", "order", "1234abcd")
 

@@ -106,6 +106,23 @@ def failure_of(error: Mapping[str, Any] | None, *, content: bool = True) -> tupl
     return (*named, *(Fact(name=WORD, text=word) for word in words))
 
 
+def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
+    """Return the paths of the single values that an input of this schema may have, those nearest the top first."""
+    waiting, found = deque[tuple[Path, list[Schema]]]([((), _meant([schema], schema))]), dict[Path, None]()
+    while waiting and len(found) < most:
+        path, nodes = waiting.popleft()
+        if any(is_secret(node) for node in nodes) or len(path) > DEEPEST // 2:
+            continue
+        below = [
+            pair for node in nodes if isinstance(node.get("properties"), Mapping) for pair in node["properties"].items()
+        ]
+        waiting.extend(((*path, str(name)), _meant([part], schema)) for name, part in below)
+        waiting.extend((path, _meant([part], schema)) for node in nodes for part in _items(node) if path)
+        if path and any(_is_single(node) for node in nodes):
+            found[path] = None
+    return tuple(found)
+
+
 def path_name(keys: Iterable[str]) -> str:
     """Return the name of the values under these keys, as one writes it in a filter: ``input.order.total``."""
     parts = [re.sub(r"[^\w-]+", "_", key.lower()) or "_" for key in keys]
@@ -146,6 +163,10 @@ def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
 def is_secret(node: Any) -> bool:
     """Say whether a node of a schema calls its value secret."""
     return isinstance(node, Mapping) and (node.get("writeOnly") is True or node.get("format") == "password")
+
+
+def _is_single(node: Schema) -> bool:
+    return node.get("type") in {"string", "number", "integer", "boolean"} or "enum" in node or "const" in node
 
 
 def _under(node: Schema, key: str) -> Iterator[Schema]:

@@ -20,7 +20,7 @@ SAID = {
     "cancel": ("Cancel", "cancelled for good: their open requests are closed", "cancelled"),
     "pause": ("Pause", "paused until somebody resumes them", "paused"),
     "resume": ("Resume", "resumed from where they were", "resumed"),
-    "tag": ("Change tags", "tagged", "tagged"),
+    "tag": ("Tag", "tagged", "tagged"),
 }
 """The verb, what would happen to the runs, and what has."""
 MOST_SHOWN = 10

@@ -69,7 +69,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     context = _common(viewer, place) | _listed(request, viewer, place)
     if fragment != "list":
         context |= _views(viewer, place)
-    return respond(request, "runs/page.html", context, FRAGMENTS, status=422 if context.get("flaws") else 200)
+    return respond(request, "runs/page.html", context, FRAGMENTS)
 
 
 @page("POST")

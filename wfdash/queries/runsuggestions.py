@@ -44,13 +44,12 @@ def columns_of(viewer: Viewer, page: str) -> tuple[str, ...] | None:
 
 def _paths(viewer: Viewer) -> list[tuple[str, str]]:
     """Return the fields of inputs that this person may look for, each with its workflow's title."""
-    found = []
-    for entry in catalog.entries():
-        properties = entry.description.input_schema.get("properties")
-        if isinstance(properties, dict) and viewer.may("inspect", entry.name):
-            title = f"input of {entry.description.title or entry.name}"
-            found += [(facts.path_name([name]), title) for name in properties if not facts.is_secret(properties[name])]
-    return found
+    return [
+        (facts.path_name(path), f"input of {entry.description.title or entry.name}")
+        for entry in catalog.entries()
+        if viewer.may("inspect", entry.name)
+        for path in facts.paths_of(entry.description.input_schema)
+    ]
 
 
 def _said(value: str, label: str = "") -> dict[str, str]:
