@@ -20,10 +20,13 @@ from checkpoints.models import Checkpoint, Effect, HumanRequest
 from checkpoints.models import Event as Row
 from checkpoints.records import Event, Json
 from checkpoints.rows import read_row
+from wfdash import catalog
 from wfdash.access import Viewer
+from wfdash.hidden import masked, secret_names
 from wfdash.queries.board import Move, moves
 from wfdash.queries.history import event_of, workflow_of
 from wfdash.queries.inbox import RequestRow, rows_now
+from wfdash.rewind import secrets_of
 from wfdash.workflow.packing import plain
 
 PAGE = 50
@@ -87,7 +90,7 @@ class Call:
 class Inside:
     """All that is known of one activation. ``input_from``: the number of the checkpoint that holds it, 0 if none does.
 
-    Values are None and logs empty for those who may not inspect. ``more``: there are more events than were read.
+    Values are None and logs empty for those who may not inspect; secrets are hidden. ``more``: not all events were read.
     """
 
     activation: Activation
@@ -136,16 +139,16 @@ def inside(viewer: Viewer, run_id: str, activation: str) -> Inside | None:
     events, more = _events_of(life, activation)
     first = _with_item(_activation(life), next((e.data.get("item") for e in events if "item" in e.data), None))
     output = next((e for e in reversed(events) if e.kind == "step.finished"), None)
-    shown_input, source = _input(life[0], activation) if inspect else (None, 0)
+    given, source, names = _input(life[0], activation, _names(workflow)) if inspect else (None, 0, frozenset[str]())
     return Inside(
         activation=first,
-        input=shown_input,
+        input=masked(given, names),
         input_from=source,
-        output=output.data.get("output") if output and inspect else None,
+        output=masked(output.data.get("output"), names) if output and inspect else None,
         has_output=output is not None,
         attempts=tuple(_attempts(life, events, inspect, operate)),
         logs=tuple(event for event in events if event.kind == "log") if inspect else (),
-        calls=tuple(_calls(events, inspect)),
+        calls=tuple(_calls(events, inspect, names)),
         sleeps=tuple((e.at, _moment(e.data.get("until"))) for e in events if e.kind == "step.sleeping"),
         requests=_requests(viewer, events),
         said=tuple(event for event in events if event.kind in {"progress", "custom"}) if inspect else (),
@@ -203,20 +206,26 @@ def _events_of(life: list[Move], activation: str) -> tuple[list[Event], bool]:
     return found[:MOST_EVENTS], len(found) > MOST_EVENTS
 
 
-def _input(first: Move, activation: str) -> tuple[Json, int]:
-    """Return what an activation was given, from the checkpoint written when it began; 0: it is not kept."""
+def _names(workflow: str) -> frozenset[str]:
+    entry = catalog.find(workflow)
+    return secret_names(entry.description.input_schema) if entry else frozenset()
+
+
+def _input(first: Move, activation: str, names: frozenset[str]) -> tuple[Json, int, frozenset[str]]:
+    """Return what an activation was given, the checkpoint written when it began (0: not kept), and secrets' names."""
     rows = Checkpoint.objects.filter(run_id=first.run, seq__gte=first.seq)
     row = rows.select_related("run").order_by("n").first()
     if row is None:
-        return None, 0
+        return None, 0, names
     try:
-        position = read_row(row).body.get("position")
+        record = read_row(row)
     except CheckpointsError:
-        return None, 0
+        return None, 0, names
+    names, position = names | frozenset(secrets_of(record)), record.body.get("position")
     live = position.get("live") if isinstance(position, Mapping) else None
-    record = live.get(activation) if isinstance(live, Mapping) else None
-    message = record.get("message") if isinstance(record, Mapping) else None
-    return (plain(message), row.n) if isinstance(message, list) and len(message) == 2 else (None, 0)
+    mine = live.get(activation) if isinstance(live, Mapping) else None
+    message = mine.get("message") if isinstance(mine, Mapping) else None
+    return (plain(message), row.n, names) if isinstance(message, list) and len(message) == 2 else (None, 0, names)
 
 
 def _attempts(life: list[Move], events: list[Event], inspect: bool, operate: bool) -> Iterable[Attempt]:
@@ -247,7 +256,7 @@ def _error(data: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[s
     return {name: value for name, value in error.items() if name not in hidden}
 
 
-def _calls(events: list[Event], inspect: bool) -> Iterable[Call]:
+def _calls(events: list[Event], inspect: bool, names: frozenset[str]) -> Iterable[Call]:
     """Return the recorded calls in the order in which they began, each once, as it stands (one query)."""
     keys = dict.fromkeys(str(e.data.get("key")) for e in events if e.kind.startswith("call."))
     runs = {str(event.run) for event in events}
@@ -255,7 +264,7 @@ def _calls(events: list[Event], inspect: bool) -> Iterable[Call]:
     last = {row.key: row for row in rows}
     for key in keys:
         if row := last.get(key):
-            result = row.result if inspect else None
+            result = masked(row.result, names) if inspect else None
             yield Call(name=row.name, once=row.once, state=row.state, at=row.at, key=key, result=result)
 
 
