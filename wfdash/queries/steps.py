@@ -90,7 +90,7 @@ class Call:
 class Inside:
     """All that is known of one activation. ``input_from``: the number of the checkpoint that holds it, 0 if none does.
 
-    Values are None and logs empty for those who may not inspect; secrets are hidden. ``more``: not all events were read.
+    Values are None, logs empty for those who may not inspect; secrets are hidden. ``more``: not all events are read.
     """
 
     activation: Activation
