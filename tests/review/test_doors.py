@@ -189,7 +189,7 @@ def test_an_address_with_nul_is_not_looked_up(address, as_):
     assert as_("otto").get(address).status_code == 404
 
 
-@pytest.mark.parametrize("address", ["/runs/?q=a%00b", "/?tab=all&q=%00", "/api/runs?q=workflow:%00"])
+@pytest.mark.parametrize("address", ["/runs/?q=a%00b", "/?tab=all&q=%00", "/api/runs?q=workflow:a%00"])
 def test_a_filter_with_nul_finds_what_it_says_without_it(address, run, as_):
     assert as_("otto").get(address).status_code == 200
 
