@@ -79,7 +79,7 @@ class Edition:
         self.words.append(f"state changed: {', '.join(changed)}")
 
     def write_message(self, act: str, value: Json) -> None:
-        """Give an activation another message: it starts over with that, asks and calls anew. The same changes nothing."""
+        """Give an activation another message: it starts over, asks and calls anew. The same message changes nothing."""
         record = self.position["live"].get(act)
         node = self.graph.nodes[record["step"]] if record else None
         if record is None or node is None or not node.takes_message:
