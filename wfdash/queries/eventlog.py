@@ -15,7 +15,7 @@ from wfdash.queries.history import event_of, plain, traceless, workflow_of
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 AT_ONCE = 1000
-LOOKED_AT = 10_000
+LOOKED_AT = 5_000
 """Events looked at for one page; a filter that finds less goes on from there with a link."""
 MOST_EXPORTED = 200_000
 
