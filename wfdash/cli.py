@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -76,7 +75,6 @@ def _setup(options: argparse.Namespace) -> Any:
 
 
 def _up(options: argparse.Namespace) -> int:
-    gc.disable()  # until the server serves: nothing of what is loaded is garbage, and looking for some takes a tenth
     if options.files:
         os.environ["WFDASH_WORKFLOWS"] = os.pathsep.join(map(str, options.files))
         if not options.demo:

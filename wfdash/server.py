@@ -59,7 +59,6 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     # What is loaded by now stays: looking through it for garbage again and again stops every thread for a tenth of a
     # second.
     gc.freeze()
-    gc.enable()
     tcp.Port.numberAccepts = property(lambda port: ACCEPTS, lambda port, more: None)  # type: ignore[assignment]
     endpoints = build_endpoint_description_strings(host=host, port=port)  # type: ignore[no-untyped-call]
     server = Server(  # type: ignore[no-untyped-call]
