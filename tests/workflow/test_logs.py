@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,6 +29,15 @@ def _listening(caplog) -> Iterator[None]:
 def logged(recorder: ListRecorder) -> list[tuple[str, str, str]]:
     events = [event for commit in recorder.commits for event in commit.events if event.kind == "log"]
     return [(event.step, event.data["level"], event.data["message"]) for event in events]
+
+
+@contextmanager
+def heard_by_us_alone(name: str) -> Iterator[logging.Logger]:
+    """Give a logger whose records pytest does not hear: it could not report them."""
+    steplog = logging.getLogger(name)
+    steplog.propagate, steplog.handlers = False, [h for h in logging.getLogger().handlers if is_ours(h)]
+    yield steplog
+    steplog.propagate, steplog.handlers = True, []
 
 
 async def test_what_an_async_step_logs_stands_between_its_start_and_its_end():
@@ -168,7 +178,8 @@ async def test_texts_that_no_database_takes_are_made_storable():
 
     @wf.step(start=True)
     async def odd() -> int:
-        log.info("nul \0 half \ud800")
+        with heard_by_us_alone("shop.odd") as steplog:
+            steplog.info("nul \0 half \ud800")
         return 1
 
     finished(await wf.run(None, storage=recorder))
@@ -181,10 +192,8 @@ async def test_a_record_that_cannot_be_formatted_harms_nothing(capsys):
 
     @wf.step(start=True)
     async def wrong() -> int:
-        steplog = logging.getLogger("shop.wrong")
-        steplog.propagate, steplog.handlers = False, [h for h in logging.getLogger().handlers if is_ours(h)]
-        steplog.info("%d boxes", "three")
-        steplog.propagate, steplog.handlers = True, []
+        with heard_by_us_alone("shop.wrong") as steplog:
+            steplog.info("%d boxes", "three")
         return 1
 
     finished(await wf.run(None, storage=recorder))
