@@ -86,9 +86,9 @@ async def test_the_workflow_s_policy_for_people_does_not_concern_signals():
     assert (request.by, request.policy) == ((), {})
 
 
-@pytest.mark.parametrize("due", ["2h", timedelta(hours=2), datetime.now(UTC) + timedelta(hours=2)])
+@pytest.mark.parametrize("due", ["2h", timedelta(hours=2), None], ids=["text", "duration", "moment"])
 async def test_with_a_deadline_the_run_fails_once_it_has_passed(due):
-    wf, _ = receiving(("go", bool), due=due)
+    wf, _ = receiving(("go", bool), due=due or datetime.now(UTC) + timedelta(hours=2))
     (request,) = (await wf.run(None)).requests
     assert request.due == request.alarm
     assert abs(request.due - datetime.now(UTC) - timedelta(hours=2)) < timedelta(minutes=1)
