@@ -15,7 +15,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,9 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from wfdash.contract import Description, Engine
+from wfdash.edits import NamesSecrets
 from wfdash.errors import NotFound
+from wfdash.hidden import secret_names
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,13 @@ class Entry:
     engine: Engine
     description: Description
     source: str
+
+    @cached_property
+    def secrets(self) -> frozenset[str]:
+        """The names of the fields that nobody is shown: what a type of the workflow calls a secret."""
+        told = (secret_names(self.description.input_schema), secret_names(self.description.output_schema))
+        more = self.engine.secret_names(self.definition) if isinstance(self.engine, NamesSecrets) else ()
+        return frozenset[str]().union(*told, more)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,6 +88,14 @@ class Edited(Record):
 
 
 @runtime_checkable
+class NamesSecrets(Protocol):
+    """An engine that knows what its definitions call secret besides their input and output."""
+
+    def secret_names(self, definition: object) -> frozenset[str]:
+        """Return the names of such fields in messages and state."""
+
+
+@runtime_checkable
 class LooksAhead(Protocol):
     """An engine that can say what a checkpoint is about to do. Of others only the events tell."""
 

@@ -97,7 +97,7 @@ def secrets_of(record: Checkpoint) -> frozenset[str]:
     entry = catalog.find(record.workflow)
     if entry is None:
         return frozenset()
-    names = secret_names(entry.description.input_schema)
+    names = entry.secrets
     if not isinstance(entry.engine, LooksAhead) or record.version != entry.description.version:
         return names
     outlook = entry.engine.look_ahead(entry.definition, record, record.created)

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from checkpoints.models import Event, Reply, Run
 from tests import people
-from tests.pages.paper import expenses
 from wfdash.pages.fragments import event_row
 from wfdash.pages.words import describe
 
@@ -128,9 +125,7 @@ def test_who_did_what_is_told(run, as_):
 
 
 def test_a_secret_of_the_input_is_not_shown(run, as_, monkeypatch):
-    schema = {"properties": {"token": {"type": "string", "format": "password"}}}
-    entry = SimpleNamespace(description=expenses.description.model_copy(update={"input_schema": schema}))
-    monkeypatch.setattr("wfdash.queries.inspector.catalog.find", lambda name: entry)
+    monkeypatch.setattr("wfdash.queries.secrets.secrets_of", lambda workflow: frozenset({"token"}))
     Run.objects.filter(pk=run.pk).update(input={"token": "hush", "n": [{"token": "hush"}]})
     client = as_("otto")
     assert "hush" not in client.get(f"/runs/{run.pk}/").content.decode()

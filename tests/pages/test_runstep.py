@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from checkpoints.models import Effect
 from tests import people
-from tests.pages.paper import expenses
 from wfdash.hidden import HIDDEN
 
 
@@ -68,10 +65,7 @@ def test_tracebacks_are_for_operators_and_values_for_those_who_may_inspect(run, 
 
 
 def test_secrets_are_hidden_in_what_a_step_was_given_and_returned(run, mapped, as_, monkeypatch):
-    schema = {"properties": {"claim": {"writeOnly": True}, "paid": {"format": "password"}}}
-    described = expenses.description.model_copy(update={"input_schema": schema})
-    entry = SimpleNamespace(description=described, engine=None)
-    monkeypatch.setattr("wfdash.queries.steps.catalog.find", lambda name: entry)
+    monkeypatch.setattr("wfdash.queries.secrets.secrets_of", lambda workflow: frozenset({"claim", "paid"}))
     inside = as_("otto").get(f"/runs/{run.pk}/?step=review&activation=2").context["step"].inside
     assert (inside.input, inside.output) == ({"claim": HIDDEN}, {"paid": HIDDEN})
 

@@ -9,6 +9,7 @@ from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import Carried, Description, Outcome, RunInput, Start, UnderWay
 from wfdash.edits import Edited, Edits, Outlook
+from wfdash.hidden import secret_names
 from wfdash.skew import compare
 from wfdash.workflow.ahead import look_ahead
 from wfdash.workflow.answertypes import check_answer
@@ -39,6 +40,13 @@ class NativeEngine:
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
         """Return what the answer's own type has against a value that fits its schema."""
         return check_answer(_own(definition).graph, request, value)
+
+    def secret_names(self, definition: object) -> frozenset[str]:
+        """Return the names of the fields that a type of a message or of the state calls secrets."""
+        graph = _own(definition).graph
+        codecs = [codec for node in graph.nodes.values() for codec in (*(node.accepts or ()), *(node.produces or ()))]
+        schemas = [codec.schema() for codec in (*codecs, *graph.state.codecs.values())]
+        return frozenset[str]().union(*map(secret_names, schemas))
 
     def under_way(self, definition: object, checkpoint: Checkpoint) -> UnderWay:
         """Return what a checkpoint was in the middle of."""

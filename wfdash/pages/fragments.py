@@ -18,6 +18,7 @@ from wfdash.pages.icons import draw_icon, draw_moment
 from wfdash.pages.values import pretty
 from wfdash.pages.words import describe, icon_of, tone_of
 from wfdash.queries.history import plain, traceless
+from wfdash.queries.secrets import masked_data
 
 MOST_DETAIL = 20_000
 
@@ -65,10 +66,11 @@ class EventLine:
 
 def event_line(event: Happened, *, inspect: bool = False) -> EventLine:
     """Return what a row shows. Without ``inspect`` it holds no value of the workflow."""
-    data = traceless(event.data) if inspect else plain(event.data)
+    run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
+    data = masked_data(run, traceless(event.data)) if inspect else plain(event.data)
     shown = {name: value for name, value in data.items() if name != "activation"}
     return EventLine(
-        run=str(getattr(event, "run_id", "") or getattr(event, "run", "")),
+        run=run,
         seq=event.seq,
         kind=event.kind,
         step=event.step or "",

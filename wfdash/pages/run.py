@@ -59,8 +59,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     viewer = viewer_of(request)
     header = queries.run(viewer, run_id)
-    shown = queries.masked_input(header.workflow, header.input) if header.inspect else None
-    context: dict[str, Any] = {"run": header, "last_seq": header.seq, "input": shown}
+    context: dict[str, Any] = {"run": header, "last_seq": header.seq}
     context["kept"] = address(request, older=request.GET.get("older", ""))
     wanted = request.GET.get("fragment", "")
     for part in NEEDS.get(wanted, ()):

@@ -30,7 +30,7 @@ from wfdash.queries.inbox import (
     requests_of,
     rows_now,
 )
-from wfdash.queries.inspector import Values, masked_input, values
+from wfdash.queries.inspector import Values, values
 from wfdash.queries.numbers import Numbers, numbers
 from wfdash.queries.paging import Page
 from wfdash.queries.preview import Preview, outlook_of, preview
@@ -171,7 +171,6 @@ __all__ = [
     "inside",
     "last_events",
     "last_of",
-    "masked_input",
     "matching",
     "mentionable",
     "moves",

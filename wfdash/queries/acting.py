@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import F
 
 from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Json
-from wfdash import catalog, underway
+from wfdash import underway
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.inbox import RequestRow, requests_of
+from wfdash.queries.secrets import secrets_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,35 +60,10 @@ def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
 
 def without_secrets(workflow: str, value: Json) -> Json:
     """Return an input without what the workflow's schema calls a secret, as far as the workflow is loaded."""
-    entry = catalog.find(workflow)
-    secret = set(_secrets(entry.description.input_schema)) if entry else set()
-    return _without(value, secret)
+    return _without(value, secrets_of(workflow))
 
 
-def _secrets(schema: Any) -> Iterator[str]:
-    """Yield the names of the fields that a schema keeps secret, at any depth."""
-    if isinstance(schema, list):
-        for part in schema:
-            yield from _secrets(part)
-    if isinstance(schema, dict):
-        fields = schema.get("properties")
-        for name, field in (fields if isinstance(fields, dict) else {}).items():
-            if _is_secret(field):
-                yield name
-        for part in schema.values():
-            yield from _secrets(part)
-
-
-def _is_secret(field: Any) -> bool:
-    """Say whether a field is one, or one that may be absent."""
-    if not isinstance(field, dict):
-        return False
-    either = field.get("anyOf")
-    hidden = field.get("format") == "password" or field.get("writeOnly") is True
-    return hidden or any(_is_secret(one) for one in (either if isinstance(either, list) else ()))
-
-
-def _without(value: Json, names: set[str]) -> Json:
+def _without(value: Json, names: Collection[str]) -> Json:
     if isinstance(value, dict):
         return {name: _without(part, names) for name, part in value.items() if name not in names}
     return [_without(part, names) for part in value] if isinstance(value, list) else value

@@ -13,8 +13,8 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.patch import Operation, make, same
 from wfdash.queries.board import StepCounts, fold
 from wfdash.queries.history import workflow_of
-from wfdash.queries.inspector import masked_input
 from wfdash.queries.lineage import spans_to
+from wfdash.queries.secrets import masked_for
 from wfdash.queries.states import CheckpointView, checkpoint
 
 LARGEST = 16_000_000
@@ -133,7 +133,7 @@ def _inputs(one: str, other: str) -> tuple[Json, Json] | None:
     if one == other:
         return None
     rows = models.Run.objects.filter(pk__in=[one, other]).only("id", "input", "workflow")
-    given = {run.pk: masked_input(run.workflow, run.input) for run in rows}
+    given = {run.pk: masked_for(run.workflow, run.input) for run in rows}
     return None if same(given[one], given[other]) else (given[one], given[other])
 
 

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from checkpoints import models
 from checkpoints.records import Event
 from wfdash.access import Viewer
-from wfdash.queries.history import event_of, plain, traceless, workflow_of
+from wfdash.queries.history import event_of, workflow_of
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 AT_ONCE = 1000
@@ -109,7 +109,7 @@ def _matcher(wanted: Wanted) -> Callable[[models.Event, bool], bool]:
             return False
         if not text or text in f"{row.kind} {row.step or ''}".lower():
             return True
-        data = traceless(row.data) if inspect else plain(row.data)
+        data = event_of(row, inspect=inspect).data
         return text in json.dumps(data, ensure_ascii=False).lower()
 
     return match

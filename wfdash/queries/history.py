@@ -13,6 +13,7 @@ from checkpoints.rows import info_of
 from wfdash.access import Viewer
 from wfdash.errors import NotFound
 from wfdash.queries.lineage import COPIES, Node, nodes_of, path_to
+from wfdash.queries.secrets import masked_data
 
 PLAIN = frozenset(
     {
@@ -165,6 +166,7 @@ def traceless(data: dict[str, Json]) -> dict[str, Json]:
 
 
 def event_of(row: models.Event, *, inspect: bool, operate: bool = False) -> Event:
-    """Return a row as a record: values for those who may inspect, tracebacks for those who operate."""
-    data = row.data if operate else traceless(row.data) if inspect else plain(row.data)
+    """Return a row as a record: values but secrets for those who may inspect, tracebacks for those who operate."""
+    data = masked_data(row.run_id, row.data) if inspect or operate else plain(row.data)
+    data = data if operate else traceless(data)
     return Event(run=RunId(row.run_id), seq=row.seq, kind=row.kind, step=row.step, data=data, at=row.at)

@@ -8,10 +8,11 @@ from checkpoints import models
 from checkpoints.errors import CheckpointsError
 from checkpoints.records import CheckpointInfo, Json
 from checkpoints.rows import info_of, read_row
-from wfdash import catalog, rewind
+from wfdash import rewind
 from wfdash.access import Viewer
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.hidden import masked, secret_names
+from wfdash.hidden import masked
+from wfdash.queries.secrets import masked_for
 
 PARTS = ("state", "input", "output", "position")
 
@@ -34,9 +35,13 @@ def values(viewer: Viewer, run_id: str, part: str = "state") -> Values:
     if not viewer.may("inspect", run.workflow):
         raise NotAllowed("Your role shows what happened in a run, not its values: ask an operator")
     if part == "input":
-        return Values(part=part, value=masked_input(run.workflow, run.input))
+        return Values(part=part, value=masked_for(run.workflow, run.input))
     if part == "output":
-        return Values(part=part, value=run.output, problem="" if run.finished else "There is no output yet.")
+        return Values(
+            part=part,
+            value=masked_for(run.workflow, run.output),
+            problem="" if run.finished else "There is no output yet.",
+        )
     row = models.Checkpoint.objects.filter(run_id=run_id, n=run.n).first()
     if row is None:
         return Values(part=part, problem="There is no checkpoint yet: the first is written when the run begins.")
@@ -47,9 +52,3 @@ def values(viewer: Viewer, run_id: str, part: str = "state") -> Values:
     except CheckpointsError as error:
         return Values(part=part, info=info_of(row), problem=f"This checkpoint cannot be read: {error}")
     return Values(part=part, value=body.get(part, {}), info=info_of(row))
-
-
-def masked_input(workflow: str, message: Json) -> Json:
-    """Return a run's input with what its schema calls a secret hidden."""
-    entry = catalog.find(workflow)
-    return masked(message, secret_names(entry.description.input_schema)) if entry else message

@@ -22,6 +22,7 @@ from wfdash.facts import TAG
 from wfdash.queries.paging import Page, decode_cursor, encode_cursor
 from wfdash.queries.runmatch import searching
 from wfdash.queries.runwalk import FAR, REACH, Place, find
+from wfdash.queries.secrets import masked_for
 
 MOST_ERROR = 200
 LOOKBACK = 200
@@ -170,8 +171,8 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         **_common(found, _asked([found.id])[found.id], inspect),
         tags=_tags([found.id])[found.id],
         engine=found.engine,
-        input=found.input if inspect else None,
-        output=found.output if inspect else None,
+        input=masked_for(found.workflow, found.input) if inspect else None,
+        output=masked_for(found.workflow, found.output) if inspect else None,
         error=_error(found.error, inspect, operate),
         retry=found.retry,
         origin_checkpoint=found.forked_from,

@@ -20,9 +20,9 @@ from checkpoints.models import Checkpoint, Effect, HumanRequest
 from checkpoints.models import Event as Row
 from checkpoints.records import Event, Json
 from checkpoints.rows import read_row
-from wfdash import catalog
 from wfdash.access import Viewer
-from wfdash.hidden import masked, secret_names
+from wfdash.hidden import masked
+from wfdash.queries import secrets
 from wfdash.queries.board import Move, moves
 from wfdash.queries.history import event_of, workflow_of
 from wfdash.queries.inbox import RequestRow, rows_now
@@ -139,7 +139,9 @@ def inside(viewer: Viewer, run_id: str, activation: str) -> Inside | None:
     events, more = _events_of(life, activation)
     first = _with_item(_activation(life), next((e.data.get("item") for e in events if "item" in e.data), None))
     output = next((e for e in reversed(events) if e.kind == "step.finished"), None)
-    given, source, names = _input(life[0], activation, _names(workflow)) if inspect else (None, 0, frozenset[str]())
+    given, source, names = (
+        _input(life[0], activation, secrets.secrets_of(workflow)) if inspect else (None, 0, frozenset[str]())
+    )
     return Inside(
         activation=first,
         input=masked(given, names),
@@ -204,11 +206,6 @@ def _events_of(life: list[Move], activation: str) -> tuple[list[Event], bool]:
     rows = Row.objects.filter(within, data__activation=activation)
     found = [event_of(row, inspect=True, operate=True) for row in rows.order_by("at", "seq")[: MOST_EVENTS + 1]]
     return found[:MOST_EVENTS], len(found) > MOST_EVENTS
-
-
-def _names(workflow: str) -> frozenset[str]:
-    entry = catalog.find(workflow)
-    return secret_names(entry.description.input_schema) if entry else frozenset()
 
 
 def _input(first: Move, activation: str, names: frozenset[str]) -> tuple[Json, int, frozenset[str]]:
