@@ -25,7 +25,8 @@ PLACES = (
         "Runs",
         "queue-list",
         (
-            *("runs", "run", "run-events", "run-state", "run-history"),
+            *("runs", "run", "run-events", "run-state", "run-history", "runs-bulk", "runs-told"),
+            *("run-act", "run-cancel", "run-signal", "run-migrate", "run-override"),
             *("checkpoint", "restore", "fork", "edit", "compare", "replay"),
         ),
     ),
