@@ -164,9 +164,10 @@ def fail_everywhere(folder: str, workflows: list[str], ledger: str) -> list[dict
 
     # Imported once here, not in every fork.
     from wfdash import catalog, desk  # noqa: F401
-    from wfdash.runner import worker  # noqa: F401
+    from wfdash.runner import verbs, worker  # noqa: F401
 
     catalog.load()
+    verbs.load_verbs()
     plays.admin()
     connections.close_all()
     kinds = [kind for kind in ARMS if kind != "transaction inside" or connections["default"].vendor == "sqlite"]

@@ -61,7 +61,7 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(s
     world, tables = shared_world, shared_world.tables()
     sleeper = world.worker("sleeper", ttl=1.0, heartbeat=0.3).start()
     other = world.worker("other", ttl=1.0, heartbeat=0.3)
-    runs = world.play("start_many", workflow="march", numbers=[150] * 4, ledger=str(world.ledger))
+    runs = world.play("start_many", workflow="march", numbers=[80] * 4, ledger=str(world.ledger))
     try:
         wait_until(lambda: by_process(world).get(sleeper.pid, set()) >= set(runs), seconds=30, what="a commit of all")
         sleeper.send(signal.SIGSTOP)
