@@ -6,16 +6,19 @@ import os
 
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.apps import apps
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
-django.setup(set_prefix=False)
+# Once is enough: the second time logging is configured anew, while the worker's thread adds its own handler to it.
+if not apps.ready:
+    django.setup(set_prefix=False)
 
 # Only now that the apps are loaded may anything import models.
-from wfdash.http import PagesHandler  # noqa: E402
-from wfdash.live.hub import count_sockets, use_renderer  # noqa: E402
-from wfdash.live.routing import websocket_urlpatterns  # noqa: E402
-from wfdash.pages.figures import use_sockets  # noqa: E402
-from wfdash.pages.fragments import event_row  # noqa: E402
+from wfdash.http import PagesHandler
+from wfdash.live.hub import count_sockets, use_renderer
+from wfdash.live.routing import websocket_urlpatterns
+from wfdash.pages.figures import use_sockets
+from wfdash.pages.fragments import event_row
 
 use_renderer(event_row)
 use_sockets(count_sockets)
