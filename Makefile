@@ -1,4 +1,5 @@
-# make run | test | answers | faults | check | format | bench | screenshots     (needs only Python >= 3.11 and make)
+# make run | test | answers | faults | check | format | bench | screenshots | lock | locked | audit
+#                                                                   (needs only Python >= 3.11 and make)
 #
 #   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
 #   CI=true                      a missing Chromium is then a failure, not something left out
@@ -17,12 +18,15 @@ NEWEST := python3 python3.14 python3.13 python3.12 python3.11
 PYTHON ?= $(shell for name in $(NEWEST); do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+TOOLS := build/tools
+LOCK := $(TOOLS)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --upgrade \
+	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 CODE := checkpoints wfdash
 
-.PHONY: help run test answers faults check format bench screenshots clean
+.PHONY: help run test answers faults check format bench screenshots lock locked audit clean
 
 help:
-	@sed -n 1,4p Makefile
+	@sed -n 1,5p Makefile
 
 run: $(VENV)/installed
 	exec $(BIN)/wfdash up --demo --port "$(PORT)" --data "$(DATA)"
@@ -35,12 +39,15 @@ answers: $(VENV)/installed-dev
 
 faults: $(VENV)/installed-dev
 	$(BIN)/python -W ignore -m tests.faults --long
+	WFDASH_LONG=1 $(BIN)/python -m pytest -n 0 -q --timeout 1800 -m "long or hypothesis"
+	WFDASH_SHOTS=20000 WFDASH_SEED=$$RANDOM $(BIN)/python -m pytest -q -s --timeout 3600 tests/security/input/test_hostile.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/terms.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
 
 format: $(VENV)/installed-dev
@@ -53,12 +60,31 @@ bench: $(VENV)/installed-bench
 screenshots: $(VENV)/installed-dev
 	WFDASH_SCREENSHOTS=docs/screenshots .ci/tests --e2e-only
 
+# The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
+lock: $(TOOLS)/installed
+	$(LOCK) --extra postgres --extra encryption --extra apprise --extra otel -o requirements.lock
+	$(LOCK) --extra dev -o requirements-dev.lock
+
+# Exactly those versions into $(VENV), instead of the newest ones that pyproject.toml allows.
+locked: | $(VENV)/bin/python
+	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps -e .
+	@touch $(VENV)/installed $(VENV)/installed-dev
+
+audit: $(TOOLS)/installed
+	@.ci/audit
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "wfdash needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+$(TOOLS)/installed: | $(VENV)/bin/python
+	$(BIN)/python -m venv $(TOOLS)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(TOOLS)/bin/python -m pip install --quiet "uv>=0.9" "pip-audit>=2.9"
+	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e .

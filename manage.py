@@ -10,6 +10,7 @@ import sys
 def main() -> None:
     """Run a management command."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
+    os.umask(0o077)
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -1,4 +1,4 @@
-"""The tables in Django's admin, to look at. Runs are changed by verbs, never by editing rows; grants are editable."""
+"""The tables in Django's admin, read-only but for grants: runs are changed by actions, never by editing rows."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from checkpoints import models
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Look, do not touch. Counting millions of rows for a page title is left out."""
+    """A read-only table, without the count of all rows in the page title."""
 
     show_full_result_count = False
     list_per_page = 50
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds rows by hand."""
+        """Return False: rows are not added by hand."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits rows by hand."""
+        """Return False: rows are not edited by hand."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody removes rows by hand."""
+        """Return False: rows are not deleted by hand."""
         return False
 
 
@@ -37,13 +37,15 @@ class RunAdmin(ReadOnly):
     list_filter = ["phase"]
     search_fields = ["id", "workflow", "title"]
     ordering = ["-created"]
+    # What a run holds is read on its own page, where what is secret is hidden and rights are asked.
+    exclude = ["input", "output", "error"]
 
 
 @admin.register(models.Checkpoint)
 class CheckpointAdmin(ReadOnly):
     """Checkpoints without their content."""
 
-    list_display = ["id", "run_id", "n", "step", "reason", "size", "clean", "created"]
+    list_display = ["id", "run_id", "n", "step", "reason", "size", "intact", "created"]
     search_fields = ["=run__id", "=id"]
     ordering = ["-id"]
     exclude = ["body"]
@@ -51,7 +53,9 @@ class CheckpointAdmin(ReadOnly):
 
 @admin.register(models.HumanRequest)
 class HumanRequestAdmin(ReadOnly):
-    """Requests to people."""
+    """Requests to people, without their content."""
+
+    exclude = ["card", "answer_schema", "suggestion", "policy"]
 
     list_display = ["id", "workflow", "step", "kind", "created", "answered", "closed", "closed_as"]
     search_fields = ["=run__id", "=id"]
@@ -60,7 +64,9 @@ class HumanRequestAdmin(ReadOnly):
 
 @admin.register(models.Event)
 class EventAdmin(ReadOnly):
-    """Events."""
+    """Events, without their data."""
+
+    exclude = ["data"]
 
     list_display = ["run_id", "seq", "kind", "step", "at"]
     search_fields = ["=run__id"]
@@ -69,7 +75,9 @@ class EventAdmin(ReadOnly):
 
 @admin.register(models.Effect)
 class EffectAdmin(ReadOnly):
-    """Recorded calls."""
+    """Recorded calls, without their results."""
+
+    exclude = ["result"]
 
     list_display = ["run_id", "key", "name", "once", "state", "at"]
     search_fields = ["=run__id"]
@@ -78,7 +86,7 @@ class EffectAdmin(ReadOnly):
 
 @admin.register(models.Claim)
 class ClaimAdmin(ReadOnly):
-    """Who drives what."""
+    """Claims: which worker drives which run."""
 
     list_display = ["run_id", "worker", "epoch", "expires"]
 
@@ -90,3 +98,16 @@ class GrantAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ["user", "group", "workflow", "role"]
     list_filter = ["role"]
     autocomplete_fields = ["user", "group"]
+
+
+@admin.register(models.SecondFactor)
+class SecondFactorAdmin(ReadOnly):
+    """Second factors of people. Deleting one resets it for a person who lost their device."""
+
+    list_display = ["user", "created", "confirmed"]
+    search_fields = ["=user__username"]
+    exclude = ["secret"]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Say whether this person may reset it."""
+        return admin.ModelAdmin.has_delete_permission(self, request, obj)

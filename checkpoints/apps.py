@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.models.signals import pre_migrate
 
 
 class CheckpointsConfig(AppConfig):
@@ -13,7 +14,10 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        """Register the system checks and make ORM writes wait their turn on SQLite."""
-        from checkpoints import checks, turns  # noqa: F401
+        """Register the checks of databases and parameters, and make ORM writes wait their turn on SQLite."""
+        from checkpoints import checks
+        from checkpoints.database import orm_write_lock, text_guard
 
-        turns.install()
+        pre_migrate.connect(checks.refuse_gaps, sender=self)
+        text_guard.install()
+        orm_write_lock.install()

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
-from django.db import connection
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection, connections
+from django.db.migrations.recorder import MigrationRecorder
+
+SUPPORTED = frozenset({"sqlite", "postgresql"})
 
 
 @register()
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Refuse databases that runs cannot be kept in, before anything is lost in them."""
-    if connection.vendor in {"sqlite", "postgresql", "mysql"}:
+    if connection.vendor in SUPPORTED:
         return check_file(connection.settings_dict)
     return [
         Error(
             f"Runs cannot be kept in {connection.vendor}.",
-            hint="Use SQLite or PostgreSQL (or MariaDB, which is slower) in DATABASES['default'].",
+            hint="Use SQLite or PostgreSQL in DATABASES['default'].",
             id="checkpoints.E001",
         )
     ]
+
+
+def refuse_database() -> None:
+    """Raise ``ImproperlyConfigured`` for a database that runs cannot be kept in, before it is migrated."""
+    for problem in check_database(None):
+        raise ImproperlyConfigured(f"{problem.msg} {problem.hint}")
 
 
 def check_file(settings: dict[str, Any]) -> list[CheckMessage]:
@@ -28,3 +39,18 @@ def check_file(settings: dict[str, Any]) -> list[CheckMessage]:
         hint = "Give DATABASES['default']['NAME'] a path."
         return [Error("Runs need an SQLite database in a file.", hint=hint, id="checkpoints.E002")]
     return []
+
+
+def refuse_gaps(using: str, **facts: Any) -> None:
+    """Raise ``ImproperlyConfigured`` for a database that has only some of the migrations that became one.
+
+    Django would find nothing to do there. Called before each ``migrate``.
+    """
+    replaced = {name for _, name in import_module("checkpoints.migrations.0001_initial").Migration.replaces}
+    applied = {name for app, name in MigrationRecorder(connections[using]).applied_migrations() if app == "checkpoints"}
+    missing = sorted(replaced - applied)
+    if applied and missing:
+        raise ImproperlyConfigured(
+            f"The database {using!r} lacks the migration checkpoints.{missing[0]}, which this version replaces: "
+            "migrate it with the version before the migrations became one (it has 22), then with this one"
+        )

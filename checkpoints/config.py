@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError, model_validator
 
-from checkpoints.canonical import loads
+from checkpoints.content.canonical_json import loads
 from checkpoints.errors import InvalidConfig
 from checkpoints.records import Record
 

@@ -3,11 +3,13 @@
 CheckpointsError
 ├── NotFound          nothing under that id (or not for this run)
 ├── Conflict          somebody else was first
+│   └── AlreadyAnswered   a request has another answer already
 ├── ClaimLost         this worker may not write for the run any more
 ├── Damaged           stored bytes do not match what was written
 ├── Incompatible      written by another workflow version, engine or format
 ├── Unsupported       this storage cannot do that
-└── InvalidConfig     a setting contradicts itself
+├── InvalidConfig     a setting contradicts itself
+└── InvalidValue      an id or a name that not every storage could keep (also a ``ValueError``)
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from __future__ import annotations
 from typing import Any
 
 
-class CheckpointsError(Exception):
-    """Something about stored runs went wrong; see the subclass for the remedy."""
+class ErrorWithFacts(Exception):
+    """An error whose message is its class's docstring unless one is given. ``facts``: what programs may read of it."""
 
     def __init__(self, message: str | None = None, **facts: Any) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
         self.facts = facts
+
+
+class CheckpointsError(ErrorWithFacts):
+    """Something about stored runs went wrong; see the subclass for the remedy."""
 
 
 class NotFound(CheckpointsError):
@@ -29,6 +35,10 @@ class NotFound(CheckpointsError):
 
 class Conflict(CheckpointsError):
     """Somebody else wrote first: load the latest state and decide again."""
+
+
+class AlreadyAnswered(Conflict):
+    """The request was answered before, with another value. ``facts``: run, key, by, at, value of that answer."""
 
 
 class ClaimLost(CheckpointsError):
@@ -49,3 +59,7 @@ class Unsupported(CheckpointsError):
 
 class InvalidConfig(CheckpointsError):
     """The checkpoint configuration contradicts itself: see the message for the field to change."""
+
+
+class InvalidValue(CheckpointsError, ValueError):
+    """An id or a name is too long, or holds what cannot be stored: see the message for the field and its limit."""

@@ -1,4 +1,4 @@
-"""When to save, what to keep, what to recover from: a storage with a policy, accepted wherever a storage is.
+"""``CheckpointManager``: a storage with a policy (when to save, what to keep), accepted wherever a storage is.
 
 What a resume could not do without is always saved: pauses, calls, failures, ends, labels, and every checkpoint that
 comes with requests, answers taken, effects or a standing. Only plain step checkpoints may be left out.
@@ -11,8 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
+from checkpoints.claims.holder import process_name
+from checkpoints.claims.renewal import TTL
 from checkpoints.config import CheckpointConfig
-from checkpoints.errors import Damaged, Incompatible
+from checkpoints.errors import Damaged, Incompatible, Unsupported
+from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
 from checkpoints.records import (
     ENDED,
@@ -23,13 +26,14 @@ from checkpoints.records import (
     Claim,
     Commit,
     Event,
-    EventDraft,
+    Json,
+    Phase,
     Reason,
     Record,
     Standing,
 )
-from checkpoints.retention import Needs, Plan, decide
-from checkpoints.storage import CheckpointStorage, Journal
+from checkpoints.retention import Needs, PrunePlan, decide
+from checkpoints.storage import CheckpointStorage, Claims, Journal, RemembersAnswers
 
 __all__ = ["CheckpointConfig", "CheckpointManager", "KnowsNeeds", "Recovery", "Skipped"]
 
@@ -58,7 +62,7 @@ class Skipped(Record):
 
 
 class Recovery(Record):
-    """What a run goes on from, and the newer checkpoints that could not be read."""
+    """The checkpoint a run continues from, and the newer ones that could not be read."""
 
     checkpoint: Checkpoint
     """The run's head. Where something was skipped: a new one (reason restore) whose parent is the good one."""
@@ -74,11 +78,16 @@ class CheckpointManager:
     def __init__(
         self, storage: CheckpointStorage, config: CheckpointConfig | None = None, *, prune_every: int = PRUNE_EVERY
     ) -> None:
-        """``prune_every``: after how many saves of a run its policy is applied, besides at parking and ending."""
+        """``prune_every``: after how many saves of a run its policy is applied, besides at parking and ending.
+
+        Until then more than the policy keeps may be there; with 1 there never are, at the price of a pruning per save.
+        """
         self.storage = storage
         self.config = config or CheckpointConfig()
         self._prune_every = prune_every
         self._journal = storage if isinstance(storage, Journal) else None
+        self.claims = storage if isinstance(storage, Claims) else None
+        """Says who may drive which run, where the storage offers that."""
         self._last: dict[RunId, tuple[int, CheckpointId]] = {}
         self._saves: dict[RunId, int] = {}
 
@@ -103,10 +112,27 @@ class CheckpointManager:
         """See ``Journal.read_answers``; none over a storage that is no journal."""
         return {} if self._journal is None else await self._journal.read_answers(run)
 
+    async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
+        """See ``RemembersAnswers.read_past_answers``; none over a storage that cannot tell."""
+        return await self.storage.read_past_answers(run) if isinstance(self.storage, RemembersAnswers) else {}
+
+    async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
+        """See ``Claims.begin``. ``Unsupported`` over a storage without claims."""
+        if self.claims is None:
+            raise Unsupported("the storage has no claims: commit without one")
+        claim = await self.claims.begin(commit, worker=worker, ttl=ttl)
+        await self._written(commit.checkpoint, commit.run, commit.standing)
+        return claim
+
     # CheckpointStorage
 
-    async def save(self, checkpoint: Checkpoint) -> CheckpointId:
-        """See ``CheckpointStorage.save``. Who saves by hand wants it saved: no policy but pruning."""
+    async def save(self, checkpoint: Checkpoint, *, facts: Mapping[str, Json] | None = None) -> CheckpointId:
+        """See ``CheckpointStorage.save``. Who saves by hand wants it saved: no policy but pruning.
+
+        ``facts`` take the place of those that the checkpoint has; ``InvalidValue`` for more than 4,000 bytes of JSON.
+        """
+        if facts is not None:
+            checkpoint = checkpoint.model_copy(update={"facts": dict(facts)})
         saved = await self.storage.save(checkpoint)
         await self._written(checkpoint, checkpoint.run, None)
         return saved
@@ -147,7 +173,7 @@ class CheckpointManager:
 
     # Retention
 
-    async def plan(self, run: RunId, *, now: datetime | None = None) -> Plan:
+    async def plan(self, run: RunId, *, now: datetime | None = None) -> PrunePlan:
         """Return what ``prune`` would remove, and for each checkpoint why it stays or goes. Changes nothing."""
         infos: list[CheckpointInfo] = []
         while page := await self.storage.list_checkpoints(run, before=infos[-1].n if infos else None, limit=PAGE):
@@ -170,7 +196,7 @@ class CheckpointManager:
         try:
             await self.prune(run)
         except Exception:
-            log.exception("Could not prune run %s; it will be tried again", run)
+            log.exception("Could not prune run %s; it will be retried", run)
 
     # Recovery
 
@@ -190,9 +216,10 @@ class CheckpointManager:
             return Recovery(checkpoint=good)
         if not accept_older:
             ns = ", ".join(str(one.n) for one in skipped)
-            text = f"checkpoint {ns} cannot be read, {good.n} can: recover(run, accept_older=True) goes on from there"
+            text = f"checkpoint {ns} cannot be read, {good.n} can: recover(run, accept_older=True) continues from there"
             raise Damaged(text, run=run, checkpoint=skipped[0].id, older=good.id, skipped=skipped)
-        return Recovery(checkpoint=await self._restore(good, skipped[0].n + 1), skipped=tuple(skipped))
+        (newest,) = await self.storage.list_checkpoints(run, limit=1)
+        return Recovery(checkpoint=await self._restore(good, newest), skipped=tuple(skipped))
 
     async def _newest_good(self, run: RunId) -> tuple[Checkpoint | None, list[Skipped]]:
         skipped: list[Skipped] = []
@@ -210,14 +237,32 @@ class CheckpointManager:
             before = page[-1].n
         return None, skipped
 
-    async def _restore(self, good: Checkpoint, n: int) -> Checkpoint:
-        """Make a good checkpoint the head again: history stays a tree, nothing is removed."""
-        changes = {"id": new_checkpoint_id(), "n": n, "parent": good.id, "reason": Reason.RESTORE, "label": None}
-        head = good.model_copy(update={**changes, "created": datetime.now(UTC)})
-        event = EventDraft(kind="run.restored", data={"by": None, "checkpoint": good.id, "n": good.n})
-        await self._commit(Commit(run=good.run, checkpoint=head, events=(event,), opened=good.requests), None)
+    async def restore(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
+        """Take the run back to one of its checkpoints: returns its new head (reason restore), with the same content.
+
+        History stays: nothing is removed. Questions that were pending there are asked anew, all others are closed.
+        Nothing runs by this; a worker that knows the workflow, or the next ``run``, goes on from there. What later
+        steps did outside has happened. ``NotFound``, ``Damaged``; ``Conflict`` while somebody drives the run.
+        """
+        good = await self.storage.load(run, checkpoint)
+        (newest,) = await self.storage.list_checkpoints(run, limit=1)
+        return await self._restore(good, newest)
+
+    async def _restore(self, good: Checkpoint, newest: CheckpointInfo) -> Checkpoint:
+        """Make a good checkpoint the head again, under a claim where the storage has them."""
+        changes = {"id": new_checkpoint_id(), "n": newest.n + 1, "parent": good.id, "reason": Reason.RESTORE}
+        head = good.model_copy(update={**changes, "label": None, "created": datetime.now(UTC)})
+        event = EventKind.RUN_RESTORED.draft(by=None, checkpoint=good.id, n=good.n)
+        claim = await self._take(good.run, newest.id)
+        commit = Commit(run=good.run, checkpoint=head, events=(event,), opened=good.requests, restores=True)
+        await self._commit(commit.model_copy(update={"standing": Standing(phase=Phase.READY)}), claim)
         self._last.pop(good.run, None)
         return await self.storage.load(good.run, head.id)
+
+    async def _take(self, run: RunId, head: CheckpointId) -> Claim | None:
+        if self.claims is None:
+            return None
+        return await self.claims.take(run, worker=process_name(), ttl=TTL, head=head, stopped=True)
 
     # Policy
 

@@ -13,7 +13,7 @@ from checkpoints.storage import Journal
 Stream = Callable[[str, str], None]
 
 
-def nobody_listens(step: str, text: str) -> None:
+def drop_stream(step: str, text: str) -> None:
     """Drop streamed text."""
 
 
@@ -23,7 +23,7 @@ def utc_now() -> datetime:
 
 
 class BoundRecorder:
-    """Records one run. Belongs to one event loop, except ``wake_soon``, which any thread may call."""
+    """Records one run. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class BoundRecorder:
         run: RunId,
         claim: Claim | None = None,
         *,
-        stream: Stream = nobody_listens,
+        stream: Stream = drop_stream,
         committed: Callable[[RunId, int], None] | None = None,
         clock: Callable[[], datetime] = utc_now,
         poll: float = 1.0,
@@ -47,7 +47,6 @@ class BoundRecorder:
         self._poll = poll
         self._handed_out: set[tuple[RequestKey, datetime | None]] = set()
         self._woken = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
 
     async def commit(self, commit: Commit) -> None:
         """Make it durable; returns only once it is. ``ClaimLost`` ends the drive."""
@@ -60,7 +59,7 @@ class BoundRecorder:
         self._handed_out.update((key, answer.at) for key, answer in answers.items())
 
     async def answers(self) -> Mapping[RequestKey, Answer]:
-        """Wait until answers arrive that were not handed out yet, and return them. May wait for ever."""
+        """Return answers that were not handed out yet, waiting without limit until there are some."""
         while True:
             self._woken.clear()
             found = await self._journal.read_answers(self.run)
@@ -73,10 +72,6 @@ class BoundRecorder:
     def wake(self) -> None:
         """Look for answers now."""
         self._woken.set()
-
-    def wake_soon(self) -> None:
-        """Look for answers now; for other threads."""
-        self._loop.call_soon_threadsafe(self._woken.set)
 
     async def _woken_or_polled(self) -> None:
         try:

@@ -5,11 +5,11 @@ Every record survives ``model_validate_json(record.model_dump_json())`` unchange
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 
@@ -56,7 +56,7 @@ class Phase(StrEnum):
 
 
 class Status(StrEnum):
-    """What people are told about a run."""
+    """The status of a run as it is shown to people."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -90,6 +90,10 @@ def status_of(phase: Phase, *, claimed: bool, claim_live: bool, acted_by: str) -
     return Status.RUNNING if claim_live else Status.INTERRUPTED
 
 
+SIGNAL = "signal"
+"""The kind of a request that waits for a signal: no person is asked."""
+
+
 class Request(Record):
     """A question to people, as the engine asks it.
 
@@ -108,7 +112,7 @@ class Request(Record):
     by: tuple[str, ...] = ()
     """User or group names that may answer (``requester``: whoever started the run); empty: every reviewer."""
     not_by: tuple[str, ...] = ()
-    """User names that may not; ``requester`` stands for whoever started the run."""
+    """User or group names that may not; ``requester``: whoever started the run, edited it, or wrote its schedule."""
     due: datetime | None = None
     policy: dict[str, Json] = Field(default_factory=dict)
     """How it is decided (how many, reminder, escalation, what counts if nobody answers), for whoever enforces it."""
@@ -117,12 +121,16 @@ class Request(Record):
 
 
 class Answer(Record):
-    """A person's reply to one request. ``by`` is a user name, None outside the dashboard."""
+    """A person's reply to one request. ``by`` is a user name, None outside the dashboard.
+
+    ``acting_for``: the user name of the person in whose name ``by`` gave it; None: in their own.
+    """
 
     key: RequestKey
     value: Json = None
     by: str | None = None
     at: datetime | None = None
+    acting_for: str | None = None
 
 
 class Effect(Record):
@@ -180,6 +188,8 @@ class CheckpointInfo(Record):
     """How many questions are pending here; set by the storage."""
     seq: int = 0
     """Sequence number of the last event committed together with it; set by the storage."""
+    facts: dict[str, Json] = Field(default_factory=dict)
+    """What its owner wants to know of it in lists (cost, another system's id): at most 4,000 bytes of JSON."""
 
 
 class Checkpoint(CheckpointInfo):
@@ -197,6 +207,18 @@ class Checkpoint(CheckpointInfo):
         return CheckpointInfo.model_construct(**{name: getattr(self, name) for name in CheckpointInfo.model_fields})
 
 
+def in_utc(at: datetime) -> datetime:
+    """Return a time in UTC. ``ValueError`` for one that has no date there (at either end of the calendar)."""
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("give a time between the years 1 and 9999 UTC") from None
+
+
+Moment: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
+"""A time with its zone, kept in UTC."""
+
+
 class CheckpointFilter(Record):
     """Which checkpoints a list shows. What is left out (None) admits all."""
 
@@ -209,9 +231,9 @@ class CheckpointFilter(Record):
     """Whether it has any label."""
     label: str | None = None
     """The label it has, exactly."""
-    since: AwareDatetime | None = None
+    since: Moment | None = None
     """Created then or later."""
-    until: AwareDatetime | None = None
+    until: Moment | None = None
     """Created before then."""
 
     def admits(self, info: CheckpointInfo) -> bool:
@@ -240,7 +262,7 @@ class ErrorInfo(Record):
 
 
 class Standing(Record):
-    """Where a run stands once the engine lets go of it."""
+    """The phase in which a run is left when its drive ends, with the data of that phase."""
 
     phase: Phase
     wake_at: datetime | None = None
@@ -262,9 +284,17 @@ class Commit(Record):
     """Requests that appear with this checkpoint (pending in it, not in its parent)."""
     closed: tuple[RequestKey, ...] = ()
     """Requests whose answer the engine has taken, or which it withdrew."""
+    answered: tuple[Answer, ...] = ()
+    """Answers that the driver of the run was given: recorded like a person's, before ``closed``.
+
+    Where the request has that answer already, nothing changes; where it has another one, ``AlreadyAnswered`` and
+    nothing is written. Of requests that have no row (kept without a journal) nothing is recorded.
+    """
+    restores: bool = False
+    """It takes the run back: all that is pending is closed as superseded, before ``opened``."""
     effects: tuple[Effect, ...] = ()
     standing: Standing | None = None
-    """None while the run goes on; set, the claim is released in the same transaction."""
+    """None while the drive continues; if set, the claim is released in the same transaction."""
     frozen: bool = False
     """Nothing in the checkpoint's body is ever changed in place: an object that was written before is the same."""
 
@@ -278,6 +308,25 @@ class RunFacts(Record):
     input: Json = None
     n: int = 0
     attempts: int = 0
+
+
+class RunInfo(Record):
+    """A run as a list shows it. To read on, hand the last one of a page back as ``before``."""
+
+    id: RunId
+    workflow: WorkflowId
+    """Empty until its first checkpoint, where nobody said it before."""
+    version: str
+    engine: str
+    phase: Phase
+    n: int
+    """Of its newest checkpoint; 0 before the first."""
+    forked_from: CheckpointId | None = None
+    created: datetime
+    updated: datetime
+    finished: datetime | None = None
+    claimed: bool = False
+    """Whether somebody drives it now."""
 
 
 class Claim(Record):

@@ -1,4 +1,4 @@
-"""What is kept of a run's checkpoints and why: metadata in, decisions out. Pure."""
+"""Retention decisions: which of a run's checkpoints are kept and why. Pure."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ class Needs(Record):
     """Those of its checkpoints that other runs were forked from."""
 
 
-class Decision(Record):
-    """What becomes of one checkpoint, and why, in words."""
+class PruneDecision(Record):
+    """Whether one checkpoint is kept, and why, in words."""
 
     checkpoint: CheckpointInfo
     keep: bool
     why: str
 
 
-class Plan(Record):
-    """What a prune would do. Newest first."""
+class PrunePlan(Record):
+    """The decisions of a prune, newest checkpoint first."""
 
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[PruneDecision, ...] = ()
 
     @property
-    def kept(self) -> tuple[Decision, ...]:
+    def kept(self) -> tuple[PruneDecision, ...]:
         """What stays."""
         return tuple(d for d in self.decisions if d.keep)
 
     @property
-    def removed(self) -> tuple[Decision, ...]:
+    def removed(self) -> tuple[PruneDecision, ...]:
         """What goes."""
         return tuple(d for d in self.decisions if not d.keep)
 
 
-def decide(infos: Sequence[CheckpointInfo], config: CheckpointConfig, needs: Needs, now: datetime) -> Plan:
+def decide(infos: Sequence[CheckpointInfo], config: CheckpointConfig, needs: Needs, now: datetime) -> PrunePlan:
     """Decide about all of a run's checkpoints, given newest first."""
     good = next((info.id for info in infos if info.clean), None)
     sizes = accumulate(info.size for info in infos)
-    return Plan(
+    return PrunePlan(
         decisions=tuple(
             _decision(info, _protection(place, info, good, config, needs), _excess(place, info, size, config, now))
             for place, (info, size) in enumerate(zip(infos, sizes, strict=True))
@@ -56,9 +56,9 @@ def decide(infos: Sequence[CheckpointInfo], config: CheckpointConfig, needs: Nee
     )
 
 
-def _decision(info: CheckpointInfo, protection: str | None, excess: str | None) -> Decision:
+def _decision(info: CheckpointInfo, protection: str | None, excess: str | None) -> PruneDecision:
     keep = protection is not None or excess is None
-    return Decision(checkpoint=info, keep=keep, why=protection or excess or "within the limits")
+    return PruneDecision(checkpoint=info, keep=keep, why=protection or excess or "within the limits")
 
 
 def _protection(
@@ -66,7 +66,7 @@ def _protection(
 ) -> str | None:
     """Return what protects it from every limit, None if nothing does."""
     if place == 0:
-        return "the newest: the run goes on from it, and its questions are pending in it"
+        return "the newest: the run continues from it, and its requests are pending in it"
     if info.id == good:
         return "the newest good one: every newer one is damaged"
     if config.while_open == "keep" and not needs.ended:

@@ -1,41 +1,119 @@
-"""Decisions every storage takes alike, kept pure so that dicts and databases cannot drift apart."""
+"""Decisions every storage takes alike, without I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from checkpoints.canonical import dumps
-from checkpoints.errors import Conflict, Damaged, Incompatible
+from checkpoints.content.canonical_json import dumps, loads
+from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible
+from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
-from checkpoints.records import FORMAT, CheckpointInfo, EventDraft, Phase, Standing
+from checkpoints.limits import NAME
+from checkpoints.limits import check_label as check_label
+from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, EventDraft, Json, Phase
 
 TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 """Phases that an answer or a wake time turns into ready."""
 
+SUSPECT = 2
+"""Takeovers in a row, without a checkpoint in between, that make a run a crash suspect."""
+MAX_DEATHS = 5
+"""Workers that may die with a run as their only suspect before the run is failed."""
+TAKEOVER_DELAYS = (0, 2, 4, 8, 16, 32, 64, 128, 256, 300)
+"""Seconds to wait before the next takeover, by how many there were in a row; the last value for all more."""
+
 RISKS = {"low": 1, "medium": 2, "high": 3}
 
+UNREADABLE = "its metadata cannot be read"
 
-MAX_LABEL = 200
+MAX_LABEL = NAME
 """Characters of a checkpoint's label."""
 
 
-def check_label(label: str | None) -> None:
-    """Raise ``ValueError`` for a label that not every storage could keep, or that names nothing."""
-    if label is not None and not 0 < len(label.strip()) <= len(label) <= MAX_LABEL:
-        raise ValueError(f"label: give 1 to {MAX_LABEL} characters, or None to take it away; not {len(label)}")
+def is_suspect(attempts: int) -> bool:
+    """Say whether a run that was taken over so many times in a row may be what ends its workers."""
+    return attempts >= SUSPECT
 
 
-def is_due(phase: Phase, wake_at: datetime | None, claim_expires: datetime | None, now: datetime) -> bool:
-    """Say whether a run should be driven now: ready or woken, and nobody live holds it."""
-    if claim_expires is not None and claim_expires > now:
+def is_given_up(attempts: int) -> bool:
+    """Say whether a run was taken over so often that it is not driven any more."""
+    return attempts >= SUSPECT + MAX_DEATHS
+
+
+def taken_over(attempts: int, before: str | None, worker: str) -> int:
+    """Return how many takeovers in a row there are once ``worker`` has the run; ``before``: who had its expired claim.
+
+    A worker that claims its own run again has not died, so that is no takeover.
+    """
+    return attempts + (before is not None and before != worker)
+
+
+def refuse_held(run: RunId, worker: str, expires: datetime) -> None:
+    """Raise ``Conflict``: a live claim holds the run."""
+    until = expires.isoformat(timespec="seconds")
+    text = f"the run is claimed by {worker} until {until}, unless the claim is renewed: let it end"
+    raise Conflict(text, run=run, worker=worker, expires=expires)
+
+
+def refuse_stopped(run: RunId, phase: Phase, acted_by: str) -> None:
+    """Raise ``Conflict`` if a person has paused or cancelled the run. What is held for its version is not paused."""
+    if phase is Phase.CANCELLED:
+        raise Conflict("the run was cancelled: restore one of its checkpoints, or fork it", run=run, by=acted_by)
+    if phase is Phase.PAUSED and acted_by:
+        raise Conflict(f"the run was paused by {acted_by}: resume it first", run=run, by=acted_by)
+
+
+def refuse_moved(run: RunId, head: str | None, expected: CheckpointId | None) -> None:
+    """Raise ``Conflict`` if the run's newest checkpoint is not the one a caller goes on from."""
+    if head == expected:
+        return
+    if expected is None:
+        raise Conflict("the run has already started: continue it, or start under a fresh run id", run=run, head=head)
+    raise Conflict("the run has changed since: load its newest checkpoint and decide again", run=run, head=head)
+
+
+def is_first_answer(run: RunId, given: Answer, known: Answer | None) -> bool:
+    """Say whether an answer is the request's first one. ``AlreadyAnswered`` if it has another one."""
+    if known is None:
+        return True
+    if dumps(given.value) == dumps(known.value):
         return False
-    return phase is Phase.READY or (phase in TIMED and wake_at is not None and wake_at <= now)
+    raise already_answered(known, run)
 
 
-def settled_phase(standing: Standing, *, answer_arrived: bool) -> Phase:
-    """Return the phase a run gets when its engine lets go: an answer that came meanwhile makes it ready."""
-    return Phase.READY if answer_arrived and standing.phase in TIMED else standing.phase
+def already_answered(known: Answer, run: RunId | None = None) -> AlreadyAnswered:
+    """Return the error that says who answered a request before, when and what."""
+    who = f" by {known.by}" if known.by else ""
+    when = f" at {known.at.isoformat(timespec='seconds')}" if known.at else ""
+    text = f"request {known.key} was answered{who}{when}: {shortened(known.value)}"
+    facts = {"key": known.key, "by": known.by, "at": known.at, "value": known.value}
+    return AlreadyAnswered(text, run=run, **facts)
+
+
+def shortened(value: Json, limit: int = 200) -> str:
+    """Return a value as JSON text for a message."""
+    text = dumps(value).decode()
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def card_subject(card: Mapping[str, Json], step: str) -> str:
+    """Return the headline of a request: its card's subject, its step's name without one."""
+    return str(card.get("subject") or step)
+
+
+def verdict_of(value: Json) -> str:
+    """Return what a decision is called in lists: the action of an answer that names one, else ``answered``."""
+    action = value.get("action") if isinstance(value, dict) else None
+    return action[:40] if isinstance(action, str) and action else "answered"
+
+
+def refuse_taken(checkpoint: CheckpointInfo, *, id_taken: bool) -> None:
+    """Raise ``Conflict``: a checkpoint of this id, or of this run and ``n``, is stored already."""
+    facts = {"run": checkpoint.run, "checkpoint": checkpoint.id, "n": checkpoint.n}
+    if id_taken:
+        raise Conflict("a checkpoint with this id is stored already: every checkpoint needs an id of its own", **facts)
+    raise Conflict("the run already has a checkpoint with this n", **facts)
 
 
 def risk_of(card: Mapping[str, object]) -> int:
@@ -43,8 +121,12 @@ def risk_of(card: Mapping[str, object]) -> int:
     return RISKS.get(str(card.get("risk")), 0)
 
 
+LINKED = frozenset({EventKind.REQUEST_OPENED, EventKind.REQUEST_ANSWERED})
+"""Events of a question that engines emit, who do not know the row of its request."""
+
+
 def link_requests(events: Iterable[EventDraft], rows: Mapping[RequestKey, RequestId]) -> list[EventDraft]:
-    """Add the row id (``request``) to each ``request.opened`` event, so that pages can link to the question."""
+    """Add the row id (``request``) to events that tell of a question, so that pages can link to it."""
     if not rows:
         return list(events)
     return [linked(event, rows) for event in events]
@@ -52,14 +134,29 @@ def link_requests(events: Iterable[EventDraft], rows: Mapping[RequestKey, Reques
 
 def linked(event: EventDraft, rows: Mapping[RequestKey, RequestId]) -> EventDraft:
     """Return the event with its request's row id, if it tells of one."""
-    row = rows.get(event.data.get("key", "")) if event.kind == "request.opened" else None
+    row = rows.get(event.data.get("key", "")) if event.kind in LINKED else None
     return event if row is None else event.model_copy(update={"data": {**event.data, "request": row}})
 
 
 def row_of(info: CheckpointInfo) -> bytes:
     """Return what of a checkpoint's metadata never changes and says where it belongs: its content is bound to that."""
     place = (info.id, info.run, info.n, info.parent)
-    return dumps([*place, info.workflow, info.version, info.engine, info.step, info.reason.value])
+    # Only where there are any: a checkpoint from before there were facts keeps its digest.
+    facts = (info.facts,) if info.facts else ()
+    return dumps([*place, info.workflow, info.version, info.engine, info.step, info.reason.value, *facts])
+
+
+def facts_text(facts: Mapping[str, Json]) -> str | None:
+    """Return a checkpoint's facts as its row keeps them: JSON text, None if there are none."""
+    return dumps(facts).decode() if facts else None
+
+
+def facts_in(stored: str | None) -> dict[str, Json]:
+    """Return the facts that a row keeps. ``ValueError`` if they cannot be read."""
+    found = {} if stored is None else loads(stored)
+    if not isinstance(found, dict):
+        raise ValueError("a checkpoint's facts are an object")
+    return found
 
 
 def refuse_unreadable(info: CheckpointInfo) -> None:
@@ -73,15 +170,19 @@ def refuse_unreadable(info: CheckpointInfo) -> None:
         raise Damaged(f"the checkpoint is quarantined ({reason}): choose an older good one", known=True, **facts)
 
 
-def needed(infos: Sequence[CheckpointInfo]) -> list[CheckpointId]:
-    """Return what a run (its checkpoints newest first) would continue from: its head, and its newest clean one."""
-    clean = next((info for info in infos if info.clean), None)
-    return [info.id for info in (*infos[:1], clean) if info is not None]
-
-
 def refuse_needed(run: RunId, needed: Iterable[CheckpointId], doomed: Collection[CheckpointId]) -> None:
     """Raise ``Conflict`` if one that the run needs is among those to be removed."""
     for checkpoint in needed:
         if checkpoint in doomed:
             text = f"checkpoint {checkpoint} is what the run would continue from: it cannot be pruned"
             raise Conflict(text, run=run, checkpoint=checkpoint)
+
+
+def refuse_removal(run: RunId, phase: Phase, *, claimed: bool, force: bool) -> None:
+    """Raise ``Conflict`` for a run that is driven, or that has not ended, unless its caller insists."""
+    if force:
+        return
+    if claimed:
+        raise Conflict("the run is claimed by a worker: stop it first, or delete it with force=True", run=run)
+    if phase not in ENDED:
+        raise Conflict(f"the run is {phase.value}, not ended: cancel it first, or delete it with force=True", run=run)

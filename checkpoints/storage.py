@@ -1,8 +1,9 @@
 """The ports of the ground. Implementations pass the shared conformance suite; callers know only these.
 
 Shared storage: any number of runs, workflows, processes and machines may use one storage. Every method is
-scoped by run; nothing here ever reads or writes another run's rows. Two drivers of one run without claims are
-told apart by ``Conflict`` (unique ``n``); with claims the loser gets ``ClaimLost``.
+scoped by run; nothing here ever reads or writes another run's rows. Where a storage offers ``Claims``, one driver
+at a time holds a run: another gets ``Conflict`` before it begins, and one that lost its claim ``ClaimLost``. Two
+drivers of one run without claims are told apart by ``Conflict`` (unique ``n``).
 """
 
 from __future__ import annotations
@@ -11,8 +12,18 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from checkpoints.ids import CheckpointId, RequestKey, RunId
-from checkpoints.records import Answer, Checkpoint, CheckpointFilter, CheckpointInfo, Claim, Commit, Event
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
+from checkpoints.records import (
+    Answer,
+    Checkpoint,
+    CheckpointFilter,
+    CheckpointInfo,
+    Claim,
+    Commit,
+    Event,
+    Phase,
+    RunInfo,
+)
 
 
 @runtime_checkable
@@ -74,7 +85,9 @@ class Journal(Protocol):
         """Write it in one transaction and return the run's last event seq.
 
         Assigns the events' ``seq``. ``ClaimLost`` if ``claim`` is gone or expired (nothing is written),
-        ``Conflict`` for a second checkpoint with the same ``n``. Without a claim the run is created if new.
+        ``Conflict`` for a second checkpoint with the same ``n``, ``AlreadyAnswered`` for another answer to a request
+        that has one. Without a claim the run is created if new. A claim with less than half of its time left is
+        extended.
         """
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
@@ -85,11 +98,59 @@ class Journal(Protocol):
 
 
 @runtime_checkable
+class Runs(Protocol):
+    """Says which runs a storage holds, and removes one with everything that is kept of it."""
+
+    async def list_runs(
+        self,
+        *,
+        workflow: WorkflowId | None = None,
+        phase: Phase | None = None,
+        before: RunInfo | None = None,
+        limit: int = 50,
+    ) -> Sequence[RunInfo]:
+        """Newest first, at most ``limit``, those of ``workflow`` and in ``phase`` if given; reads no content.
+
+        ``before``: the last one of the page before.
+        """
+
+    async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
+        """Remove it for good: checkpoints, events, questions, answers, recorded calls; False if there is none.
+
+        ``Conflict`` (nothing is removed) while it is driven or has not ended, unless ``force``: its driver
+        then gets ``ClaimLost``. Content that a fork shares stays.
+        """
+
+
+@runtime_checkable
+class RemembersAnswers(Protocol):
+    """A journal that can tell what was answered before. Without it, an answer that comes late is an unknown key."""
+
+    async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
+        """The last answer that each of the run's requests got, whether or not the engine has taken it."""
+
+
+@runtime_checkable
 class Claims(Protocol):
     """Who may drive which run. All times are the storage's own clock."""
 
     async def claim(self, run: RunId, *, worker: str, ttl: float) -> Claim | None:
         """Take the run for ``ttl`` seconds if it is due and nobody live holds it; else None."""
+
+    async def take(
+        self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
+    ) -> Claim:
+        """Take the run, due or not, for a caller that drives it now from its newest checkpoint ``head``.
+
+        ``Conflict`` while somebody live holds it (``facts``: worker, expires), if its newest checkpoint is another
+        one (``facts``: head), or if a person paused or cancelled it, unless ``stopped``. ``NotFound``.
+        """
+
+    async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
+        """Write a run's first checkpoint and claim the run, in one transaction, so that no other worker can drive it.
+
+        ``Conflict`` if it has a checkpoint or somebody live holds it. The run is created if it is new.
+        """
 
     async def renew(self, claim: Claim, *, ttl: float) -> Claim:
         """Extend it. ``ClaimLost`` if it is gone or expired."""
@@ -109,10 +170,34 @@ class Recorder(Protocol):
         """Make it durable; returns only once it is. ``ClaimLost`` ends the drive."""
 
     async def answers(self) -> Mapping[RequestKey, Answer]:
-        """Wait until answers arrive that were not handed out yet, and return them. May wait for ever."""
+        """Return answers that were not handed out yet, waiting without limit until there are some."""
 
     def stream(self, step: str, text: str) -> None:
         """Show text while it is made. Never stored, may be dropped."""
 
     def now(self) -> datetime:
         """The storage's clock, aware, UTC."""
+
+
+@runtime_checkable
+class Draining(Protocol):
+    """A ``Recorder`` whose run may be asked to stop between two steps. Optional."""
+
+    drains: bool
+    """Set by an engine that looks at ``draining``; without one the run ends with the first step that does."""
+    draining: bool
+    """No further step is to begin; once none runs, ``drained`` is to be awaited."""
+
+    async def drained(self) -> None:
+        """End the run here, with ``ClaimLost``; or return, where nobody asks for that any more."""
+
+
+@runtime_checkable
+class Confirming(Protocol):
+    """A ``Recorder`` that knows whether its run is still its own. Optional."""
+
+    async def confirm(self) -> None:
+        """Return once the claim is certain to be held: at once, unless the process was stopped or the machine slept.
+
+        ``ClaimLost`` if another worker may have it. Asked before any code of a step or a call begins.
+        """

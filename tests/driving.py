@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from checkpoints.claims.renewal import ClaimRenewer, boottime
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.models import Claim, HumanRequest, Run
-from checkpoints.orm import DatabaseStorage
 from checkpoints.records import Commit
 from tests.workflow.world import PowerCut
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
-from wfdash.runner.drive import Lease, advance
-from wfdash.runner.recorder import ClaimedRecorder
+from wfdash.worker.drive import advance
+from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.workflow import Workflow
 
 ENGINE = NativeEngine()
@@ -56,15 +57,18 @@ def drive(run: Run | str, *, commits: int | None = None) -> str:
 
 async def _drive(run: RunId, commits: int | None) -> None:
     storage = DatabaseStorage()
+    renewer = ClaimRenewer(storage, ttl=30)
     try:
+        since = boottime()
         claim = await storage.claim(run, worker="test", ttl=30)
         if claim is None:
             return
         facts = await storage.read_run(run)
         recorder = CutRecorder(storage, claim, facts.workflow, clock=storage.now)
         recorder.left = commits
-        await advance(storage, recorder, facts, Lease())
+        await advance(storage, recorder, facts, renewer, since)
     finally:
+        renewer.close()
         await storage.aclose()
 
 

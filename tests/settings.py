@@ -16,6 +16,7 @@ if "WFDASH_DATA" not in os.environ:
 if "WFDASH_TEST_DATABASE" in os.environ:
     os.environ["WFDASH_DATABASE"] = os.environ["WFDASH_TEST_DATABASE"]
 
+from tests.keys import AUDIT_KEY
 from wfdash.settings import *  # noqa: F403
 from wfdash.settings import DATA_DIR, DATABASES
 
@@ -24,4 +25,8 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+WFDASH_AUDIT_KEY = AUDIT_KEY
 WFDASH_EMBED = False
+# Every test client loads the middleware anew, and would look through all static files: a third of the pages' tests.
+WHITENOISE_AUTOREFRESH = True
+WFDASH_APPS = ["wfdash.examples"]

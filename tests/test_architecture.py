@@ -1,31 +1,72 @@
-"""The shape of the house: which way imports point, and what works without Django."""
+"""The shape of the house: rooms, which way imports point, and what works without Django."""
 
 from __future__ import annotations
 
+import ast
+import os
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+NOUNS = {"requests", "runs", "checkpoints", "workflows", "schedules", "statistics", "audit", "account"}
+SHARED = {
+    "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
+    "wfdash/api": {"auth.py", "bodies.py", "router.py", "schemas.py"},
+    "wfdash/pages": {"site", "ui"},
+    "wfdash/queries": {"history", "search", "secrets.py", "unreadable.py"},
+    "templates": {"base.html", "bare.html", "components", "errors", "mail"},
+    "static/js": {"live", "site"},
+    "static/css": {"site"},
+}
+"""What the layers that are divided by nouns have besides: what every noun uses."""
+MOST_FILES = 18
+NAMELESS = {"lib", "util", "utils", "helper", "helpers", "misc", "stuff"}
+UNSORTED = {"tests/benchmarks", "tests/faults"}
+"""Rooms of scripts that are run as they are, not divided yet."""
+DJANGO_ROOMS = {"admin", "apps", "checks", "database", "migrations", "models"}
+"""Where ``checkpoints`` may import Django; the rest of it may not."""
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+PURE = next(contract for contract in CONTRACTS if contract["type"] == "forbidden")
 
-PURE = [
-    "checkpoints.ids",
-    "checkpoints.errors",
-    "checkpoints.records",
-    "checkpoints.storage",
-    "checkpoints.canonical",
-    "checkpoints.chunks",
-    "checkpoints.rules",
-    "checkpoints.manager",
-    "checkpoints.memory",
-    "checkpoints.file",
-    "checkpoints.conformance",
-    "checkpoints.recorder",
-    "wfdash.contract",
-    "wfdash.workflow",
-]
+
+def pure_modules() -> list[str]:
+    """Return every module that must not import Django, by the contract's folders."""
+    files = [path.relative_to(ROOT) for folder in ("checkpoints", "wfdash") for path in (ROOT / folder).rglob("*.py")]
+    names = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files)
+    rooms = tuple(f"checkpoints.{room}" for room in DJANGO_ROOMS)
+    within = tuple(PURE["source_modules"])
+    return [name for name in names if _under(name, within) and not _under(name, rooms)]
+
+
+def _under(name: str, folders: tuple[str, ...]) -> bool:
+    return any(name == folder or name.startswith(f"{folder}.") for folder in folders)
+
+
+def test_no_room_is_crowded() -> None:
+    kinds = (".py", ".html", ".js", ".css")
+    folders = ("checkpoints", "wfdash", "templates", "static", "tests")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in kinds]
+    rooms = Counter(str(path.parent.relative_to(ROOT)) for path in files)
+    assert {room: count for room, count in rooms.items() if count > MOST_FILES and room not in UNSORTED} == {}
+
+
+def test_every_name_says_what_is_inside() -> None:
+    paths = [path for folder in ("checkpoints", "wfdash", "tests") for path in (ROOT / folder).rglob("*.py")]
+    assert [str(path) for path in paths if NAMELESS & {part.removesuffix(".py") for part in path.parts[-3:]}] == []
+
+
+@pytest.mark.parametrize("layer", SHARED)
+def test_the_rooms_of_every_layer_are_the_same_nouns(layer: str) -> None:
+    inside = {path.name for path in (ROOT / layer).iterdir() if not path.name.startswith("__")}
+    assert {name for name in inside - SHARED[layer] if name.removesuffix(".py") not in NOUNS} == set()
+
 
 BLOCKED = """
 import importlib, sys
@@ -34,28 +75,96 @@ class Blocked:
         if name.partition(".")[0] in ("django", "channels", "psycopg"):
             raise ImportError(f"{name} is blocked here")
 sys.meta_path.insert(0, Blocked())
-importlib.import_module(sys.argv[1])
+for name in sys.argv[1:]:
+    importlib.import_module(name)
 assert "django" not in sys.modules
 """
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("module", PURE)
-def test_the_pure_half_works_where_django_cannot_be_imported(module: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED, module], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+def test_the_pure_half_works_where_django_cannot_be_imported() -> None:
+    # PostgreSQL's driver is an extra, which these need.
+    names = [name for name in pure_modules() if name != "checkpoints.orm" and ".postgres" not in name]
+    command = [sys.executable, "-c", BLOCKED, *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def lint(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Check the contracts of the packages in this folder."""
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", *options]
+    env = os.environ | {"PYTHONPATH": str(folder), "COLUMNS": "200"}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=110, check=False)
 
 
 @pytest.mark.process
 def test_imports_point_down() -> None:
-    linter = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = lint(ROOT)
     assert done.returncode == 0, done.stdout
 
 
-def test_every_file_is_short_enough_to_read() -> None:
-    files = [*ROOT.glob("checkpoints/*.py"), *ROOT.glob("wfdash/**/*.py")]
-    long = {str(f.relative_to(ROOT)): n for f in files if (n := len(f.read_text().splitlines())) > 350}
-    assert long == {}
+@pytest.mark.process
+def test_a_module_of_the_pure_half_that_imports_django_breaks_its_contract(tmp_path: Path) -> None:
+    for package in ("checkpoints", "wfdash"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    names = pure_modules()
+    for name in names:
+        path = tmp_path.joinpath(*name.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        file.write_text(file.read_text() + "\nimport django.db\n")
+    said = lint(tmp_path).stdout
+    assert [name for name in names if not re.search(rf"\b{re.escape(name)} -> django\b", said)] == []
+
+
+def test_every_module_below_the_packages_is_in_a_layer() -> None:
+    layered = [contract for contract in CONTRACTS if contract.get("containers")]
+    assert [contract["containers"] for contract in layered] == [["wfdash"], ["checkpoints"]]
+    assert all(contract["exhaustive"] and not contract.get("exhaustive_ignores") for contract in layered)
+
+
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+def test_the_tables_of_the_architecture_page_name_every_room_and_nothing_else() -> None:
+    rows = re.findall(r"^\| (`(?:checkpoints|wfdash)/[^|]*) \|", PAGE.read_text(), flags=re.MULTILINE)
+    named = {path.rstrip("/") for row in rows for path in re.findall(r"`([^`]+)`", row)}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+    assert rooms() - named == set()
+
+
+def rooms() -> set[str]:
+    """Return the packages and top modules, without rooms by noun and the folders inside of a room that says its own."""
+    whole = ("checkpoints/conformance/", "wfdash/management/", "wfdash/pages/ui/")
+    folders = {path.parent for package in ("checkpoints", "wfdash") for path in (ROOT / package).glob("*/**/*.py")}
+    names = {folder.relative_to(ROOT).as_posix() for folder in folders}
+    tops = {
+        f"{path.parent.name}/{path.name}" for name in ("checkpoints", "wfdash") for path in (ROOT / name).glob("*.py")
+    }
+    by_noun = tuple(f"{layer}/{noun}" for layer in SHARED for noun in NOUNS)
+    return {
+        name for name in names | tops if not name.startswith((*whole, *by_noun)) and not name.endswith("__init__.py")
+    }
+
+
+SHARED_NAMES = {
+    **dict.fromkeys(("Answer", "Checkpoint", "Claim", "Effect", "Event"), "a table, and the record of its rows"),
+    **dict.fromkeys(("RequestRow", "RunRow"), "a stored row, and the row of a list"),
+    **dict.fromkeys(
+        ("AlreadyAnswered", "NotFound"), "the error of a storage, and of the dashboard with its HTTP status"
+    ),
+    **dict.fromkeys(("CharField", "TextField"), "once for the type checker, once for Django"),
+}
+"""Class names that two modules share, each with the reason."""
+
+
+def test_no_two_classes_share_a_name_without_need() -> None:
+    modules = [*ROOT.glob("checkpoints/**/*.py"), *ROOT.glob("wfdash/**/*.py")]
+    product = [path for path in modules if not {"migrations", "examples"} & set(path.parts)]
+    names = [
+        node.name
+        for path in product
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name not in {"Meta", "Command"}
+    ]
+    assert {name for name in names if names.count(name) > 1} <= SHARED_NAMES.keys()

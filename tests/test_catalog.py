@@ -65,7 +65,7 @@ def test_a_definition_that_is_not_valid_is_reported(serve) -> None:
 def test_the_second_workflow_of_a_name_is_refused_and_the_first_stays(serve) -> None:
     serve(a=GOOD.format(name="same", title="First"), b=GOOD.format(name="same", title="Second"))
     assert catalog.get("same").description.title == "First"
-    assert "already taken" in catalog.failures()[0].error
+    assert "already used" in catalog.failures()[0].error
 
 
 def test_files_of_one_name_in_two_folders_do_not_meet(settings, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_files_of_one_name_in_two_folders_do_not_meet(settings, tmp_path: Path) 
 
 def test_an_unknown_name_is_not_found(serve) -> None:
     serve()
-    with pytest.raises(NotFound, match="no workflow named 'nope'"):
+    with pytest.raises(NotFound, match="No workflow named 'nope'"):
         catalog.get("nope")
 
 

@@ -9,10 +9,15 @@ from django.core.management import call_command
 
 from checkpoints.models import Grant, Run, Schedule
 from wfdash import demo
-from wfdash.access import viewer_for
+from wfdash.access.viewer import viewer_for
 from wfdash.examples import repository
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _allow_repositories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WFDASH_REPOSITORIES", str(tmp_path))
 
 
 def test_people_runs_and_a_repository_are_added(tmp_path: Path):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import io
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +10,8 @@ import pytest
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 
-from wfdash.http import PagesHandler
+from wfdash import http
+from wfdash.http import THREADS, Arriving, PagesHandler, TooSlow, read_body
 
 
 def echo(request: HttpRequest) -> HttpResponse:
@@ -41,8 +44,23 @@ def broken(request: HttpRequest) -> HttpResponse:
     raise RuntimeError("secret detail")
 
 
-urlpatterns = [path("echo/", echo), path("stream/", stream), path("file/", file), path("broken/", broken)]
-handler500 = "wfdash.pages.errors.server_error"
+free = threading.Event()
+
+
+def slow(request: HttpRequest) -> HttpResponse:
+    free.wait(10)
+    return HttpResponse("slow")
+
+
+urlpatterns = [
+    path("echo/", echo),
+    path("stream/", stream),
+    path("file/", file),
+    path("broken/", broken),
+    path("slow/", slow),
+    path("readyz", echo),
+]
+handler500 = "wfdash.pages.site.error_pages.server_error"
 
 pytestmark = [pytest.mark.urls(__name__), pytest.mark.django_db(transaction=True)]
 
@@ -53,12 +71,14 @@ def _settings(settings) -> None:
     settings.WFDASH_MAX_BODY = 1000
 
 
-async def ask(address: str, *chunks: bytes, hang_up: bool = False) -> list[dict[str, Any]]:
-    """Send a request in these chunks to a fresh handler and return what it sent back."""
+async def ask(
+    address: str, *chunks: bytes, hang_up: bool = False, method: str = "POST", handler: PagesHandler | None = None
+) -> list[dict[str, Any]]:
+    """Send a request in these chunks to a (fresh) handler and return what it sent back."""
     sent: list[dict[str, Any]] = []
     scope = {
         "type": "http",
-        "method": "POST",
+        "method": method,
         "path": address,
         "headers": [(b"host", b"localhost"), (b"content-length", str(sum(map(len, chunks))).encode())],
         "query_string": b"",
@@ -79,7 +99,7 @@ async def ask(address: str, *chunks: bytes, hang_up: bool = False) -> list[dict[
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    await PagesHandler()(scope, receive, send)
+    await (handler or PagesHandler())(scope, receive, send)
     return sent
 
 
@@ -120,3 +140,99 @@ async def test_an_error_shows_nothing_of_itself() -> None:
 async def test_an_unknown_address_is_not_found() -> None:
     start, _ = await ask("/nope/")
     assert start["status"] == 404
+
+
+async def test_health_is_answered_while_every_page_thread_is_busy() -> None:
+    handler = PagesHandler()
+    busy = [asyncio.create_task(ask("/slow/", handler=handler)) for _ in range(THREADS + 2)]
+    try:
+        for address, said in (("/livez", b"ok\n"), ("/readyz", b"")):
+            start, body = await asyncio.wait_for(ask(address, method="GET", handler=handler), 5)
+            assert (start["status"], body["body"]) == (200, said)
+        assert not any(task.done() for task in busy)
+    finally:
+        free.set()
+        await asyncio.gather(*busy)
+        free.clear()
+
+
+async def nothing_more() -> dict[str, Any]:
+    """Be a client that sends a little and then keeps its connection."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def drip() -> dict[str, Any]:
+    """Be a client that sends byte after byte for ever."""
+    await asyncio.sleep(0.001)
+    return {"type": "http.request", "body": b"x", "more_body": True}
+
+
+@pytest.mark.parametrize("receive", [nothing_more, drip])
+async def test_a_body_that_does_not_arrive_in_time_is_given_up(receive: Any) -> None:
+    with pytest.raises(TooSlow):
+        await read_body(receive, io.BytesIO(), limit=10**9, arriving=Arriving(1), seconds=0.05)
+
+
+async def test_a_slow_client_is_told_and_its_place_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_body, "__kwdefaults__", {"seconds": 0.05})
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    handler = PagesHandler()
+    scope = {"type": "http", "method": "POST", "path": "/echo/", "headers": [], "query_string": b""}
+    await handler(scope, drip, send)
+    assert sent[0]["status"] == 408
+    start, body = await ask("/echo/", b"hel", b"lo", handler=handler)
+    assert (start["status"], body["body"]) == (200, b"hello")
+
+
+async def test_only_so_many_bodies_arrive_at_a_time_and_requests_without_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "BODIES", 1)
+    handler = PagesHandler()
+    waiting, parts = asyncio.Event(), iter([{"type": "http.request", "body": b"x", "more_body": True}])
+
+    async def stall() -> dict[str, Any]:
+        for part in parts:
+            return part
+        waiting.set()
+        return await nothing_more()
+
+    scope = {"type": "http", "method": "POST", "path": "/echo/", "headers": [], "query_string": b""}
+    slow = asyncio.create_task(handler(scope, stall, lambda message: nothing_more()))
+    await waiting.wait()
+    start, _ = await ask("/echo/", b"hel", b"lo", handler=handler)
+    assert start["status"] == 503
+    assert dict(start["headers"])[b"Retry-After"] == b"5"
+    assert await ask_whole(handler) == 200
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+    start, _ = await ask("/echo/", b"hel", b"lo", handler=handler)
+    assert start["status"] == 200
+
+
+async def ask_whole(handler: PagesHandler) -> int:
+    """Send a request that is complete at once; returns the status."""
+    sent: list[dict[str, Any]] = []
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/file/",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await handler(scope, receive, send)
+    return int(sent[0]["status"])

@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import wfdash
 
@@ -42,6 +44,33 @@ def test_every_link_and_picture_in_the_readme_and_docs_exists() -> None:
     assert [f"{name_of(page)}: {link}" for page, link in links if not (page.parent / link.split("#")[0]).exists()] == []
 
 
+def test_every_path_and_module_that_the_docs_name_exists() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    names = [(page, name) for page in pages for name in re.findall(r"(?<=`)[a-z\d_./-]+(?=[`: ])", page.read_text())]
+    paths = [
+        (page, name) for page, name in names if re.match(r"(checkpoints|wfdash|tests|templates|static|\.ci)/", name)
+    ]
+    # Not in the page on monitoring: attributes of spans are called wfdash.status there.
+    dotted = [(page, name) for page, name in names if page.stem != "monitoring" and not name.endswith(".sqlite3")]
+    modules = [(page, name) for page, name in dotted if re.match(r"(checkpoints|wfdash)\.[a-z]\w*", name)]
+    assert len(paths) > 50
+    assert len(modules) > 10
+    missing = [(page, name) for page, name in paths if not (ROOT / name).exists()]
+    missing += [(page, name) for page, name in modules if not is_module(name)]
+    assert [f"{name_of(page)}: {name}" for page, name in missing] == []
+
+
+def is_module(dotted: str) -> bool:
+    """Say whether a dotted name is a module of this project, or a name in one."""
+    file = ROOT / dotted.replace(".", "/")
+    if file.is_dir() or file.with_suffix(".py").exists():
+        return True
+    owner, _, name = dotted.rpartition(".")
+    module = ROOT / owner.replace(".", "/")
+    sources = [path for path in (module.with_suffix(".py"), module / "__init__.py") if path.exists()]
+    return any(re.search(rf"\b{name}\b", path.read_text()) for path in sources)
+
+
 def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
     reached, todo = set(), [ROOT / "README.md"]
     while todo:
@@ -54,13 +83,6 @@ def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
 
 def test_the_changelog_mentions_this_version() -> None:
     assert f"## {wfdash.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_every_python_file_has_the_future_import() -> None:
-    line = "from __future__ import annotations"
-    files = [ROOT / "manage.py", *python_files(*PACKAGES, "tests")]
-    with_code = [path for path in files if len(ast.parse(path.read_text()).body) > 1]
-    assert [name_of(path) for path in with_code if line not in path.read_text()] == []
 
 
 def test_every_module_says_what_it_owns() -> None:
@@ -148,3 +170,60 @@ def test_the_unpacked_wheel_finds_its_own_pages_and_passes_django_s_checks(wheel
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(str(tmp_path / "site"))
+
+
+def locked(name: str) -> dict[str, str]:
+    """Return the packages of a lock with their versions."""
+    return dict(re.findall(r"^([a-z0-9.-]+)==([^ ;]+)", (ROOT / name).read_text(), flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_a_lock_has_a_hash_for_each_file_and_names_no_index(name: str) -> None:
+    text = (ROOT / name).read_text()
+    pinned = re.findall(r"^[a-z0-9.-]+==[^\n]*\\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE)
+    comments = [line for line in text.splitlines() if line.startswith("#")]
+    assert len("".join(pinned).splitlines()) + len(comments) == len(text.splitlines())
+    assert not re.search(r"://|--(extra-)?index|--find-links", text)
+
+
+def test_the_locks_hold_what_the_project_asks_for_in_a_version_it_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    served = [
+        *project["dependencies"],
+        *(line for name in extras if name not in ("dev", "bench") for line in extras[name]),
+    ]
+    for lock, asked in (("requirements.lock", served), ("requirements-dev.lock", [*served, *extras["dev"]])):
+        found = locked(lock)
+        wanted = [Requirement(line) for line in asked if not line.startswith("wfdash[")]
+        wrong = [str(one) for one in wanted if not one.specifier.contains(found.get(one.name.lower(), "0"))]
+        assert wrong == [], f"run make lock: {lock}"
+
+
+SAYS = {
+    "nothing": "",
+    "skipped": '{"dependencies": [{"name": "django", "skip_reason": "not found"}]}',
+    "clean": '{"dependencies": [{"name": "django", "version": "5.2.19", "vulns": []}]}',
+    "hole": '{"dependencies": [{"name": "django", "version": "5.2.7", "vulns": [{"id": "CVE-2025-64459"}]}]}',
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "words"),
+    [
+        ("nothing", 2, "NOT CHECKED, advisory data cannot be had: no route"),
+        ("skipped", 2, "NOT CHECKED, no advisory data for 1 of 1: django"),
+        ("clean", 0, "1 packages, no known vulnerability"),
+        ("hole", 1, "VULNERABLE django 5.2.7: CVE-2025-64459"),
+    ],
+)
+def test_the_audit_of_dependencies_never_takes_missing_data_for_good_news(
+    said: str, status: int, words: str, tmp_path: Path
+) -> None:
+    stub = tmp_path / "pip-audit"
+    stub.write_text(f"#!/bin/sh\necho '{SAYS[said]}'\necho 'no route' >&2\n")
+    stub.chmod(0o755)
+    env = os.environ | {"PIP_AUDIT": str(stub)}
+    done = subprocess.run([sys.executable, ROOT / ".ci/audit"], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    assert words in done.stdout

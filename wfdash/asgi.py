@@ -17,8 +17,8 @@ if not apps.ready:
 from wfdash.http import PagesHandler
 from wfdash.live.hub import count_sockets, use_renderer
 from wfdash.live.routing import websocket_urlpatterns
-from wfdash.pages.figures import use_sockets
-from wfdash.pages.fragments import event_row
+from wfdash.pages.site.prometheus import use_sockets
+from wfdash.pages.ui.fragments import event_row
 
 use_renderer(event_row)
 use_sockets(count_sockets)

@@ -1,6 +1,6 @@
 """Workflow name -> definition and engine.
 
-Loads the ``workflows`` module of every app in ``WFDASH_APPS`` and every file in ``WFDASH_WORKFLOWS``. A module
+Loads the ``workflows`` module of every app in ``WFDASH_APPS``, and whatever ``WFDASH_WORKFLOWS`` names. A module
 that fails to import, or a definition that is not valid, becomes a ``Failure`` with its traceback and takes nothing
 else down.
 """
@@ -16,17 +16,16 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from wfdash.contract import Description, Engine
-from wfdash.edits import NamesSecrets
+from wfdash.contract import Description, Engine, NamesSecrets
 from wfdash.errors import NotFound
-from wfdash.hidden import secret_names
+from wfdash.installation import workflow_sources
+from wfdash.schemas.secrets import secret_names
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,18 @@ def get(name: str) -> Entry:
     try:
         return load().entries[name]
     except KeyError:
-        raise NotFound(f"There is no workflow named {name!r}: check the catalogue for what is loaded") from None
+        raise NotFound(f"No workflow named {name!r}. See Workflows for what is loaded") from None
+
+
+def secrets_of(workflow: str) -> frozenset[str]:
+    """Return the names of a workflow's secret fields, as far as it is loaded."""
+    entry = find(workflow)
+    return entry.secrets if entry else frozenset()
+
+
+def titles() -> dict[str, str]:
+    """Return workflow name -> title of what is loaded."""
+    return {entry.name: entry.description.title or entry.name for entry in entries()}
 
 
 def find(name: str) -> Entry | None:
@@ -96,10 +106,14 @@ def load() -> Catalog:
     """Import everything once per process; ``load.cache_clear()`` forgets it."""
     catalog = Catalog()
     engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
-    for source in [*settings.WFDASH_APPS, *settings.WFDASH_WORKFLOWS]:
+    files = [
+        (file, workflow_sources.import_source)
+        for source in settings.WFDASH_WORKFLOWS
+        for file in workflow_sources.expanded(source)
+    ]
+    for source, load_modules in [*((app, _import_app) for app in settings.WFDASH_APPS), *files]:
         try:
-            module = _import_source(source)
-            found = list(_definitions(module, engines)) if module else []
+            found = [one for module in load_modules(source) for one in _definitions(module, engines)]
         except Exception as error:
             _note_failure(catalog, source, error)
             continue
@@ -108,29 +122,12 @@ def load() -> Catalog:
     return catalog
 
 
-def _import_source(source: str) -> ModuleType | None:
-    if source.endswith(".py"):
-        return _import_file(Path(source))
-    name = f"{source}.workflows"
-    package = importlib.import_module(source)
-    return importlib.import_module(name) if importlib.util.find_spec(name, package.__name__) else None
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Import a file under a name of its own, so that two files called ``workflows.py`` do not meet."""
-    digest = blake2b(str(path.resolve()).encode(), digest_size=6).hexdigest()
-    name = f"wfdash_served_{path.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+def _import_app(name: str) -> list[ModuleType]:
+    """Import the ``workflows`` module of an app or package; none if it has none."""
+    workflow_sources.use_folder(Path.cwd(), last=True)
+    package = importlib.import_module(name)
+    within = f"{name}.workflows"
+    return [importlib.import_module(within)] if importlib.util.find_spec(within, package.__name__) else []
 
 
 def _definitions(module: ModuleType, engines: list[Engine]) -> Iterator[tuple[object, Engine]]:
@@ -151,9 +148,7 @@ def _add(catalog: Catalog, source: str, definition: object, engine: Engine) -> N
     name = str(description.workflow)
     if name in catalog.entries:
         taken = catalog.entries[name].source
-        _note_failure(
-            catalog, source, ValueError(f"The workflow name {name!r} is already taken by {taken}: rename one")
-        )
+        _note_failure(catalog, source, ValueError(f"Workflow name {name!r} is already used by {taken}. Rename one"))
         return
     catalog.entries[name] = Entry(
         name=name, definition=definition, engine=engine, description=description, source=source
@@ -185,5 +180,5 @@ def location(entry: Entry) -> str:
     """Return the file that defines a workflow, the source itself if it has none."""
     if entry.source.endswith(".py"):
         return str(Path(entry.source).resolve())
-    module = sys.modules.get(f"{entry.source}.workflows")
+    module = sys.modules.get(f"{entry.source}.workflows") or sys.modules.get(entry.source)
     return getattr(module, "__file__", None) or entry.source

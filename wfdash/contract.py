@@ -1,7 +1,10 @@
-"""The agreement between the dashboard and whatever executes a workflow. One page, no Django.
+"""The agreement between the dashboard and whatever executes a workflow. No Django.
 
 In: ``Start | Resume``. Out: ``Finished | Waiting | Failed``. A crash and an answer take the same road: a crash
 is a ``Resume`` with no answers.
+
+Every engine is an ``Engine``. What else one can do it says by the optional protocols at the end; where it leaves one
+out, the dashboard does without: runs of an older graph are kept, checkpoints are restored and forked unchanged.
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ from pydantic import Field
 from checkpoints.ids import RequestKey, RunId, WorkflowId
 from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, Record, Request
 from checkpoints.storage import Recorder
+
+AGAIN = ("runs", "waits", "sleeps", "retries", "queues")
+"""What an activation does when the run continues: at once; once a person answers; then (``until``); in its turn."""
 
 
 class Start(Record):
@@ -98,6 +104,14 @@ class Description(Record):
     edges: tuple[EdgeInfo, ...] = ()
 
 
+class InvalidInput(ValueError):
+    """The value does not fit the schema. ``errors``: list of ``{"loc": [...], "msg": "..."}``."""
+
+    def __init__(self, errors: list[dict[str, Json]]) -> None:
+        super().__init__("; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in errors))
+        self.errors = errors
+
+
 class Engine(Protocol):
     """Executes definitions of one kind. Loaded by dotted path, never imported by others."""
 
@@ -110,10 +124,106 @@ class Engine(Protocol):
         """Draw it. Raises the engine's own error when the definition is not valid."""
 
     def check_input(self, definition: object, message: Json) -> Json:
-        """Return the message as the run will get it; raises ``InvalidInput`` with errors per field."""
+        """Return the message as the run will get it; raises ``InvalidInput`` with errors per field.
+
+        It is judged by ``input_schema``, as forms are, and by whatever more the engine knows of it.
+        """
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, parked or failed; every durable moment goes through ``recorder.commit``."""
+
+
+class InFlight(Record):
+    """What a run is in the middle of: steps whose functions run, and calls that may or may not have happened."""
+
+    steps: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+
+
+class Carried(Record):
+    """What a checkpoint of an older graph becomes under the current one. ``how``: hook | alias | override."""
+
+    how: str
+    body: dict[str, Json]
+    requests: tuple[Request, ...] = ()
+    closed: tuple[RequestKey, ...] = ()
+    """Questions that are not asked any more: what asked them was dropped or moved."""
+    events: tuple[EventDraft, ...] = ()
+    words: tuple[str, ...] = ()
+    """What was done, one sentence each."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """Old name -> new name of steps; the name of a sub-workflow counts for every step in it."""
+    ended: tuple[str, ...] = ()
+    """Activations that were dropped, or started afresh as another step."""
+
+
+class CallInfo(Record):
+    """A recorded call of an activation that is under way.
+
+    ``state``: done (its result is on record: it is not made again), again (it was cut off and is made again), unknown
+    (it may have happened: a person is asked).
+    """
+
+    name: str
+    state: str
+    once: bool = False
+
+
+class ActivationInfo(Record):
+    """An activation of a step that is under way at a checkpoint. It runs again from its top, by its record."""
+
+    activation: str
+    step: str
+    item: int | None = None
+    does: str = "runs"
+    until: datetime | None = None
+    message: Json = None
+    takes: dict[str, Json] | None = None
+    """The schema of its message; None where there is none to change."""
+    first: bool = False
+    """Its message is the run's input."""
+    shown: bool = True
+    """Whether it is a step that people see; False for the way into a sub-workflow."""
+    calls: tuple[CallInfo, ...] = ()
+    answers: tuple[RequestKey, ...] = ()
+    """Questions of its that were answered: the answers are on record."""
+    asks: tuple[RequestKey, ...] = ()
+    """Questions of its that are pending."""
+
+
+class LookAhead(Record):
+    """What happens when a run continues from a checkpoint, as far as the checkpoint says. Runs no code of any step."""
+
+    doing: tuple[ActivationInfo, ...] = ()
+    asks: tuple[Request, ...] = ()
+    """Questions that are not pending there, but are asked first of all: whether a call has happened."""
+    state_schema: dict[str, Json] = Field(default_factory=dict)
+
+
+class Edits(Record):
+    """What a person changes before a run continues from a checkpoint. What is not named, or is the same, stays.
+
+    ``state``: all of it anew. ``messages``: activation -> its message; it starts over with that. ``answers``: request
+    key -> the answer to a question pending there. ``reason``: for the record; needed to answer what is for others.
+    """
+
+    state: dict[str, Json] | None = None
+    messages: Mapping[str, Json] = Field(default_factory=dict)
+    answers: Mapping[RequestKey, Json] = Field(default_factory=dict)
+    reason: str = ""
+
+
+class Edited(Record):
+    """A checkpoint's content after edits, valid in its graph."""
+
+    body: dict[str, Json]
+    requests: tuple[Request, ...] = ()
+    closed: tuple[RequestKey, ...] = ()
+    """Questions that are not asked any more: what asked them starts over."""
+    words: tuple[str, ...] = ()
+    """What was done, one sentence each."""
+    input: tuple[Json, ...] = ()
+    """The run's input, if that was changed."""
 
 
 @runtime_checkable
@@ -127,36 +237,20 @@ class ChecksAnswers(Protocol):
         """
 
 
-class UnderWay(Record):
-    """What a run is in the middle of: steps whose functions run, and calls that may or may not have happened."""
+@runtime_checkable
+class NamesSecrets(Protocol):
+    """An engine that knows what its definitions call secret besides their input and output."""
 
-    steps: tuple[str, ...] = ()
-    calls: tuple[str, ...] = ()
+    def secret_names(self, definition: object) -> frozenset[str]:
+        """Return the names of such fields in messages and state."""
 
 
 @runtime_checkable
-class TellsUnderWay(Protocol):
-    """An engine that can say what a checkpoint was in the middle of. Of others nobody is told what was cut off."""
+class TellsInFlight(Protocol):
+    """An engine that can say what a checkpoint was in the middle of. With others it is not known what was cut off."""
 
-    def under_way(self, definition: object, checkpoint: Checkpoint) -> UnderWay:
+    def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
         """Return it; runs no code of any step."""
-
-
-class Carried(Record):
-    """What a checkpoint of an older graph becomes under the present one. ``how``: hook | alias | override."""
-
-    how: str
-    body: dict[str, Json]
-    requests: tuple[Request, ...] = ()
-    closed: tuple[RequestKey, ...] = ()
-    """Questions that are not asked any more: what asked them was dropped or moved."""
-    events: tuple[EventDraft, ...] = ()
-    words: tuple[str, ...] = ()
-    """What was done, one sentence each."""
-    names: dict[str, str] = Field(default_factory=dict)
-    """Old name -> new name of steps; a sub-workflow's name stands for all that is in it."""
-    ended: tuple[str, ...] = ()
-    """Activations that were dropped, or started afresh as another step."""
 
 
 @runtime_checkable
@@ -166,16 +260,28 @@ class Migrates(Protocol):
     def carry(
         self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
     ) -> Carried:
-        """Return the checkpoint's content under the present graph, checked; ``Incompatible`` says why not.
+        """Return the checkpoint's content under the current graph, checked; ``Incompatible`` says why not.
 
-        By a declared hook or alias; with ``override`` as it is, if it is valid there. Changes nothing.
+        By a declared hook or alias; with ``override`` unchanged, if it is valid there. Changes nothing.
         ``old``: the graph it was made under, where that is known.
         """
 
 
-class InvalidInput(ValueError):
-    """The value does not fit the schema. ``errors``: list of ``{"loc": [...], "msg": "..."}``."""
+@runtime_checkable
+class LooksAhead(Protocol):
+    """An engine that can say what a checkpoint is about to do. Of others only the events tell."""
 
-    def __init__(self, errors: list[dict[str, Json]]) -> None:
-        super().__init__("; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in errors))
-        self.errors = errors
+    def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
+        """Return it. ``Incompatible`` for a checkpoint of another graph."""
+
+
+@runtime_checkable
+class TakesEdits(Protocol):
+    """An engine whose checkpoints people may change."""
+
+    def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:
+        """Return the checkpoint's content with state and messages changed; changes nothing, runs no step.
+
+        ``InvalidInput`` with errors per field (``state``, ``messages`` + activation); ``Incompatible`` for a checkpoint
+        of another graph. Answers are not its business: they are given like any other.
+        """

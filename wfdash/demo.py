@@ -12,8 +12,8 @@ from django.contrib.auth.models import Group, User
 
 from checkpoints.models import Grant, Run, Schedule
 from checkpoints.records import Json
-from wfdash import catalog, desk
-from wfdash.access import EVERY, viewer_for
+from wfdash import actions, catalog
+from wfdash.access.viewer import EVERY, viewer_for
 from wfdash.examples.repository import DATA, make_shop
 
 
@@ -98,11 +98,11 @@ def _start(key: str, workflow: str, message: Json) -> str | None:
     if not served or Run.objects.filter(start_key=f"adam:demo-{key}").exists():
         return None
     adam = viewer_for(User.objects.get(username="adam"))
-    return desk.start_run(adam, workflow, message, key=f"demo-{key}").id
+    return actions.start_run(adam, workflow, message, key=f"demo-{key}").id
 
 
 def _plan() -> None:
     """Have a month's expenses looked at on the first of the next."""
-    plan = desk.Plan(name="Month's end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
+    plan = actions.SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
     if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
-        desk.create_schedule(viewer_for(User.objects.get(username="adam")), "expense_batch", plan)
+        actions.create_schedule(viewer_for(User.objects.get(username="adam")), "expense_batch", plan)

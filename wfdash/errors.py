@@ -10,12 +10,8 @@ from checkpoints import errors as ground
 from wfdash.contract import InvalidInput
 
 
-class WfdashError(Exception):
+class WfdashError(ground.ErrorWithFacts):
     """The request could not be carried out; see the message for the remedy."""
-
-    def __init__(self, message: str | None = None, **facts: Any) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
-        self.facts = facts
 
 
 class NotFound(WfdashError):
@@ -32,6 +28,11 @@ class Invalid(WfdashError):
     def __init__(self, errors: list[dict[str, Any]], message: str | None = None) -> None:
         super().__init__(message, errors=errors)
         self.errors = errors
+
+    @property
+    def summary(self) -> str:
+        """All its messages in one line, without the fields they belong to."""
+        return "; ".join(str(one["msg"]) for one in self.errors)
 
 
 class AlreadyAnswered(WfdashError):
@@ -58,8 +59,16 @@ class LinkUsed(WfdashError):
     """This link was used before: it decides only once."""
 
 
-class VersionChanged(WfdashError):
-    """The workflow's graph changed since this run began: run the old code, or migrate the run."""
+class TooManyTries(WfdashError):
+    """Too many sign-ins failed: wait, or use a one-time link. ``facts``: retry_after (seconds)."""
+
+
+class TooOften(WfdashError):
+    """One person did this too often of late: wait, then try again. ``facts``: retry_after (seconds)."""
+
+
+class Busy(WfdashError):
+    """The server has as much to do as it takes on: try again in a moment. ``facts``: retry_after (seconds)."""
 
 
 STATUS: dict[type[Exception], int] = {
@@ -73,8 +82,11 @@ STATUS: dict[type[Exception], int] = {
     WrongState: 409,
     KeyReused: 409,
     LinkUsed: 409,
-    VersionChanged: 409,
+    TooManyTries: 429,
+    TooOften: 429,
+    Busy: 503,
     ground.NotFound: 404,
+    ground.InvalidValue: 422,
     ground.Conflict: 409,
     ground.ClaimLost: 409,
     ground.Damaged: 409,

@@ -22,21 +22,39 @@ from django.core.handlers.base import BaseHandler
 from django.http import FileResponse, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
+from wfdash.pages.site.security_headers import add_headers
+
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 THREADS = 8
+HEALTH = "/readyz"
+"""The address that a thread of its own answers, however busy the pages are."""
+ALIVE = "/livez"
+"""The address that is answered at once, without a thread."""
 SPOOL = 256_000
 """Bytes of a body kept in memory; more goes to a temporary file."""
+BODIES = 200
+"""Bodies of which more is to come that are received at the same time."""
+BODY_SECONDS = 120.0
+"""The longest that a body may take to arrive: the largest at 100 kB a second."""
 
 
 class ClientGone(Exception):
     """The client hung up before its request was complete."""
 
 
+class TooSlow(Exception):
+    """The request did not arrive in time."""
+
+
+class TooMany(Exception):
+    """As many requests as are taken at a time are still arriving."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class PreparedResponse:
     """A response: finished, or with a ``rest`` that is made while it is sent."""
 
     status: int
@@ -52,25 +70,30 @@ class PagesHandler(BaseHandler):
         super().__init__()
         self.load_middleware(is_async=False)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wfdash-pages")
+        self._health = ThreadPoolExecutor(1, thread_name_prefix="wfdash-health")
+        self._arriving = Arriving(BODIES)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if scope["path"] == ALIVE and scope["method"] in {"GET", "HEAD"}:
+            await send_reply(send, _alive())
+            return
         with tempfile.SpooledTemporaryFile(max_size=SPOOL) as body:
             try:
-                await read_body(receive, body, limit=settings.WFDASH_MAX_BODY)
+                await read_body(receive, body, limit=settings.WFDASH_MAX_BODY, arriving=self._arriving)
             except ClientGone:
                 return
-            except RequestDataTooBig:
-                await send_reply(send, _too_big())
+            except (RequestDataTooBig, TooSlow, TooMany) as error:
+                await send_reply(send, _refusal(error))
                 return
-            loop = asyncio.get_running_loop()
-            reply = await loop.run_in_executor(self._threads, self._respond, scope, body)
+            threads = self._health if scope["path"] == HEALTH else self._threads
+            reply = await asyncio.get_running_loop().run_in_executor(threads, self._respond, scope, body)
         if reply.rest is None:
             await send_reply(send, reply)
         else:
             await self._stream(send, reply, reply.rest)
 
-    async def _stream(self, send: Send, reply: Reply, rest: StreamingHttpResponse) -> None:
+    async def _stream(self, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
         """Send piece by piece, the next one made when the last one is on its way; never more than one in memory."""
         loop, pieces = asyncio.get_running_loop(), iter(cast(Iterable[bytes], rest))
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
@@ -81,7 +104,7 @@ class PagesHandler(BaseHandler):
         finally:
             await loop.run_in_executor(self._threads, rest.close)
 
-    def _respond(self, scope: Message, body: IO[bytes]) -> Reply:
+    def _respond(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
         """Run the whole request in this thread; the signals see to its database connections."""
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
@@ -89,7 +112,7 @@ class PagesHandler(BaseHandler):
         try:
             request = ASGIRequest(scope, body)
         except UnicodeDecodeError:
-            response = HttpResponseBadRequest()
+            response = add_headers(HttpResponseBadRequest())
         else:
             response = self.get_response(request)
         reply = _reply(response)
@@ -98,29 +121,57 @@ class PagesHandler(BaseHandler):
         return reply
 
 
-async def read_body(receive: Receive, body: IO[bytes], *, limit: int) -> None:
-    """Read a request's body; ``RequestDataTooBig`` beyond the limit, in bytes."""
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise RequestDataTooBig
-        body.write(chunk)
-        more = message.get("more_body", False)
+class Arriving:
+    """How many bodies are being received now, of which the first part alone was not all."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+
+    def __enter__(self) -> None:
+        if self._count >= self._most:
+            raise TooMany
+        self._count += 1
+
+    def __exit__(self, *exc: object) -> None:
+        self._count -= 1
+
+
+async def read_body(
+    receive: Receive, body: IO[bytes], *, limit: int, arriving: Arriving, seconds: float = BODY_SECONDS
+) -> None:
+    """Read a request's body. ``RequestDataTooBig`` beyond the limit, in bytes; ``TooSlow``, ``TooMany``."""
+    try:
+        async with asyncio.timeout(seconds):
+            size = await _read_part(receive, body, 0, limit)
+            if size is not None:
+                with arriving:
+                    while size is not None:
+                        size = await _read_part(receive, body, size, limit)
+    except TimeoutError:
+        raise TooSlow from None
     body.seek(0)
 
 
-async def send_reply(send: Send, reply: Reply) -> None:
+async def _read_part(receive: Receive, body: IO[bytes], size: int, limit: int) -> int | None:
+    """Read one part; returns how many bytes there are now, None if that was all."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    chunk = message.get("body", b"")
+    size += len(chunk)
+    if size > limit:
+        raise RequestDataTooBig
+    body.write(chunk)
+    return size if message.get("more_body", False) else None
+
+
+async def send_reply(send: Send, reply: PreparedResponse) -> None:
     """Send a response in two messages."""
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
     await send({"type": "http.response.body", "body": reply.content})
 
 
-def _reply(response: HttpResponseBase) -> Reply:
+def _reply(response: HttpResponseBase) -> PreparedResponse:
     # A file is as long as it is; what is made while it is read may have no end.
     made = isinstance(response, StreamingHttpResponse) and not isinstance(response, FileResponse)
     rest = cast(StreamingHttpResponse, response) if made else None
@@ -129,9 +180,20 @@ def _reply(response: HttpResponseBase) -> Reply:
     headers += [
         (b"Set-Cookie", cookie.output(header="").strip().encode("ascii")) for cookie in response.cookies.values()
     ]
-    return Reply(status=response.status_code, headers=headers, content=content, rest=rest)
+    return PreparedResponse(status=response.status_code, headers=headers, content=content, rest=rest)
 
 
-def _too_big() -> Reply:
+def _alive() -> PreparedResponse:
+    return _reply(HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"}))
+
+
+def _refusal(error: Exception) -> PreparedResponse:
     megabytes = settings.WFDASH_MAX_BODY // 1_000_000
-    return _reply(HttpResponse(f"The request is larger than {megabytes} MB", status=413, content_type="text/plain"))
+    status, words = {
+        TooSlow: (408, "The request timed out. Try again"),
+        TooMany: (503, "Too many requests. Try again in a few seconds"),
+    }.get(type(error), (413, f"The request is larger than {megabytes} MB"))
+    response = HttpResponse(words, status=status, content_type="text/plain")
+    if status == 503:
+        response["Retry-After"] = "5"
+    return _reply(add_headers(response))

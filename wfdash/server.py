@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -19,19 +17,17 @@ from typing import Any
 # Importing this installs Twisted's asyncio reactor; nothing may touch the reactor before.
 from daphne.server import Server  # isort: skip
 from daphne.endpoints import build_endpoint_description_strings
+from django.conf import settings
 from twisted.internet import reactor as _reactor
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 
-from wfdash.runner.embedded import EmbeddedWorker
+from wfdash.body_limit import bound_requests
+from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.shutdown import STOP_SECONDS
 
 reactor: Any = _reactor
 log = logging.getLogger(__name__)
-
-STOP_SECONDS = 7.0
-"""For the worker to let go of its runs."""
-LEAVE_SECONDS = 2.0
-"""For threads that still read or write. Together less than the ten seconds after which most supervisors kill."""
 
 SWITCH_SECONDS = 0.0005
 """How long a busy thread keeps Python's lock from the others. An answer crosses several threads on its way to the
@@ -56,6 +52,7 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     # Imported late: after a crash runs go on while the pages are still being loaded.
     from wfdash.asgi import application
 
+    bound_requests(settings.WFDASH_MAX_BODY)
     # What is loaded by now stays: looking through it for garbage again and again stops every thread for a tenth of a
     # second.
     gc.freeze()
@@ -77,24 +74,6 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
             worker.stop(STOP_SECONDS)
         return 1
     return 0
-
-
-def leave(status: int) -> None:
-    """End the process, even while a plain function of a step still runs in its thread: at once then.
-
-    Python would wait for it, perhaps for ever. Its run was released, and takes that step again where it goes on.
-    For other threads it waits a little.
-    """
-    if any(thread.name.startswith("wfdash-step") for thread in threading.enumerate()):
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    # Python waits for every thread, and one may be waiting for a database that does not answer.
-    impatience = threading.Timer(LEAVE_SECONDS, os._exit, [status])
-    impatience.daemon = True
-    impatience.start()
-    sys.exit(status)
 
 
 def _drain(worker: EmbeddedWorker) -> Deferred[None]:

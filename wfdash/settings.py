@@ -1,14 +1,20 @@
 """Settings. Everything a deployment may change comes from ``WFDASH_*`` environment variables.
 
 ``WFDASH_DATA``      directory for the database, the secret key and uploads (default: ./wfdash-data)
-``WFDASH_DATABASE``  ``postgresql://...`` instead of SQLite in the data directory
+``WFDASH_DATABASE``  ``postgresql://...?sslmode=...`` instead of SQLite in the data directory; all of libpq's options
 ``WFDASH_HOSTS``     comma-separated host names to answer for (default: loopback only)
 ``WFDASH_ORIGINS``   comma-separated full origins (https://...) for sockets and CSRF behind a proxy
-``WFDASH_APPS``      comma-separated Django apps whose ``workflows`` modules are loaded
-``WFDASH_WORKFLOWS`` os.pathsep-separated Python files with workflows
+``WFDASH_HTTPS``     1: people reach it by HTTPS, through a proxy that sets ``X-Forwarded-Proto`` (docs/operating.md)
+``WFDASH_PLAIN_HTTP`` 1: others may reach it without HTTPS, because the network is private (default: refused)
+``WFDASH_PROXIES``   comma-separated addresses or networks of one's own proxies: their ``X-Forwarded-For`` is believed
+``WFDASH_REQUIRE_SECOND_FACTOR``  1: nobody signs in without a second factor (default 0: whoever wants has one)
+``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
+``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
+``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then they are deleted with all they have (default: for ever)
 ``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
-``WFDASH_REPOSITORIES``  os.pathsep-separated folders under which the example ``patch_review`` may touch repositories
+``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
+                     (default: none; with ``--demo``, the demo's own)
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
 ``WFDASH_ENCRYPTION_KEYS``  comma-separated secrets: content is stored encrypted with the first, all can read it
 ``WFDASH_UNDO``      seconds in which a person may take an answer back before it takes effect (default 10; 0: never)
@@ -26,16 +32,30 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import os
 import secrets
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from checkpoints.config import CheckpointConfig
+from checkpoints.sql.postgres.conninfo import settings_of
+from wfdash.installation.data_directory import create_private, keep_private, make_private
+from wfdash.installation.location import data_dir
+from wfdash.installation.workflow_sources import use_folder
 
+KEY_REPLACED = (
+    "{path} was missing beside a database, so a new secret key was made. Put the former one back if it is not lost:"
+    " without it everyone has to sign in again, links in mails end, and unless WFDASH_AUDIT_KEY is set, nothing proves"
+    " earlier entries of the audit (docs/audit.md, The key)"
+)
+SQLITE_FILES = ("wfdash.sqlite3", "wfdash.sqlite3-wal", "wfdash.sqlite3-shm")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
@@ -72,6 +92,26 @@ def env_seconds(name: str, default: float) -> float:
     return seconds
 
 
+def env_networks(name: str) -> list[Network]:
+    """Return a variable that lists IP addresses and networks."""
+    try:
+        return [ipaddress.ip_network(part) for part in env_list(name)]
+    except ValueError as error:
+        raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
+
+
+def env_days(name: str) -> float | None:
+    """Return a variable that holds days, None if it is empty; anything but a number above 0 is refused."""
+    text = os.environ.get(name, "")
+    try:
+        days = float(text) if text else None
+    except ValueError:
+        days = 0
+    if days is not None and not 0 < days < 36_500:
+        raise ValueError(f"{name} must be days, more than 0, or empty to keep all; not {text!r}")
+    return days
+
+
 def read_secret(folder: Path) -> str:
     """Return the installation's secret key, made on first use and readable by its owner alone."""
     if "WFDASH_SECRET_KEY" in os.environ:
@@ -80,6 +120,8 @@ def read_secret(folder: Path) -> str:
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(50))
+        if (folder / "wfdash.sqlite3").exists():
+            sys.stderr.write(KEY_REPLACED.format(path=path) + "\n")
     except FileExistsError:
         pass
     return path.read_text().strip()
@@ -91,25 +133,32 @@ def database(folder: Path) -> dict[str, Any]:
     if not url:
         pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=67108864;"
         options = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": pragmas}
+        create_private(folder / "wfdash.sqlite3")  # SQLite gives the files beside it the same mode
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "wfdash.sqlite3"), "OPTIONS": options}
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
         given = f"{parts.scheme}://" if parts.scheme else "a value without a scheme"
         raise ValueError(
-            f"WFDASH_DATABASE: {given} is not supported. Give postgresql://..., or leave it empty for SQLite."
-            " MariaDB and MySQL need settings of your own: set DATABASES there"
+            f"WFDASH_DATABASE: {given} is not supported. Give postgresql://..., or leave it empty for SQLite"
         )
-    query = dict(item.split("=", 1) for item in parts.query.split("&") if "=" in item)
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.path.lstrip("/"),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(query.get("host", parts.hostname or "")),
-        "PORT": str(parts.port or ""),
-        # Compiling a list's query takes longer than running it.
-        "OPTIONS": {"options": "-c jit=off"},
-    }
+    return settings_of(url)
+
+
+def django_apps(names: list[str]) -> list[str]:
+    """Return which of these packages are Django apps: they have models, migrations or a configuration."""
+    use_folder(Path.cwd(), last=True)
+    return [name for name in names if _is_app(name)]
+
+
+def _is_app(name: str) -> bool:
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return False  # What is wrong with it stands among the workflows, and takes nothing else down.
+    folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
+    return any(
+        (folder / part).exists() for folder in folders for part in ("models.py", "models", "migrations", "apps.py")
+    )
 
 
 def mail(url: str) -> dict[str, Any]:
@@ -132,8 +181,9 @@ def mail(url: str) -> dict[str, Any]:
     }
 
 
-DATA_DIR = Path(os.environ.get("WFDASH_DATA", "wfdash-data")).resolve()
-DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
+DATA_DIR = data_dir(os.environ).resolve()
+make_private(DATA_DIR)
+keep_private(*(DATA_DIR / name for name in ("secret_key", "worker.lock", *SQLITE_FILES)))
 
 SECRET_KEY = read_secret(DATA_DIR)
 DEBUG = env_flag("WFDASH_DEBUG", False)
@@ -142,11 +192,12 @@ CSRF_TRUSTED_ORIGINS = env_list("WFDASH_ORIGINS")
 ROOT_URLCONF = "wfdash.urls"
 ASGI_APPLICATION = "wfdash.asgi.application"
 
-WFDASH_APPS = env_list("WFDASH_APPS", "wfdash.examples")
+WFDASH_APPS = env_list("WFDASH_APPS")
 WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
 WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
+WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")
 WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
@@ -156,6 +207,7 @@ WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
 WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
 WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
 WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
+WFDASH_KEEP_RUNS = env_days("WFDASH_KEEP_RUNS")
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
     WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
@@ -173,19 +225,22 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "checkpoints",
+    *django_apps(WFDASH_APPS),
 ]
 
 MIDDLEWARE = [
+    "wfdash.pages.site.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "wfdash.pages.security.SecurityHeaders",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
-    "wfdash.pages.errors.ErrorPages",
+    "wfdash.pages.account.second_factor.RequireSecondFactor",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "wfdash.pages.site.time_zone.LocalTime",
+    "wfdash.pages.site.error_pages.ErrorPages",
 ]
 
 TEMPLATES = [
@@ -198,19 +253,29 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "wfdash.pages.shell.context",
+                "wfdash.pages.site.context_processors.site_context",
             ],
         },
     }
 ]
 
 DATABASES = {"default": database(DATA_DIR) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
 globals().update(mail(WFDASH_MAIL))
 
-AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"}]
+AUTHENTICATION_BACKENDS = ["wfdash.signin.backend.PasswordBackend"]
+# Argon2 for what is set from now on; what was hashed otherwise is hashed anew when its owner signs in.
+PASSWORD_HASHERS = [
+    f"django.contrib.auth.hashers.{name}PasswordHasher"
+    for name in ("Argon2", "PBKDF2", "PBKDF2SHA1", "BCryptSHA256", "Scrypt")
+]
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "inbox"
 LOGOUT_REDIRECT_URL = "sign-in"
@@ -224,16 +289,30 @@ STATICFILES_DIRS = [path for path in (BASE_DIR / "static",) if path.is_dir()]  #
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_ALLOW_ALL_ORIGINS = False
 
+SESSION_ENGINE = "wfdash.signin.sessions"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "wfdash.pages.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "wfdash.pages.site.error_pages.csrf_failure"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-if env_flag("WFDASH_HTTPS", False):
+WFDASH_HTTPS = env_flag("WFDASH_HTTPS", False)
+WFDASH_PROXIES = env_networks("WFDASH_PROXIES")
+WFDASH_REQUIRE_SECOND_FACTOR = env_flag("WFDASH_REQUIRE_SECOND_FACTOR", False)
+WFDASH_KNOWN_COOKIE = "wfdash_known"
+if WFDASH_HTTPS:
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    # With this prefix browsers take them from this host alone, by HTTPS alone.
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
+    WFDASH_KNOWN_COOKIE = "__Host-wfdash_known"
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = ["^livez$", "^readyz$", "^metrics$"]
+    SECURE_HSTS_SECONDS = 30 * 86400
+    # Other hosts of the same domain, and browsers' preload lists, are for the domain's owner to decide.
+    SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 WFDASH_MAX_BODY = 12_000_000
 # A file that was sent once comes back as text with the rest of its form, a third larger than it is.
@@ -246,9 +325,17 @@ WFDASH_LOG_LEVEL = env_level("WFDASH_LOG_LEVEL", "INFO")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"links": {"()": "wfdash.masks.MaskLinks"}},
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["links"]}},
+    "filters": {
+        "links": {"()": "wfdash.telemetry.log_filter.MaskLinks"},
+        "repeats": {"()": "wfdash.telemetry.log_format.LimitRepeats"},
+    },
+    "formatters": {
+        "line": {
+            "()": "wfdash.telemetry.log_format.LineFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        }
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["links", "repeats"]}},
     "loggers": {
         "wfdash": {"handlers": ["console"], "level": "INFO"},
         "django": {"handlers": ["console"], "level": "WARNING"},

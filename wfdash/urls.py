@@ -3,127 +3,111 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import path, register_converter
+from django.views.generic import RedirectView
 
 from wfdash.api.router import api
-from wfdash.pages import (
-    act,
-    addresses,
-    audit,
-    away,
-    batch,
-    checkpoint,
-    compare,
-    deadline,
-    edit,
-    evidence,
-    health,
-    inbox,
-    links,
-    metrics,
-    notices,
-    numbers,
-    replay,
-    request,
-    run,
-    runbulk,
-    runevents,
-    runs,
-    runsexport,
-    runstate,
-    scheduleform,
-    schedules,
-    settings,
-    signal,
-    signin,
-    skew,
-    talk,
-    together,
-    views,
-    workflows,
-)
+from wfdash.pages.account import notifications, out_of_office, saved_views, second_factor, settings, signin
+from wfdash.pages.audit import entries
+from wfdash.pages.checkpoints import checkpoint, compare, edit
+from wfdash.pages.requests import answer_links, batch, collaboration, comments, deadline, evidence, inbox, request
+from wfdash.pages.runs import actions, delete, events, migrate, replay, run, signal, state
+from wfdash.pages.runs.listing import bulk, export, page
+from wfdash.pages.schedules import form, listing
+from wfdash.pages.site import health, metrics, url_converters
+from wfdash.pages.statistics import statistics
+from wfdash.pages.workflows import catalogue
 
-register_converter(addresses.IdConverter, "id")
-register_converter(addresses.VerbConverter, "verb")
-register_converter(addresses.KindConverter, "kind")
+register_converter(url_converters.IdConverter, "id")
+register_converter(url_converters.VerbConverter, "verb")
+register_converter(url_converters.KindConverter, "kind")
 CHECKPOINT = "runs/<id:run_id>/checkpoints/<id:checkpoint_id>/"
+
+# The admin has no sign-in of its own: one door, one limit, one second factor.
+admin.site.login = signin.admin_sign_in  # type: ignore[method-assign]
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("focus/", inbox.focus, name="focus"),
-    path("inbox/words/", views.words, name="inbox-words"),
-    path("views/", views.views, name="views"),
-    path("views/<id:view_id>/", views.view, name="view"),
+    path("inbox/words/", saved_views.suggestions, name="inbox-words"),
+    path("views/", saved_views.save_view, name="views"),
+    path("views/<id:view_id>/", saved_views.view, name="view"),
     path("batch/result/", batch.result, name="batch-result"),
     path("batch/undo/", batch.undo, name="batch-undo"),
-    path("requests/<id:request_id>/alike/", batch.alike, name="alike"),
-    path("requests/undo/", together.undo_all, name="undo-all"),
+    path("requests/<id:request_id>/alike/", batch.similar, name="alike"),
+    path("requests/undo/", collaboration.undo_all, name="undo-all"),
     path("requests/<id:request_id>/", request.request, name="request"),
     path("requests/<id:request_id>/evidence/<int:number>/", evidence.evidence, name="evidence"),
-    path("requests/<id:request_id>/undo/", together.undo, name="undo"),
-    path("requests/<id:request_id>/draft/", together.draft, name="draft"),
-    path("requests/<id:request_id>/here/", together.here, name="here"),
-    path("requests/<id:request_id>/take/", together.take, name="take"),
-    path("requests/<id:request_id>/assign/", together.assign, name="assign"),
+    path("requests/<id:request_id>/undo/", collaboration.undo, name="undo"),
+    path("requests/<id:request_id>/draft/", collaboration.draft, name="draft"),
+    path("requests/<id:request_id>/here/", collaboration.presence, name="here"),
+    path("requests/<id:request_id>/take/", collaboration.take, name="take"),
+    path("requests/<id:request_id>/assign/", collaboration.assign, name="assign"),
     path("requests/<id:request_id>/deadline/", deadline.deadline, name="deadline"),
-    path("requests/<id:request_id>/people/", together.people, name="people"),
-    path("requests/<id:request_id>/talk/", talk.talk, name="talk"),
-    path("requests/<id:request_id>/amend/", talk.amend, name="amend"),
-    path("away/", away.away, name="away"),
-    path("away/<int:absence_id>/end/", away.back, name="away-end"),
-    path("runs/", runs.runs, name="runs"),
-    path("runs/words/", runs.words, name="runs-words"),
-    path("runs/columns/", runs.columns, name="runs-columns"),
-    path("runs/export/", runsexport.export, name="runs-export"),
-    path("runs/bulk/", runbulk.bulk, name="runs-bulk"),
-    path("runs/bulk/<id:bulk_id>/", runbulk.told, name="runs-told"),
+    path("requests/<id:request_id>/people/", collaboration.people, name="people"),
+    path("requests/<id:request_id>/talk/", comments.talk, name="talk"),
+    path("requests/<id:request_id>/amend/", comments.amend, name="amend"),
+    path("away/", out_of_office.out_of_office, name="away"),
+    path("away/<int:absence_id>/end/", out_of_office.end_absence, name="away-end"),
+    path("runs/", page.runs, name="runs"),
+    path("runs/words/", page.suggestions, name="runs-words"),
+    path("runs/columns/", page.columns, name="runs-columns"),
+    path("runs/export/", export.export, name="runs-export"),
+    path("runs/bulk/", bulk.bulk, name="runs-bulk"),
+    path("runs/bulk/<id:bulk_id>/", bulk.bulk_result, name="runs-told"),
     path("runs/<id:run_id>/", run.run, name="run"),
-    path("runs/<id:run_id>/events/", runevents.events, name="run-events"),
-    path("runs/<id:run_id>/events.jsonl", runevents.export, name="run-events-export"),
-    path("runs/<id:run_id>/state/", runstate.state, name="run-state"),
+    path("runs/<id:run_id>/events/", events.events, name="run-events"),
+    path("runs/<id:run_id>/events.jsonl", events.export, name="run-events-export"),
+    path("runs/<id:run_id>/state/", state.state, name="run-state"),
     path("runs/<id:run_id>/checkpoints/", run.history, name="run-history"),
-    path("runs/<id:run_id>/migrate/", skew.migrate, name="run-migrate"),
-    path("runs/<id:run_id>/override/", skew.override, name="run-override"),
-    path("runs/<id:run_id>/record/", audit.record, name="run-record"),
-    path("runs/<id:run_id>/cancel/", act.cancel, name="run-cancel"),
+    path("runs/<id:run_id>/migrate/", migrate.migrate, name="run-migrate"),
+    path("runs/<id:run_id>/override/", migrate.override, name="run-override"),
+    path("runs/<id:run_id>/record/", entries.record, name="run-record"),
+    path("runs/<id:run_id>/cancel/", actions.cancel, name="run-cancel"),
+    path("runs/<id:run_id>/delete/", delete.delete_run, name="run-delete"),
     path("runs/<id:run_id>/signal/", signal.signal, name="run-signal"),
-    path("runs/<id:run_id>/<verb:verb>/", act.act, name="run-act"),
+    path("runs/<id:run_id>/<verb:verb>/", actions.perform, name="run-act"),
     path(CHECKPOINT, checkpoint.checkpoint, name="checkpoint"),
     path(f"{CHECKPOINT}restore/", checkpoint.restore, name="restore"),
     path(f"{CHECKPOINT}fork/", checkpoint.fork, name="fork"),
     path(f"{CHECKPOINT}edit/", edit.edit, name="edit"),
+    path(f"{CHECKPOINT}delete/", delete.delete_checkpoint, name="checkpoint-delete"),
     path(f"{CHECKPOINT}label/", checkpoint.label, name="label"),
     path("runs/<id:run_id>/compare/", compare.compare, name="compare"),
     path("runs/<id:run_id>/at/<int:seq>/", replay.replay, name="replay"),
-    path("numbers/", numbers.numbers, name="numbers"),
-    path("audit/", audit.acts, name="audit"),
-    path("audit/<int:n>/", audit.act, name="audit-entry"),
-    path("audit/<int:n>/shown/", audit.shown, name="audit-shown"),
-    path("audit/export.<kind:kind>", audit.export, name="audit-export"),
-    path("notices/", notices.notices, name="notices"),
-    path("notices/<id:notice_id>/", notices.notice, name="notice"),
+    path("numbers/", statistics.statistics, name="numbers"),
+    path("audit/", entries.acts, name="audit"),
+    path("audit/<int:n>/", entries.act, name="audit-entry"),
+    path("audit/<int:n>/shown/", entries.shown, name="audit-shown"),
+    path("audit/export.<kind:kind>", entries.export, name="audit-export"),
+    path("notices/", notifications.notifications, name="notices"),
+    path("notices/<id:notice_id>/", notifications.notification, name="notice"),
     path("settings/", settings.settings, name="settings"),
+    path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
     path("settings/webhooks/", settings.webhooks, name="webhooks"),
     path("settings/webhooks/<id:webhook_id>/", settings.webhook, name="webhook"),
-    path("answer/<str:token>/", links.answer_link, name="answer-link"),
-    path("workflows/", workflows.workflows, name="workflows"),
-    path("workflows/<path:name>/", workflows.workflow, name="workflow"),
-    path("schedules/", schedules.schedules, name="schedules"),
-    path("schedules/new/", scheduleform.new, name="schedule-new"),
-    path("schedules/next/", schedules.coming, name="schedule-next"),
-    path("schedules/<id:schedule_id>/", schedules.schedule, name="schedule"),
-    path("schedules/<id:schedule_id>/edit/", scheduleform.edit, name="schedule-edit"),
+    path("answer/<str:token>/", answer_links.answer_link, name="answer-link"),
+    path("workflows/", catalogue.workflows, name="workflows"),
+    path("workflows/<path:name>/", catalogue.workflow, name="workflow"),
+    path("schedules/", listing.schedules, name="schedules"),
+    path("schedules/new/", form.new, name="schedule-new"),
+    path("schedules/next/", listing.upcoming, name="schedule-next"),
+    path("schedules/<id:schedule_id>/", listing.schedule, name="schedule"),
+    path("schedules/<id:schedule_id>/edit/", form.edit, name="schedule-edit"),
     path("sign-in/", signin.sign_in, name="sign-in"),
+    path("sign-in/code/", second_factor.sign_in_code, name="sign-in-code"),
     path("sign-in/<str:secret>/", signin.sign_in_link, name="sign-in-link"),
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("api/", api.urls),
+    path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg")), name="favicon"),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]
 
-handler400 = "wfdash.pages.errors.bad_request"
-handler403 = "wfdash.pages.errors.forbidden"
-handler404 = "wfdash.pages.errors.not_found"
-handler500 = "wfdash.pages.errors.server_error"
+handler400 = "wfdash.pages.site.error_pages.bad_request"
+handler403 = "wfdash.pages.site.error_pages.forbidden"
+handler404 = "wfdash.pages.site.error_pages.not_found"
+handler500 = "wfdash.pages.site.error_pages.server_error"

@@ -20,28 +20,36 @@ is for storages that offer more, and needs worlds that can do more (see ``worlds
 * ``DAMAGE``: content that rots is noticed.
 * ``CHUNKS``: content that runs share is kept once, and as long as anybody needs it.
 * ``JOURNAL``, ``CLAIMS``: the ports of those names.
-* ``DRIVING``: what the dashboard's runner asks besides.
+* ``RUNS``: which runs there are, and removing one (``Runs``).
+* ``WORKER``: what the dashboard's runner asks besides.
 """
 
 from __future__ import annotations
 
-from checkpoints.conformance.claiming import CLAIMS
-from checkpoints.conformance.driving import DRIVING
-from checkpoints.conformance.keeping import JOURNAL
-from checkpoints.conformance.rotting import CHUNKS, DAMAGE
-from checkpoints.conformance.storing import STORAGE
-from checkpoints.conformance.worlds import Chunked, Peopled, Rotting, Storing, World
+from checkpoints.conformance.claims import CLAIMS
+from checkpoints.conformance.corruption import CHUNKS, DAMAGE
+from checkpoints.conformance.drivers import WORKER
+from checkpoints.conformance.facts import FACTS
+from checkpoints.conformance.journal import JOURNAL as KEEPING
+from checkpoints.conformance.limits import JOURNAL_LIMITS, LIMITS
+from checkpoints.conformance.runs import RUNS
+from checkpoints.conformance.storage import STORAGE as STORING
+from checkpoints.conformance.worlds import ChunkWorld, DamageWorld, JournalWorld, StorageWorld, World
 
 __all__ = [
     "CHUNKS",
     "CLAIMS",
     "DAMAGE",
-    "DRIVING",
     "JOURNAL",
+    "RUNS",
     "STORAGE",
-    "Chunked",
-    "Peopled",
-    "Rotting",
-    "Storing",
+    "WORKER",
+    "ChunkWorld",
+    "DamageWorld",
+    "JournalWorld",
+    "StorageWorld",
     "World",
 ]
+
+STORAGE = (*STORING, *LIMITS, *FACTS)
+JOURNAL = (*KEEPING, *JOURNAL_LIMITS)

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, RunId, WorkflowId, new_checkpoint_id, new_run_id
-from checkpoints.records import Checkpoint, Claim, Commit, EventDraft, Phase, Request, Standing
+from checkpoints.records import Checkpoint, Claim, Commit, Phase, Request, Standing
 
 T = TypeVar("T")
 
@@ -54,13 +55,13 @@ def question(key: str = "k", **changes: Any) -> Request:
 
 def started(run: RunId) -> Commit:
     """Return the commit that makes a run known and ready."""
-    return Commit(run=run, events=(EventDraft(kind="run.queued"),))
+    return Commit(run=run, events=(EventKind.RUN_QUEUED.draft(),))
 
 
 def asking(run: RunId, *keys: str, n: int = 1, phase: Phase = Phase.WAITING) -> Commit:
     """Return a commit that opens requests and parks the run."""
     requests = tuple(question(key) for key in keys)
-    events = tuple(EventDraft(kind="request.opened", step="review", data={"key": key}) for key in keys)
+    events = tuple(EventKind.REQUEST_OPENED.draft("review", key=key) for key in keys)
     parked = checkpoint(run, n, requests=requests)
     return Commit(run=run, checkpoint=parked, events=events, opened=requests, standing=Standing(phase=phase))
 
@@ -94,13 +95,14 @@ async def until(condition: Callable[[], Awaitable[T]], *, seconds: float = 5.0) 
 
 
 @contextmanager
-def refused(kind: type[Exception], *, saying: str = "") -> Iterator[None]:
-    """Expect that the block raises ``kind`` with these words in its message."""
-    message = None
+def refused(kind: type[Exception], *, saying: str = "") -> Iterator[list[Any]]:
+    """Expect that the block raises ``kind`` with these words in its message; the list holds it afterwards."""
+    message, caught = None, list[Any]()
     try:
-        yield
+        yield caught
     except kind as error:
         message = str(error)
+        caught.append(error)
     assert message is not None, f"expected {kind.__name__}, but nothing was raised"
     assert saying in message, f"the message lacks {saying!r}: {message}"
 

@@ -20,14 +20,14 @@ class World:
         self.storage = storage
 
 
-class Storing(Protocol):
+class StorageWorld(Protocol):
     """What ``STORAGE`` needs."""
 
     storage: Any
     """A ``CheckpointStorage``."""
 
 
-class Peopled(Storing, Protocol):
+class JournalWorld(StorageWorld, Protocol):
     """What ``JOURNAL`` and ``CLAIMS`` need. The storage is a ``Journal`` too, and for the latter ``Claims``."""
 
     async def answer(self, run: RunId, key: str, value: Json) -> None:
@@ -49,14 +49,14 @@ class Peopled(Storing, Protocol):
         """Return key, state and result of each recorded call, oldest first."""
 
 
-class Rotting(Storing, Protocol):
+class DamageWorld(StorageWorld, Protocol):
     """What ``DAMAGE`` needs."""
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
         """Change one byte of its stored content."""
 
 
-class Chunked(Storing, Protocol):
+class ChunkWorld(StorageWorld, Protocol):
     """What ``CHUNKS`` needs: a storage whose runs share content."""
 
     async def damage_chunk(self, run: RunId) -> None:

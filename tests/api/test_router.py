@@ -5,7 +5,7 @@ from django.test import Client
 
 from checkpoints.models import Run
 from tests import people
-from wfdash import tracing
+from wfdash.telemetry import tracing
 
 
 def test_nobody_gets_anything_without_a_session(run):

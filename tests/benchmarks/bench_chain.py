@@ -83,7 +83,7 @@ async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
 
 async def measure(database: Path, folder: Path, peers: Sequence[Peer]) -> dict[int, list[Round]]:
     """Measure wfdash, the floor and the peers in turns; returns runs at once -> rounds."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     chain, storage = build_chain(STEPS), DatabaseStorage()
     rounds: dict[int, list[Round]] = {1: [], AT_ONCE: []}
@@ -120,7 +120,7 @@ def show(title: str, rounds: dict[int, list[Round]], bars: dict[int, float]) -> 
 
 def profiled() -> None:
     """Print where the time goes, one run at a time and 50 at once, in the event loop's thread."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     async def work(measured: Any) -> None:
         storage = DatabaseStorage()

@@ -65,7 +65,7 @@ async def our_rate(storage: Any, runs: int) -> float:
 
 async def measure(url: str, peers: list[Peer]) -> dict[int, list[Round]]:
     """Measure wfdash, the floor and the peers in turns; returns runs at once -> rounds."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     storage = DatabaseStorage()
     rounds: dict[int, list[Round]] = {1: [], AT_ONCE: []}

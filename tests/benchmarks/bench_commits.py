@@ -27,13 +27,14 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 from django.db import connections  # noqa: E402
 
+from checkpoints.database.storage import DatabaseStorage  # noqa: E402
+from checkpoints.events import EventKind  # noqa: E402
 from checkpoints.ids import RunId, new_checkpoint_id, new_run_id  # noqa: E402
-from checkpoints.orm import DatabaseStorage  # noqa: E402
-from checkpoints.records import Checkpoint, Claim, Commit, EventDraft  # noqa: E402
+from checkpoints.records import Checkpoint, Claim, Commit  # noqa: E402
 
 RUNS = 50
 BODY = {"state": {f"key_{i}": "x" * 80 for i in range(10)}, "position": {"done": ["a", "b"]}}
-EVENTS = tuple(EventDraft(kind="step.finished", step="s", data={"activation": "a", "ms": 3}) for _ in range(3))
+EVENTS = tuple(EventKind.STEP_FINISHED.draft("s", activation="a", ms=3) for _ in range(3))
 
 TEXT = "0" * 40 + " " + "x" * 1000
 ROW = "(?,?,'step.finished','s',?,?)"

@@ -64,7 +64,7 @@ def floor(database: Path, run: RunId) -> float:
 
 async def measure(database: Path, report: Report) -> None:
     """Measure among few and among many."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     storage = DatabaseStorage()
     runs = {count: await fill(storage, database, count) for count in COUNTS}

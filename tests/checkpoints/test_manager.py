@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from checkpoints.errors import CheckpointsError, Conflict, Damaged, Incompatible
+from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.manager import PRUNE_EVERY, CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
-from checkpoints.records import Commit, Effect, EventDraft, Phase, Reason, Standing
+from checkpoints.records import Commit, Effect, Phase, Reason, Standing
 from checkpoints.storage import CheckpointStorage, Journal
 from tests.conformance.worlds import asking, checkpoint
 
@@ -24,7 +25,7 @@ async def steps(given: CheckpointManager, run: RunId, count: int) -> None:
     parent = None
     for n in range(1, count + 1):
         made = checkpoint(run, n, parent=parent, reason=Reason.START if n == 1 else Reason.STEP)
-        await given.commit(Commit(run=run, checkpoint=made, events=(EventDraft(kind="custom"),)))
+        await given.commit(Commit(run=run, checkpoint=made, events=(EventKind.CUSTOM.draft(),)))
         parent = made.id
 
 
@@ -226,3 +227,11 @@ class BrokenStorage(MemoryStorage):
             return await super().list_checkpoints(run, **chosen)
         finally:
             self.broken = broken
+
+
+async def test_a_manager_that_prunes_after_each_save_never_keeps_more() -> None:
+    for keep in (1, 3):
+        given, run = CheckpointManager(MemoryStorage(), CheckpointConfig.lean(keep), prune_every=1), new_run_id()
+        for n in range(1, 11):
+            await given.save(checkpoint(run, n))
+            assert len(await given.list_checkpoints(run)) == min(n, keep)

@@ -11,7 +11,7 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.errors import InvalidConfig
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.records import CheckpointInfo, Reason
-from checkpoints.retention import Needs, Plan, decide
+from checkpoints.retention import Needs, PrunePlan, decide
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -35,12 +35,12 @@ def history(count: int, **changes: dict[str, Any]) -> list[CheckpointInfo]:
     return [info(n, **changes.get(f"c{n}", {})) for n in range(count, 0, -1)]
 
 
-def kept(plan: Plan) -> list[int]:
+def kept(plan: PrunePlan) -> list[int]:
     """Return the n of what stays, newest first."""
     return [decision.checkpoint.n for decision in plan.kept]
 
 
-def plan(infos: list[CheckpointInfo], *, needs: Needs | None = None, **config: Any) -> Plan:
+def plan(infos: list[CheckpointInfo], *, needs: Needs | None = None, **config: Any) -> PrunePlan:
     """Decide about a run that has ended, unless the needs say otherwise."""
     return decide(infos, CheckpointConfig(**config), needs or Needs(ended=True), NOW)
 
@@ -66,7 +66,7 @@ def test_every_decision_says_why() -> None:
     infos = history(6, c4={"label": "audit"}, c3={"reason": Reason.PAUSE})
     found = plan(infos, needs=Needs(ended=True, origins=frozenset({CheckpointId("c2")})), keep=2, keep_pauses=True)
     assert [(d.checkpoint.n, d.keep, d.why) for d in found.decisions] == [
-        (6, True, "the newest: the run goes on from it, and its questions are pending in it"),
+        (6, True, "the newest: the run continues from it, and its requests are pending in it"),
         (5, True, "within the limits"),
         (4, True, "labelled 'audit'"),
         (3, True, "people were asked here"),

@@ -21,14 +21,6 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await world.storage.aclose()
 
 
-@pytest_asyncio.fixture(params=["file", *DATABASES])
-async def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
-    """Give each storage that keeps content in chunks."""
-    world = make_world(request.param, request, tmp_path)
-    yield world
-    await world.storage.aclose()
-
-
 @pytest_asyncio.fixture(params=DATABASES)
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[DatabaseWorld]:
     """Give each of Django's databases in turn."""

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from checkpoints.conformance.samples import checkpoint, question, refused
-from checkpoints.conformance.storing import THEN
+from checkpoints.conformance.storage import THEN
 from checkpoints.errors import Conflict, Damaged
 from checkpoints.ids import CheckpointId, RunId, new_run_id
 from checkpoints.records import Checkpoint, CheckpointFilter, Reason
-from tests.conformance.worlds import AnyWorld, MemoryWorld
+from tests.conformance.worlds import AnyWorld
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ class StorageMachine(RuleBasedStateMachine):
         self.do(self.world.damage(history.id, entry.saved.id))
         entry.damaged = True
 
-    @precondition(lambda self: not isinstance(self.world, MemoryWorld) and len(self.runs) > 2 and not self.shaky)
+    @precondition(lambda self: len(self.runs) > 2 and not self.shaky)
     @rule(run=PLACES, lost=st.booleans())
     def damage_chunk(self, run: int, lost: bool) -> None:
         """Lose or change a chunk of a whole family."""

@@ -12,13 +12,14 @@ from django.db import connections
 
 from checkpoints import models
 from checkpoints.conformance import CLAIMS, JOURNAL, STORAGE
+from checkpoints.content.encryption import MARK, Locked, NotEncrypted
+from checkpoints.database.key_rotation import rotate
+from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.errors import Damaged, InvalidConfig
+from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, new_run_id
-from checkpoints.orm import DatabaseStorage, write
-from checkpoints.records import Commit, Effect, EventDraft, Request, Standing
-from checkpoints.rotation import rotate
-from checkpoints.seal import MARK, Locked
+from checkpoints.records import Commit, Effect, Request, Standing
 from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, started
 
 FILLED = (models.Run, models.Checkpoint, models.HumanRequest, models.Answer, models.Event, models.Effect)
@@ -55,8 +56,8 @@ async def filled(storage: DatabaseStorage, canary: str = CANARY) -> Any:
     asked = Request(
         key="k", step="s", card={"subject": canary}, answer_schema={"properties": {"x": {"default": canary}}}
     )
-    done = EventDraft(kind="step.finished", step="s", data={"activation": "1", "output": canary})
-    told = EventDraft(kind="request.opened", step="s", data={"key": "k", "subject": canary})
+    done = EventKind.STEP_FINISHED.draft("s", activation="1", output=canary)
+    told = EventKind.REQUEST_OPENED.draft("s", key="k", subject=canary)
     await storage.commit(started(run))
     commit = Commit(
         run=run,
@@ -153,6 +154,22 @@ async def test_content_moved_to_another_row_is_damage(world: DatabaseWorld, alia
     assert [info.clean for info in await world.storage.list_checkpoints(yours)] == [False]
 
 
+async def test_what_was_written_without_the_keys_is_refused_by_the_worker_too(world: DatabaseWorld, alias: str) -> None:
+    run = await filled(world.storage)
+    await world.answer(run, "k", {"action": "approve"})
+
+    def forge() -> None:
+        with connections[alias].cursor() as cursor:
+            cursor.execute("UPDATE checkpoints_checkpoint SET body='{}' WHERE run_id=%s", [run])
+            cursor.execute("""UPDATE checkpoints_run SET input='{"pay": 10}' WHERE id=%s""", [run])
+            cursor.execute("""UPDATE checkpoints_answer SET value='{"action": "reject"}'""")
+
+    await in_orm(alias, forge)
+    for read in (world.storage.get_latest, world.storage.read_run, world.storage.read_answers):
+        with pytest.raises(NotEncrypted, match="not encrypted"):
+            await read(run)
+
+
 async def test_equal_states_of_two_runs_do_not_look_equal(world: DatabaseWorld, alias: str) -> None:
     mine, yours = await filled(world.storage), await filled(world.storage)
     chunks = models.Chunk.objects.using(alias)
@@ -203,7 +220,7 @@ async def test_keys_change_while_a_run_goes_on(alias: str, settings: Any, before
     assert latest.body == BIG
     await storage.aclose()
     stored = await in_orm(alias, lambda: str(list(models.Effect.objects.using(alias).values_list("result", flat=True))))
-    assert (MARK in stored or "Held" in stored) is bool(after)
+    assert (MARK in stored or "StoredDocument" in stored) is bool(after)
 
 
 async def test_what_people_did_is_sealed_again_too(alias: str, settings: Any) -> None:

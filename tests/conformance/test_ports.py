@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, DRIVING, JOURNAL, STORAGE
+from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, JOURNAL, RUNS, STORAGE, WORKER
 
 
 def name_of(check: Any) -> str:
@@ -23,8 +23,8 @@ async def test_damage(check: Any, world: Any) -> None:
 
 
 @pytest.mark.parametrize("check", CHUNKS, ids=name_of)
-async def test_chunks(check: Any, chunked: Any) -> None:
-    await check(chunked)
+async def test_chunks(check: Any, world: Any) -> None:
+    await check(world)
 
 
 @pytest.mark.parametrize("check", JOURNAL, ids=name_of)
@@ -37,6 +37,11 @@ async def test_claims(check: Any, world: Any) -> None:
     await check(world)
 
 
-@pytest.mark.parametrize("check", DRIVING, ids=name_of)
+@pytest.mark.parametrize("check", WORKER, ids=name_of)
 async def test_driving(check: Any, world: Any) -> None:
+    await check(world)
+
+
+@pytest.mark.parametrize("check", RUNS, ids=name_of)
+async def test_holding(check: Any, world: Any) -> None:
     await check(world)

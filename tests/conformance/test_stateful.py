@@ -10,7 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.conftest import make_world
 from tests.conformance.model import StorageMachine
 
-EXAMPLES = {"memory": 50, "file": 40, "sqlite": 30, "postgres": 8}
+SHARE = {"memory": 2, "file": 2, "sqlite": 2, "postgres": 6}
+"""Which part of the usual number of examples: each is a story of thirty steps."""
 PLACES = ["memory", "file", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
@@ -18,7 +19,7 @@ PLACES = ["memory", "file", "sqlite", pytest.param("postgres", marks=pytest.mark
 def test_a_storage_and_a_simple_model_agree(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     world = make_world(place, request, tmp_path)
     chosen = settings(
-        max_examples=EXAMPLES[place],
+        max_examples=settings.default.max_examples // SHARE[place],
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

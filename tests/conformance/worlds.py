@@ -15,12 +15,13 @@ from django.db import connections
 
 from checkpoints import models
 from checkpoints.conformance.samples import asking, checkpoint, claimed, started, until
+from checkpoints.content.encryption import encryptor_of
+from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.file import FileStorage
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.memory import MemoryStorage
-from checkpoints.orm import DatabaseStorage, write
 from checkpoints.records import Phase
-from checkpoints.seal import sealer_of
+from checkpoints.sql.standalone import StandaloneStorage
 
 __all__ = [
     "AnyWorld",
@@ -39,49 +40,12 @@ T = TypeVar("T")
 FIRST_CHUNK = "SELECT min(rowid) FROM checkpoints_chunk WHERE family=?"
 
 
-class MemoryWorld:
-    """Storage in dicts."""
-
-    def __init__(self) -> None:
-        self.storage = MemoryStorage()
-
-    async def answer(self, run: RunId, key: str, value: Any) -> None:
-        """Answer as a person."""
-        self.storage.answer(run, RequestKey(key), value, by="rosa")
-
-    async def cancel(self, run: RunId) -> None:
-        """End the run as an operator does."""
-        row = self.storage.runs[run]
-        row.phase, row.claim, row.epoch = Phase.CANCELLED, None, row.epoch + 1
-
-    async def phase(self, run: RunId) -> Phase:
-        """Return the run's phase."""
-        return self.storage.runs[run].phase
-
-    async def closed_as(self, run: RunId, key: str) -> list[str]:
-        """Return what became of the requests of that key, oldest first."""
-        return [r.closed_as for r in self.storage.runs[run].requests if r.request.key == key]
-
-    async def request_ids(self, run: RunId) -> list[str]:
-        """Return the row ids of the run's requests."""
-        return [r.id for r in self.storage.runs[run].requests]
-
-    async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
-        """Return key, state and result of each recorded call."""
-        return [(e.key, e.state, e.result) for e in self.storage.runs[run].effects]
-
-    async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
-        """Change one character of the stored content."""
-        contents = self.storage.runs[run].contents
-        contents[checkpoint] = contents[checkpoint].replace("body", "bogy")
-
-
 class FileWorld:
     """Storage in a file of its own."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.path, self.keys = path, options.get("encryption_keys", "")
-        self.storage = FileStorage(path, **options)
+        self.storage: StandaloneStorage = FileStorage(path, **options)
 
     async def answer(self, run: RunId, key: str, value: Any) -> None:
         """Answer as a person."""
@@ -108,8 +72,8 @@ class FileWorld:
     async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
         """Return key, state and result of each recorded call."""
         rows = self._do("SELECT key, state, result FROM checkpoints_effect WHERE run_id=? ORDER BY id", run)
-        sealer = sealer_of(self.keys)
-        opened = [sealer.open_document(result, "effect", run, key, "result") for key, _, result in rows]
+        sealer = encryptor_of(self.keys)
+        opened = [sealer.decrypt_document(result, "effect", run, key, "result") for key, _, result in rows]
         return [(key, state, json.loads(text)) for (key, state, _), text in zip(rows, opened, strict=True)]
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
@@ -136,6 +100,17 @@ class FileWorld:
                 return connection.execute(sql, parameters).fetchall()
         finally:
             connection.close()
+
+
+class MemoryWorld(FileWorld):
+    """Storage in memory: people and harm reach it through its own connection."""
+
+    def __init__(self) -> None:
+        self.keys = ""
+        self.storage = self._memory = MemoryStorage()
+
+    def _do(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self._memory._connection.execute(sql, parameters).fetchall()
 
 
 class DatabaseWorld:
@@ -216,4 +191,4 @@ class DatabaseWorld:
             connections[self.alias].close()
 
 
-AnyWorld = MemoryWorld | FileWorld | DatabaseWorld
+AnyWorld = FileWorld | DatabaseWorld

@@ -25,14 +25,17 @@ def act(log: Path, name: str) -> Iterator[None]:
 
 async def drive(log: Path, storage: Any, run: Any) -> None:
     """Take a run from its start to its first question, and make the call that may happen only once."""
-    from checkpoints.records import Commit, Effect, EventDraft
+    from checkpoints.events import EventKind
+    from checkpoints.records import Commit, Effect
     from tests.conformance.worlds import asking, checkpoint, started
 
     await storage.commit(started(run))
     with act(log, "claim"):
         claim = await storage.claim(run, worker="w", ttl=60)
     with act(log, "step"):
-        await storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=(EventDraft(kind="x"),)), claim=claim)
+        await storage.commit(
+            Commit(run=run, checkpoint=checkpoint(run), events=(EventKind.CUSTOM.draft(),)), claim=claim
+        )
     once = Effect(key="pay", step="pay", name="pay", once=True, state="intended")
     with act(log, "once"):
         await storage.commit(Commit(run=run, effects=(once,)), claim=claim)
@@ -58,13 +61,13 @@ def answer(log: Path, run: str) -> None:
     from django.contrib.auth.models import User
 
     from checkpoints.models import HumanRequest
-    from wfdash import desk
-    from wfdash.access import viewer_for
+    from wfdash import actions
+    from wfdash.access.viewer import viewer_for
 
     viewer = viewer_for(User.objects.create_superuser("rosa"))
     request = HumanRequest.objects.get(run_id=run)
     with act(log, "answer"):
-        desk.answer_request(viewer, request.id, {"action": "approve"})
+        actions.answer_request(viewer, request.id, {"action": "approve"})
 
 
 def main_of_file(log: Path, path: str) -> None:
@@ -91,8 +94,8 @@ def main(log: Path) -> None:
         return
     from django.core.management import call_command
 
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.ids import new_run_id
-    from checkpoints.orm import DatabaseStorage
 
     call_command("migrate", verbosity=0)
     run, storage = new_run_id(), DatabaseStorage()

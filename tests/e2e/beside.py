@@ -8,39 +8,44 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import subprocess
+import os
 import sys
 import traceback
 import weakref
 from pathlib import Path
+from typing import IO
+
+from tests import nursery
 
 
 class Beside:
     """Runs Python in one process with Django set up. It ends with ``close``, or when nobody knows it any more."""
 
     def __init__(self, env: dict[str, str], folder: Path) -> None:
-        pipe = subprocess.PIPE
         more = {"DJANGO_SETTINGS_MODULE": "wfdash.settings", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
         command = [sys.executable, "-m", "tests.e2e.beside"]
-        self._process = subprocess.Popen(command, env=env | more, cwd=folder, stdin=pipe, stdout=pipe, text=True)
-        self.close = weakref.finalize(self, end, self._process)
+        (theirs, ours), (told, tell) = os.pipe(), os.pipe()
+        self._orders, self._told = os.fdopen(ours, "w"), os.fdopen(told)
+        with os.fdopen(theirs) as orders, os.fdopen(tell, "w") as answers:
+            process = nursery.start(command, env=env | more, cwd=folder, stdin=orders, stdout=answers)
+        self.close = weakref.finalize(self, end, process, self._orders, self._told)
 
     def run(self, code: str) -> str:
         """Run a piece of Python and return what it printed. Raises ``AssertionError`` with its traceback."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(code) + "\n")
-        self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
+        self._orders.write(json.dumps(code) + "\n")
+        self._orders.flush()
+        told = json.loads(self._told.readline())
         if told["failed"]:
             raise AssertionError(f"{told['printed']}\n{told['failed']}")
         return str(told["printed"])
 
 
-def end(process: subprocess.Popen[str]) -> None:
-    """End the process and wait for its end."""
+def end(process: nursery.Process, *pipes: IO[str]) -> None:
+    """End the process, wait for its end and close the pipes to it."""
     process.kill()
-    process.communicate()
+    process.wait()
+    for pipe in pipes:
+        pipe.close()
 
 
 def perform(code: str) -> dict[str, str]:

@@ -18,8 +18,8 @@ for name, role, groups in {people!r}:
 """
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog, desk
-from wfdash.access import viewer_for
+from wfdash import catalog, actions as desk
+from wfdash.access.viewer import viewer_for
 catalog.load()
 who = viewer_for(User.objects.get(username={by!r}))
 print(*[desk.start_run(who, "gate", gate).id for gate in {gates!r}])
@@ -57,7 +57,7 @@ def start(server: Server, *gates: dict[str, Any], by: str = "olga") -> list[str]
     """Start a run per gate and wait until each asks; returns their ids."""
     runs = shell(server, START.format(by=by, gates=[full(gate) for gate in gates])).split()
     for run in runs:
-        wait_until(lambda run=run: look(server, run)["open"], seconds=20, what="an open request", pause=0.1)
+        wait_until(lambda run=run: look(server, run)["open"], what="an open request", pause=0.1)
     return runs
 
 
@@ -75,5 +75,5 @@ def look(server: Server, run: str) -> dict[str, Any]:
 
 def wait_for_phase(server: Server, run: str, phase: str) -> dict[str, Any]:
     """Wait until a run has come to a phase; returns what the database says of it."""
-    wait_until(lambda: look(server, run)["phase"] == phase, seconds=20, what=f"a {phase} run", pause=0.1)
+    wait_until(lambda: look(server, run)["phase"] == phase, what=f"a {phase} run", pause=0.1)
     return look(server, run)

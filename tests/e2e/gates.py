@@ -26,6 +26,8 @@ class Gate(BaseModel):
     refund: Refund
     risk: str | None = None
     policy: dict[str, Any] = {}
+    plain: bool = False
+    """Whether the card says nothing of what happens next."""
 
 
 gate = Workflow("gate", title="Refund gate")
@@ -41,8 +43,8 @@ async def review(asked: Gate, ctx: Context) -> Refund:
         edit=Refund,
         risk=asked.risk,
         require_reason=True,
-        consequence={"approve": "The money is sent today.", "reject": "The customer is told why."},
-        undo="A refund can be charged again by hand.",
+        consequence=None if asked.plain else {"approve": "The money is sent today.", "reject": "They are told why."},
+        undo=None if asked.plain else "A refund can be charged again by hand.",
     )
     decision = await ctx.ask(card, policy=Policy(**asked.policy))
     if not decision.approved:

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.server import wait_until
 
 RUN_ADDRESS = re.compile(r"/runs/([0-9a-f-]{36})/$")
-LATER = 20_000
+LATER = 60_000
 """Milliseconds for what needs a server to come back, or many steps to run."""
 
 
@@ -73,13 +73,15 @@ def act(page: Page, action: str, fields: dict[str, str] | None = None, *, open_f
     buttons = card(page).locator(f"button[name=_action][value={action}]")
     fold = card(page).locator("details.action").filter(has=page.locator(f"button[name=_action][value={action}]"))
     if not fields and not open_fold:
-        buttons.first.click()
+        with page.expect_navigation():
+            buttons.first.click()
         return
     if not fold.evaluate("fold => fold.open"):
         fold.locator("summary").first.click()
     for label, text in (fields or {}).items():
         fold.get_by_label(label).first.fill(text)
-    fold.locator(f"button[name=_action][value={action}]").click()
+    with page.expect_navigation():
+        fold.locator(f"button[name=_action][value={action}]").click()
 
 
 def snapshot(folder: Path) -> dict[str, str]:
@@ -90,4 +92,4 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 def wait_for_change(folder: Path, before: dict[str, str]) -> dict[str, str]:
     """Wait until a work tree differs from what it was, and return it."""
-    return wait_until(lambda: now if (now := snapshot(folder)) != before else {}, seconds=20, what="a changed tree")
+    return wait_until(lambda: now if (now := snapshot(folder)) != before else {}, what="a changed tree")

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from tests import nursery
 from tests.e2e.beside import Beside
+from tests.keys import AUDIT_KEY
 
 T = TypeVar("T")
-COMMAND = str(Path(sys.executable).with_name("wfdash"))
+COMMAND = nursery.COMMAND
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/\S+")
-START_SECONDS = 30.0
-STOP_SECONDS = 20.0
+START_SECONDS = STOP_SECONDS = PATIENCE = 60.0
+"""Limits that only a failure reaches, however busy the machine is."""
 SIGN_IN = """
 from django.contrib.auth.models import User
-from wfdash.signin import create_link
+from wfdash.signin.links import create_link
 print(create_link(User.objects.get(username={name!r}), base={base!r}))
+"""
+
+SESSION = """
+import json
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+client = Client()
+client.force_login(User.objects.get(username={name!r}))
+name = settings.SESSION_COOKIE_NAME
+print(json.dumps({{"name": name, "value": client.cookies[name].value}}))
 """
 
 
@@ -37,7 +50,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(look: Callable[[], T], *, seconds: float = 10.0, what: str = "the condition", pause: float = 0.02) -> T:
+def wait_until(
+    look: Callable[[], T], *, seconds: float = PATIENCE, what: str = "the condition", pause: float = 0.02
+) -> T:
     """Look every ``pause`` seconds until something true is seen, and return it; fail after ``seconds``."""
     end = time.monotonic() + seconds
     while not (seen := look()):
@@ -69,7 +84,7 @@ class Server:
         self._files = [str(path) for path in files]
         self._demo = ["--demo"] if demo else []
         self._undo = str(undo)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: nursery.Process | None = None
         self._read_from = 0
         self._beside: Beside | None = None
         if template is not None:
@@ -90,7 +105,12 @@ class Server:
     def env(self) -> dict[str, str]:
         """The environment for every process on this data directory: nothing of the tests' own settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-        own = {"WFDASH_DATA": str(self.data), "WFDASH_UNDO": self._undo, "PYTHONUNBUFFERED": "1"}
+        own = {
+            "WFDASH_AUDIT_KEY": AUDIT_KEY,
+            "WFDASH_DATA": str(self.data),
+            "WFDASH_UNDO": self._undo,
+            "PYTHONUNBUFFERED": "1",
+        }
         return kept | own
 
     def start(self) -> Server:
@@ -99,7 +119,7 @@ class Server:
         self._read_from = self.output.stat().st_size if self.output.exists() else 0
         command = [COMMAND, "up", "--port", str(self.port), "--data", str(self.data), *self._demo, *self._files]
         with self.output.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env, cwd=self.data.parent)
+            self._process = nursery.start(command, stdout=log, stderr=log, env=self.env, cwd=self.data.parent)
         try:
             wait_until(self._answers, seconds=START_SECONDS, what="a server that answers")
         except AssertionError as error:
@@ -153,6 +173,10 @@ class Server:
     def link_for(self, name: str) -> str:
         """Return a fresh one-time sign-in link for a person."""
         return shell(self, SIGN_IN.format(name=name, base=self.url))
+
+    def session_of(self, name: str) -> dict[str, str]:
+        """Return the cookie of a session of a person: its name and its value."""
+        return dict(json.loads(shell(self, SESSION.format(name=name))))
 
     def shell(self, code: str) -> str:
         """Run Python beside the server, with Django set up, and return what it printed."""

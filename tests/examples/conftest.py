@@ -14,6 +14,11 @@ def commit_all(folder: Path, message: str) -> None:
     repository.git("-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", message, cwd=folder)
 
 
+@pytest.fixture(autouse=True)
+def _allow_repositories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WFDASH_REPOSITORIES", str(tmp_path))
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"

@@ -45,7 +45,7 @@ def test_the_same_claim_counts_once_under_any_id():
     other = "E-1,Jana,2026-10-06,meals,4.00,EUR,Lunch\n"
     claims, dirty = read_claims(f"{HEAD}E-1,{row}E-2,{row}{other}")
     assert [claim.id for claim in claims] == ["E-1"]
-    assert dirty == ["line 3: E-2 was handed in before", "line 4: E-1 was handed in before"]
+    assert dirty == ["line 3: E-2 was already submitted", "line 4: E-1 was already submitted"]
 
 
 def test_a_file_from_a_spreadsheet_is_read_too():

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from tests.examples.runs import answer_one, cut_after_each_checkpoint, output, waiting
+from wfdash.contract import InvalidInput
 from wfdash.examples.parcel import Order, parcel
-from wfdash.workflow import InvalidInput
 
 GOODS = [{"name": "Book", "kilograms": 1}, {"name": "Cup", "kilograms": 0.5}]
 

@@ -97,12 +97,12 @@ async def test_a_patch_that_does_not_apply_is_sent_back_without_asking_anybody(s
 async def test_a_path_that_is_no_repository_is_sent_back(tmp_path: Path, patch: str):
     result = output(await start(tmp_path, patch))
     assert result["applied"] is False
-    assert "is not a git repository" in result["summary"]
+    assert "is not the top of a git repository" in result["summary"]
 
 
 async def test_complaints_of_the_checks_reach_the_reviewer(shop: Path, patch: str):
     (request,) = waiting(await start(shop, patch.replace("+    if not 0 <=", "+    if not 0 < =")))
-    assert "compileall" in request.card["body"]
+    assert "compile: prices.py:16: SyntaxError" in request.card["body"]
     assert "SyntaxError" in request.card["body"]
     assert request.card["risk"] == "high"
 
@@ -140,7 +140,7 @@ async def test_a_crash_while_it_is_applied_asks_a_person_instead_of_applying_it_
 
     outcome = await patch_review.run(checkpoint=stream.checkpoint)
     (request,) = waiting(outcome)
-    assert request.card["subject"] == "Did 'git apply' happen?"
+    assert request.card["subject"] == "Did 'git apply' succeed?"
     result = {"applied": True, "summary": "I looked: it is there"}
     outcome = await answer_one(patch_review, outcome, {"action": "happened", "result": result})
     assert output(outcome) == result

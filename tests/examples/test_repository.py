@@ -10,16 +10,6 @@ from wfdash.examples import repository
 from wfdash.examples.patches import Patch
 from wfdash.examples.repository import Refused
 
-LINK = """diff --git a/door b/door
-new file mode 120000
-index 0000000..1111111
---- /dev/null
-+++ b/door
-@@ -0,0 +1 @@
-+/etc/passwd
-\\ No newline at end of file
-"""
-
 
 def one_line(path: str) -> str:
     return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
@@ -31,7 +21,13 @@ def test_opens_the_top_of_a_repository(shop: Path):
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("relative/shop", "absolute path"), ("{shop}/missing", "absolute path"), ("{shop}/tests", "name that one")],
+    [
+        ("relative/shop", "not an allowed repository"),
+        ("{shop}/../../shop", "not an allowed repository"),
+        ("{shop}/missing", "not a folder"),
+        ("{shop}/tests", "not the top"),
+        ("/\0", "not an allowed repository"),
+    ],
 )
 def test_refuses_what_is_not_the_top_of_a_repository(shop: Path, path: str, reason: str):
     with pytest.raises(Refused, match=reason):
@@ -39,15 +35,19 @@ def test_refuses_what_is_not_the_top_of_a_repository(shop: Path, path: str, reas
 
 
 def test_refuses_a_plain_folder_and_a_repository_without_a_commit(tmp_path: Path):
-    with pytest.raises(Refused, match="not a git repository"):
+    with pytest.raises(Refused, match="not the top of a git repository"):
         repository.open_repository(str(tmp_path))
     repository.git("init", "-q", ".", cwd=tmp_path)
     with pytest.raises(Refused, match="no commit yet"):
         repository.open_repository(str(tmp_path))
 
 
-def test_refuses_repositories_outside_the_folders_that_were_named(shop: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WFDASH_REPOSITORIES", str(shop / "tests"))
+def test_no_repository_may_be_patched_unless_a_folder_is_named(shop: Path, monkeypatch: pytest.MonkeyPatch):
+    for named in ("", str(shop / "tests")):
+        monkeypatch.setenv("WFDASH_REPOSITORIES", named)
+        with pytest.raises(Refused, match="WFDASH_REPOSITORIES"):
+            repository.open_repository(str(shop))
+    monkeypatch.delenv("WFDASH_REPOSITORIES")
     with pytest.raises(Refused, match="WFDASH_REPOSITORIES"):
         repository.open_repository(str(shop))
     monkeypatch.setenv("WFDASH_REPOSITORIES", str(shop.parent))
@@ -83,7 +83,6 @@ def test_reads_plain_unified_diffs_and_mailed_patches_too(shop: Path):
         ("this is not a patch\n", "not a usable patch"),
         ("", "not a usable patch"),
         ("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n", "corrupt patch at line"),
-        (LINK, "symbolic link"),
         ("diff --git a/b.bin b/b.bin\nindex 1..2 100644\nBinary files a/b.bin and b/b.bin differ\n", "binary"),
     ],
 )
@@ -110,35 +109,30 @@ def test_names_the_hunk_that_does_not_apply(shop: Path, patch: str):
         repository.check(shop, repository.read_diff(shop, patch), patch)
 
 
-def test_the_scratch_worktree_is_gone_even_after_an_error(shop: Path):
-    def worktrees() -> str:
-        return repository.git("worktree", "list", cwd=shop).stdout
+def test_the_repository_is_only_read_while_a_patch_is_tried_out(shop: Path, patch: str):
+    def files() -> set[Path]:
+        return set(shop.rglob("*"))
 
-    before = worktrees()
-    with pytest.raises(RuntimeError), repository.scratch(shop) as tree:
-        assert (tree / "cart.py").is_file()
+    before = files()
+    repository.try_out(Patch(repository=str(shop), diff=patch))
+    assert files() == before
+
+
+def test_the_scratch_index_is_gone_even_after_an_error(shop: Path, patch: str):
+    def used(index: repository.Scratch) -> Path:
+        return Path(index.env["GIT_INDEX_FILE"])
+
+    with pytest.raises(RuntimeError), repository.scratch(shop, patch) as index:
+        assert used(index).is_file()
         raise RuntimeError("the step died")
-    assert not tree.exists()
-    assert worktrees() == before
+    assert not used(index).parent.exists()
 
 
-def test_hooks_of_the_repository_never_run(shop: Path, tmp_path: Path):
-    hook = shop / ".git/hooks/post-checkout"
-    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    hook.chmod(0o755)
-    with repository.scratch(shop):
-        pass
-    assert not (tmp_path / "ran").exists()
-
-
-def test_python_files_are_compiled_and_linted(shop: Path):
-    (shop / "broken.py").write_text("def broken(:\n")
-    (shop / "unused.py").write_text("import os\n")
-    assert repository.check_python(shop, ["README.md", "gone.py"]) == {}
-    assert "SyntaxError" in repository.check_python(shop, ["broken.py"])["compileall"]
-    checks = repository.check_python(shop, ["unused.py", "README.md"])
-    assert checks["compileall"] == ""
-    assert "F401" in checks["ruff"]
+def test_a_patch_that_fits_the_files_but_not_the_last_commit_is_refused(shop: Path, patch: str):
+    (shop / "new.txt").write_text("x\n")
+    diff = "--- a/new.txt\n+++ b/new.txt\n@@ -1 +1 @@\n-x\n+y\n"
+    with pytest.raises(Refused, match="does not apply to the last commit"):
+        repository.try_out(Patch(repository=str(shop), diff=diff))
 
 
 def test_applies_to_the_repository_itself_and_only_once(shop: Path, patch: str):

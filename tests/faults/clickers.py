@@ -13,12 +13,12 @@ YES = {"action": "approve"}
 def click() -> dict[str, Any]:
     """Do each verb ``AT_ONCE`` times at once with one key; returns what came of it: results, events, acts."""
     from tests.faults.plays import admin
-    from wfdash import desk
+    from wfdash import actions
 
     me = admin()
     admin("ana")
     told = {}
-    for name, (phase, kind, does) in _verbs(desk, me).items():
+    for name, (phase, kind, does) in _verbs(actions, me).items():
         run, request, checkpoint = _make(name, phase)
         told[name] = _at_once(lambda does=does, ids=(run, request, checkpoint): does(*ids), run, kind)
     return told
@@ -27,12 +27,12 @@ def click() -> dict[str, Any]:
 def post(run: str, count: int) -> int:
     """Send so many signals, each with a key of its own and each twice."""
     from tests.faults.plays import admin
-    from wfdash import desk
+    from wfdash import actions
 
     me = admin()
     for number in range(count):
         for _ in range(2):
-            desk.send_signal(me, run, "letter", number, key=f"{run} {number}")
+            actions.send_signal(me, run, "letter", number, key=f"{run} {number}")
     return count
 
 

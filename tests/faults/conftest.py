@@ -11,7 +11,11 @@ import pytest
 from tests.faults.servers import Postgres
 from tests.faults.worlds import World
 
-DATABASES = ["sqlite", "postgres"]
+LONG = pytest.mark.long
+DATABASES = ["sqlite", pytest.param("postgres", marks=LONG)]
+"""Both databases; every commit is tested on the first, ``make faults`` tests on both."""
+RIVALS = [pytest.param("sqlite", marks=LONG), "postgres"]
+"""The same for what must happen at the same instant: SQLite has one writer, PostgreSQL many."""
 
 
 @pytest.fixture(scope="session")

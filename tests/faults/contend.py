@@ -20,9 +20,9 @@ async def contend(run: str, notes: str, ttl: float) -> None:
     """Claim and commit for ever. Every commit leaves its epoch in an event: the table itself tells who wrote when."""
     import psycopg
 
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.errors import ClaimLost
     from checkpoints.ids import RunId
-    from checkpoints.orm import DatabaseStorage
 
     storage, me, run_id = DatabaseStorage(), os.getpid(), RunId(run)
     while True:
@@ -41,13 +41,16 @@ async def contend(run: str, notes: str, ttl: float) -> None:
 
 def commit_of(run: object, n: int, epoch: int) -> object:
     """Return a step's commit."""
+    from checkpoints.events import EventKind
     from checkpoints.ids import WorkflowId, new_checkpoint_id
     from checkpoints.recorder import utc_now
-    from checkpoints.records import Checkpoint, Commit, EventDraft
+    from checkpoints.records import Checkpoint, Commit
 
     named = {"id": new_checkpoint_id(), "run": run, "workflow": WorkflowId("w"), "version": "v"}
     step = Checkpoint(**named, n=n, created=utc_now(), body={"state": {"n": n}, "position": {}})
-    return Commit(run=run, checkpoint=step, events=(EventDraft(kind="custom", data={"epoch": epoch, "n": n}),))
+    return Commit(
+        run=run, checkpoint=step, events=(EventKind.CUSTOM.draft(name="step", data={"epoch": epoch, "n": n}),)
+    )
 
 
 def main() -> None:
@@ -55,9 +58,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from checkpoints import postgres
+    from checkpoints.sql.postgres import executor
 
-    postgres.STANDSTILL = postgres.LONGEST = PATIENCE
+    executor.IDLE_IN_TRANSACTION_TIMEOUT = executor.TRANSACTION_TIMEOUT = PATIENCE
     asyncio.run(contend(**json.loads(sys.argv[1])))
 
 

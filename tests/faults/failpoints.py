@@ -1,16 +1,21 @@
 """Dies at every point where random kills are too rare: each a real process, forked, that ends with ``os._exit``.
 
-A *point* is a place and a count: ``("commit", "before", 3)`` ends the process just before its third commit.
+A *point* is a kind, a label and a count: ``("commit before", "step", 3)`` ends the process just before its third
+commit of a step. A first run, which does not die, counts what there is to die at.
 Patches live here, in the test's own processes; the product has no failpoints.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import sys
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +23,38 @@ from tests.faults import plays
 from tests.faults.ledger import write_line
 
 KILLED = 137
-LIMIT = 60
-"""Points of one kind at most: a run that never gets past them would go on for ever."""
 
 
-class Fuse:
-    """Ends the process when it has been passed ``count`` times."""
+class Fuse(ABC):
+    """What every point tells that it is passed, by its label."""
 
-    def __init__(self, count: int, note: Callable[[str], None]) -> None:
-        self._left = count
-        self._note = note
+    @abstractmethod
+    def passed(self, label: str) -> None:
+        """Take note of one pass."""
+
+
+class Counting(Fuse):
+    """Counts the passes of each label and harms nothing."""
+
+    def __init__(self) -> None:
+        self.passes: Counter[str] = Counter()
 
     def passed(self, label: str) -> None:
-        """Count one; at the last one note where it was and die."""
-        self._left -= 1
+        """Count one."""
+        self.passes[label] += 1
+
+
+class Deadly(Fuse):
+    """Ends the process when a label is passed for the ``count``th time."""
+
+    def __init__(self, label: str, count: int) -> None:
+        self._label = label
+        self._left = count
+
+    def passed(self, label: str) -> None:
+        """Count one of its label; die at the last one."""
+        self._left -= label == self._label
         if self._left == 0:
-            self._note(label)
             os._exit(KILLED)
 
 
@@ -46,7 +67,7 @@ def arm_commit_after(fuse: Fuse) -> None:
 
 
 def _wrap_commit(before: Fuse | None = None, after: Fuse | None = None) -> None:
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     plain = DatabaseStorage.commit
 
@@ -74,7 +95,7 @@ def label_of(commit: Any) -> str:
 
 def arm_transaction_inside(fuse: Fuse) -> None:
     """Everything is written and only SQLite's COMMIT is missing: commits, claims and releases alike."""
-    from checkpoints import sqlite
+    from checkpoints.sql.sqlite import executor
 
     class Dying(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
@@ -85,7 +106,7 @@ def arm_transaction_inside(fuse: Fuse) -> None:
     plain = sqlite3.connect
     patched = type("Patched", (), {"__getattr__": lambda self, name: getattr(sqlite3, name)})()
     patched.connect = lambda path, **given: plain(path, **given, factory=Dying)
-    sqlite.sqlite3 = patched  # type: ignore[misc,assignment]
+    executor.sqlite3 = patched  # type: ignore[misc,assignment]
 
 
 def arm_effect_before(fuse: Fuse) -> None:
@@ -97,20 +118,20 @@ def arm_effect_after(fuse: Fuse) -> None:
 
 
 def _wrap_effect(before: Fuse | None = None, after: Fuse | None = None) -> None:
-    from wfdash import catalog
+    # As catalogues import a file of a package: by its name. Its functions look this one up.
+    from tests.faults import graphs
 
-    catalog.load()
-    module = next(m for name, m in sys.modules.items() if name.startswith("wfdash_served_graphs"))
+    plain = graphs.write_line
 
     def write(path: str, **facts: Any) -> None:
         counted = facts["kind"] != "begin"
         if before is not None and counted:
             before.passed(f"{facts['kind']}: not yet happened")
-        write_line(path, **facts)
+        plain(path, **facts)
         if after is not None and counted:
             after.passed(f"{facts['kind']}: happened, result not recorded")
 
-    module.write_line = write  # type: ignore[attr-defined]
+    graphs.write_line = write
 
 
 def arm_verb_inside(fuse: Fuse) -> None:
@@ -123,18 +144,17 @@ def arm_verb_after(fuse: Fuse) -> None:
 
 def _wrap_verbs(inside: Fuse | None = None, after: Fuse | None = None) -> None:
     """Die in a verb's transaction, or after its commit and before anybody has heard of it."""
-    from wfdash.desk import requests, runs
+    from wfdash.actions.requests import answer
+    from wfdash.actions.runs import lifecycle
 
-    for module, label in ((requests, "answer"), (runs, "start")):
-        module.write = _dying_write(label, inside, after)  # type: ignore[attr-defined]
+    for module, label in ((answer, "answer"), (lifecycle, "start")):
+        module.write = _dying_write(module.write, label, inside, after)  # type: ignore[attr-defined]
 
 
-def _dying_write(label: str, inside: Fuse | None, after: Fuse | None) -> Callable[[], Any]:
-    from checkpoints.orm import write
-
+def _dying_write(plain: Callable[[], Any], label: str, inside: Fuse | None, after: Fuse | None) -> Callable[[], Any]:
     @contextlib.contextmanager
     def dying() -> Iterator[None]:
-        with write():
+        with plain():
             yield
             if inside is not None:
                 inside.passed(f"{label}: in its transaction")
@@ -155,48 +175,88 @@ ARMS: dict[str, Callable[[Fuse], None]] = {
 }
 
 
-def fail_everywhere(folder: str, workflows: list[str], ledger: str) -> list[dict[str, Any]]:
-    """Die at every point of every kind in a run of each workflow, and let another process go on each time.
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """A run of one workflow that is to be lived through, and where its processes write what they saw."""
 
-    Returns, for every point, its kind, count, label, the run and the phase it came to.
+    workflow: str
+    ledger: str
+    folder: Path
+
+    @property
+    def acks(self) -> str:
+        """The file of what processes were promised."""
+        return str(self.folder / "acks.jsonl")
+
+    def live(self, key: str) -> None:
+        """Start the run, or go on with the one of this key, and bring it to its end."""
+        run = plays.start(self.workflow, 1, self.ledger, key)
+        write_line(self.acks, key=key, run=run)
+        if plays.live_through([run], self.ledger, self.acks) != ["completed"]:
+            os._exit(3)
+
+
+def fail_everywhere(folder: str, workflows: list[str], ledger: str, most: int | None = None) -> list[dict[str, Any]]:
+    """Die at the points of every kind in a run of each workflow, and let another process go on each time.
+
+    ``most``: at so many of the points with one label, the first and the last among them; at all of them without.
+    Returns the kind, label and count of every point, and how the process that died and the next one ended.
     """
     from django.db import connections
 
-    # Imported once here, not in every fork.
-    from wfdash import catalog, desk  # noqa: F401
-    from wfdash.runner import verbs, worker  # noqa: F401
+    # Imported and derived once here, not in every fork.
+    from wfdash import actions, catalog  # noqa: F401
+    from wfdash.worker import worker  # noqa: F401
 
-    catalog.load()
-    verbs.load_verbs()
+    for workflow in workflows:
+        catalog.secrets_of(workflow)
     plays.admin()
     connections.close_all()
     kinds = [kind for kind in ARMS if kind != "transaction inside" or connections["default"].vendor == "sqlite"]
-    return [
-        point
-        for workflow in workflows
-        for kind in kinds
-        for point in _fail_at_each(Path(folder), workflow, kind, ledger)
-    ]
+    plays_of = [Play(workflow=workflow, ledger=ledger, folder=Path(folder)) for workflow in workflows]
+    return [point for play in plays_of for point in _fail_at_each(play, kinds, most)]
 
 
-def _fail_at_each(folder: Path, workflow: str, kind: str, ledger: str) -> Iterator[dict[str, Any]]:
-    for count in range(1, LIMIT):
-        key, note = f"{workflow} {kind} {count}", folder / f"{workflow}-{kind}-{count}.txt"
-        facts = {"workflow": workflow, "ledger": ledger, "key": key, "acks": str(folder / "acks.jsonl")}
-        first = _in_a_fork(lambda: _live(**facts, arm=lambda: ARMS[kind](Fuse(count, note.write_text))))  # noqa: B023
-        if first == 0:
-            return
-        second = _in_a_fork(lambda: _live(**facts))  # noqa: B023
-        label = note.read_text() if note.exists() else ""
-        yield {"workflow": workflow, "kind": kind, "count": count, "label": label, "died": first, "went on": second}
+def _fail_at_each(play: Play, kinds: list[str], most: int | None) -> Iterator[dict[str, Any]]:
+    counted = _count(play, kinds)
+    labels = [(kind, *one) for kind, passes in counted.items() for one in passes.items()]
+    for place, (kind, label, passes) in enumerate(labels):
+        for count in spread(passes, most or passes):
+            key = f"{play.workflow} {place} {count}"
+            died = _in_a_fork(lambda: _die(play, kind, key, Deadly(label, count)))  # noqa: B023
+            if died == 0 and count > 1:
+                # How many transactions there are depends on who shares one: this run had fewer of them.
+                continue
+            went_on = _in_a_fork(lambda: play.live(key))  # noqa: B023
+            yield {"kind": kind, "label": label, "count": count, "died": died, "went on": went_on}
 
 
-def _live(*, workflow: str, ledger: str, key: str, acks: str, arm: Callable[[], None] = lambda: None) -> None:
-    arm()
-    run = plays.start(workflow, 1, ledger, key)
-    write_line(acks, key=key, run=run)
-    if plays.live_through([run], ledger, acks) != ["completed"]:
-        os._exit(3)
+def _count(play: Play, kinds: list[str]) -> dict[str, dict[str, int]]:
+    """Return how often a run passes the points of each kind, by label."""
+    note = play.folder / "passes.json"
+
+    def count() -> None:
+        fuses = {kind: Counting() for kind in kinds}
+        for kind, fuse in fuses.items():
+            ARMS[kind](fuse)
+        play.live(play.workflow)
+        note.write_text(json.dumps({kind: fuse.passes for kind, fuse in fuses.items()}))
+
+    if status := _in_a_fork(count):
+        raise AssertionError(f"a run of {play.workflow} that was not to die ended with {status}")
+    return dict(json.loads(note.read_text()))
+
+
+def _die(play: Play, kind: str, key: str, fuse: Fuse) -> None:
+    ARMS[kind](fuse)
+    play.live(key)
+
+
+def spread(passes: int, most: int) -> list[int]:
+    """Return at most so many of the numbers from 1 to ``passes``, evenly spread from the first to the last."""
+    if most >= passes:
+        return list(range(1, passes + 1))
+    return sorted({1 + round(place * (passes - 1) / max(1, most - 1)) for place in range(most)})
 
 
 def _in_a_fork(act: Callable[[], None]) -> int:

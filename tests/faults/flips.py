@@ -47,7 +47,7 @@ async def outcome(storage: FileStorage, run: RunId, good: Checkpoint) -> str:
     except (CheckpointsError, sqlite3.DatabaseError):
         return "said"
     if found is None or found.n < facts.n:
-        # The run itself says how many there must be: it fails with ``Damaged``, see ``wfdash.runner.drive``.
+        # The run itself says how many there must be: it fails with ``Damaged``, see ``wfdash.worker.drive``.
         return "said" if facts.n else "wrong: begins again"
     changed = [name for name in DRIVES if getattr(found, name) != getattr(good, name)]
     return f"wrong: {', '.join(changed)}" if changed else "same"

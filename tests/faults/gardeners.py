@@ -48,8 +48,8 @@ def state_of(n: int, line: str) -> dict[str, Any]:
 
 async def _commit(run: str, steps: int, seed: int) -> None:
     """Save so many steps after the run's latest one."""
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.ids import RunId, new_checkpoint_id
-    from checkpoints.orm import DatabaseStorage
     from checkpoints.recorder import utc_now
 
     storage, dice = DatabaseStorage(), random.Random(f"{seed} {run}")
@@ -81,9 +81,9 @@ def _fork_on(run: str, forks: int, seed: int) -> None:
 
 
 async def _fork(run: str, forks: int, seed: int) -> None:
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.errors import NotFound
     from checkpoints.ids import RunId, new_run_id
-    from checkpoints.orm import DatabaseStorage
 
     storage, dice, done = DatabaseStorage(), random.Random(seed), 0
     while done < forks:
@@ -101,14 +101,14 @@ async def _fork(run: str, forks: int, seed: int) -> None:
 def _fork_at_desk(run: str, forks: int, seed: int) -> None:
     from checkpoints.models import Checkpoint
     from tests.faults.plays import admin
-    from wfdash import desk
+    from wfdash import actions
     from wfdash.errors import NotFound
 
     viewer, dice, done = admin(), random.Random(seed + 1), 0
     while done < forks:
         chosen = dice.choice(list(Checkpoint.objects.filter(run=run).values_list("pk", flat=True)))
         try:
-            desk.fork_run(viewer, run, chosen)
+            actions.fork_run(viewer, run, chosen)
         except NotFound:
             continue
         done += 1
@@ -122,8 +122,8 @@ def _prune_until(run: str, over: Any, told: Any) -> None:
 async def _prune(run: str, is_over: Callable[[], bool]) -> int:
     """Keep only the newest of every run of the family, again and again; returns how many went."""
     from checkpoints.config import CheckpointConfig
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.manager import CheckpointManager
-    from checkpoints.orm import DatabaseStorage
 
     storage, removed = DatabaseStorage(), 0
     manager = CheckpointManager(storage, CheckpointConfig(keep=KEPT, keep_origins=False))
@@ -148,8 +148,8 @@ def _family(run: str) -> list[Any]:
 async def _judged(run: str, wrong: list[str], pruned: int) -> dict[str, Any]:
     """Read everything that is left, before and after a last pruning."""
     from checkpoints.config import CheckpointConfig
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.manager import CheckpointManager
-    from checkpoints.orm import DatabaseStorage
 
     storage = DatabaseStorage()
     manager = CheckpointManager(storage, CheckpointConfig(keep=KEPT, keep_origins=False))

@@ -28,7 +28,12 @@ def shift_clock(seconds: float) -> None:
         def now(cls, tz: Any = None) -> Any:
             return real.now(tz) + clocks.timedelta(seconds=error[0])
 
-    for name in ("checkpoints.orm", "checkpoints.scripted", "checkpoints.recorder", "wfdash.workflow.recorders"):
+    for name in (
+        "checkpoints.database.storage",
+        "checkpoints.sql.storage",
+        "checkpoints.recorder",
+        "wfdash.workflow.runtime.recorders",
+    ):
         module = sys.modules.get(name)
         if hasattr(module, "datetime"):
             module.datetime = Shifted  # type: ignore[union-attr]
@@ -36,7 +41,7 @@ def shift_clock(seconds: float) -> None:
 
 def note_commits(path: str) -> None:
     """Append run, seq, epoch and process of each commit that succeeded under a claim."""
-    from checkpoints.orm import DatabaseStorage
+    from checkpoints.database.storage import DatabaseStorage
 
     plain = DatabaseStorage.commit
 
@@ -57,8 +62,8 @@ def main(notes: str, ttl: float, heartbeat: float, shift: float) -> None:
     django.setup()
     from django.core.management import call_command
 
-    from wfdash.runner import worker
-    from wfdash.runner.drive import Lease
+    from wfdash.worker import worker
+    from wfdash.worker.drive import Lease
 
     note_commits(notes)
     if shift:

@@ -29,7 +29,7 @@ def admin(name: str = "admin") -> Any:
     """Return a viewer with all rights."""
     from django.contrib.auth.models import User
 
-    from wfdash.access import viewer_for
+    from wfdash.access.viewer import viewer_for
 
     user = User.objects.filter(username=name).first() or User.objects.create_superuser(name)
     return viewer_for(user)
@@ -37,9 +37,9 @@ def admin(name: str = "admin") -> Any:
 
 def start(workflow: str, number: int, ledger: str, key: str | None = None) -> str:
     """Start a run and return its id; the same key starts it once."""
-    from wfdash import desk
+    from wfdash import actions
 
-    return desk.start_run(admin(), workflow, {"number": number, "ledger": ledger}, key=key).id
+    return actions.start_run(admin(), workflow, {"number": number, "ledger": ledger}, key=key).id
 
 
 def start_many(workflow: str, numbers: list[int], ledger: str) -> list[str]:
@@ -55,14 +55,14 @@ def start_each(numbers: dict[str, list[int]], ledger: str) -> list[str]:
 def answer_open(ledger: str, run: str | None = None, acks: str | None = None) -> int:
     """Answer what is open, truthfully; accepted answers are noted in ``acks``. Returns how many."""
     from checkpoints.models import HumanRequest
-    from wfdash import desk
+    from wfdash import actions
 
     viewer = admin()
     found = HumanRequest.objects.filter(closed=None, answered=None).select_related("run")
     requests = list(found.filter(run=run) if run else found)
     for request in requests:
         value = right_value(request, ledger)
-        desk.answer_request(viewer, request.id, value)
+        actions.answer_request(viewer, request.id, value)
         if acks:
             write_line(acks, request=request.id, value=value)
     return len(requests)
@@ -81,8 +81,8 @@ def right_value(request: Any, ledger: str) -> Any:
 @contextmanager
 def working(name: str = "play") -> Iterator[None]:
     """Drive runs in a thread meanwhile; claims that dead workers left behind are ended first."""
-    from checkpoints.orm import DatabaseStorage
-    from wfdash.runner.worker import Worker
+    from checkpoints.database.storage import DatabaseStorage
+    from wfdash.worker.worker import Worker
 
     loops: list[tuple[asyncio.AbstractEventLoop, Worker]] = []
     ready = threading.Event()
@@ -113,7 +113,7 @@ def wait_for(look: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """Return the first true outcome, or the last one when the time is over."""
     end = time.monotonic() + seconds
     while not (seen := look()) and time.monotonic() < end:
-        time.sleep(0.005)
+        time.sleep(0.02)
     return seen
 
 
@@ -146,23 +146,23 @@ def live_through(runs: list[str], ledger: str, acks: str | None = None) -> list[
 
 def drive_without_hints(runs: list[str], ledger: str) -> list[str]:
     """The same with every bell silent: nobody is ever told anything."""
-    from wfdash import nudge
+    from wfdash import pubsub
 
-    nudge.Bell.ring = lambda *args, **kwargs: None  # type: ignore[method-assign,assignment]
+    pubsub.Topic.publish = lambda *args, **kwargs: None  # type: ignore[method-assign,assignment]
     return live_through(runs, ledger)
 
 
 def restore(run: str, checkpoint: str) -> int:
     """Make a checkpoint the run's head; returns its n."""
-    from wfdash import desk
+    from wfdash import actions
 
-    return desk.restore_run(admin(), run, checkpoint).n
+    return actions.restore_run(admin(), run, checkpoint).n
 
 
 def open_requests(count: int) -> str:
     """Make a run with that many open questions; returns its id."""
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.ids import RequestKey, new_checkpoint_id, new_run_id
-    from checkpoints.orm import DatabaseStorage
     from checkpoints.recorder import utc_now
     from checkpoints.records import Checkpoint, Commit, Phase, Request, Standing
 
@@ -213,15 +213,32 @@ def answer_at_once(run: str, people: int) -> list[dict[str, Any]]:
     return outcomes
 
 
+def vote_at_once(count: int) -> dict[str, Any]:
+    """Let a person and whoever stands in for them vote on the same questions at the same instants."""
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    from checkpoints.models import Absence, Answer, HumanRequest, Reply
+
+    run, now = open_requests(count), timezone.now()
+    absent, delegate = admin("person0"), admin("person1")
+    Absence.objects.create(user=absent.user, delegate=delegate.user, since=now, until=now + timedelta(days=1))
+    HumanRequest.objects.filter(run=run).update(by=["person0"], policy={"by": ["person0"], "need": 2})
+    told = answer_at_once(run, people=2)
+    won = [outcome["request"] for outcome in told if outcome["won"]]
+    return {"won": sorted(won), "votes": Reply.objects.count(), "decided": Answer.objects.count()}
+
+
 def _answer_all(name: str, requests: list[str], barrier: Any, told: Any) -> None:
-    from wfdash import desk
+    from wfdash import actions
     from wfdash.errors import AlreadyAnswered
 
     viewer, outcomes = admin(name), []
     for request in requests:
         barrier.wait()
         try:
-            desk.answer_request(viewer, request, f"by {name}")
+            actions.answer_request(viewer, request, f"by {name}")
             outcomes.append({"request": request, "by": name, "won": True})
         except AlreadyAnswered as error:
             outcomes.append({"request": request, "by": name, "won": False, "winner": error.facts["by"]})
@@ -244,8 +261,8 @@ def save_at_once(processes: int, saves: int) -> list[str]:
 
 
 def _save(run: Any, saves: int) -> None:
+    from checkpoints.database.storage import DatabaseStorage
     from checkpoints.ids import new_checkpoint_id
-    from checkpoints.orm import DatabaseStorage
     from checkpoints.recorder import utc_now
     from checkpoints.records import Checkpoint
 

@@ -16,8 +16,8 @@ LEASE = {"ttl": 1.0, "heartbeat": 0.3}
 def drive_while_read_only(runs: list[str], ledger: str, flag: str) -> dict[str, Any]:
     """Drive runs; once they are under way refuse writes, try a verb, and allow them again. Returns what was seen."""
     from checkpoints.models import Run
-    from wfdash.runner import worker
-    from wfdash.runner.drive import Lease
+    from wfdash.worker import worker
+    from wfdash.worker.drive import Lease
 
     _obey(Path(flag))
     words = _listen()
@@ -30,9 +30,9 @@ def drive_while_read_only(runs: list[str], ledger: str, flag: str) -> dict[str, 
     with plays.working():
         plays.wait_for(lambda: min(map(int.__sub__, seqs(), began)) > 3)
         Path(flag).touch()
-        plays.wait_for(lambda: any("did not serve run" in word and WORD in word for word in words))
+        plays.wait_for(lambda: any("Database unavailable for run" in word and WORD in word for word in words))
         before, refused = seqs(), _try_a_verb(ledger)
-        plays.wait_for(lambda: sum("Could not drive run" in word for word in words) >= len(runs))
+        plays.wait_for(lambda: sum("Could not run" in word for word in words) >= len(runs))
         after = seqs()
         Path(flag).unlink()
         plays.wait_for(lambda: plays.phases(runs) <= {"completed", "failed"})
@@ -41,7 +41,7 @@ def drive_while_read_only(runs: list[str], ledger: str, flag: str) -> dict[str, 
 
 def _obey(flag: Path) -> None:
     """Make every transaction of the writer read-only while the flag is there."""
-    from checkpoints import sqlite
+    from checkpoints.sql.sqlite import executor
 
     class Obeying(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
@@ -52,7 +52,7 @@ def _obey(flag: Path) -> None:
     plain = sqlite3.connect
     patched = type("Patched", (), {"__getattr__": lambda self, name: getattr(sqlite3, name)})()
     patched.connect = lambda path, **given: plain(path, **given, factory=Obeying)
-    sqlite.sqlite3 = patched  # type: ignore[misc,assignment]
+    executor.sqlite3 = patched  # type: ignore[misc,assignment]
 
 
 def _listen() -> list[str]:
@@ -60,7 +60,7 @@ def _listen() -> list[str]:
     words: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: words.append(handler.format(record))  # type: ignore[method-assign]
-    logging.getLogger("wfdash.runner").addHandler(handler)
+    logging.getLogger("wfdash.worker").addHandler(handler)
     return words
 
 

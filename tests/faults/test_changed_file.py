@@ -15,7 +15,8 @@ pytestmark = pytest.mark.process
 
 HEAD = """
 from __future__ import annotations
-from wfdash.workflow import Context, Migration, Workflow
+from wfdash.workflow import Context, Workflow
+from wfdash.workflow.authoring.migration_hooks import Migration
 
 wf = Workflow("claims")
 
@@ -56,8 +57,8 @@ def widen(run: Migration) -> None:
 DESK = """
 from django.contrib.auth.models import User
 from checkpoints.models import HumanRequest, Run
-from wfdash import desk
-from wfdash.access import viewer_for
+from wfdash import actions as desk
+from wfdash.access.viewer import viewer_for
 admin = viewer_for(User.objects.get(username='admin'))
 """
 START = DESK + "print(desk.start_run(admin, 'claims', 5).pk)"
@@ -92,7 +93,7 @@ def read(server: Server) -> dict[str, Any]:
 
 
 def reach(server: Server, phase: str) -> dict[str, Any]:
-    wait_until(lambda: read(server)["phase"] == phase, seconds=30, what=f"a run that is {phase}")
+    wait_until(lambda: read(server)["phase"] == phase, what=f"a run that is {phase}")
     return read(server)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.faults.chaos import Report, kill_server, kill_workers
 from tests.faults.worlds import World
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 def check(report: Report, *, runs: int) -> None:
@@ -20,12 +20,10 @@ def check(report: Report, *, runs: int) -> None:
     assert seen["once effects"] > 0
 
 
-@pytest.mark.timeout(180)
 def test_nothing_is_lost_or_repeated_when_the_server_is_killed_again_and_again(world: World) -> None:
     check(kill_server(world, kills=10, seed=7, runs=12, wanted=8), runs=12)
 
 
-@pytest.mark.timeout(180)
 def test_nothing_is_lost_or_repeated_when_workers_are_killed_beside_each_other(shared_world: World) -> None:
     report = kill_workers(shared_world, kills=6, seed=7, wanted=8, commits=100)
     check(report, runs=8)

@@ -28,10 +28,10 @@ def test_an_hour_of_error_in_workers_clocks_moves_no_timer_and_no_claim(shared_w
     try:
         numbers = {"nap": [1, 2, 3, 4], "march": [30] * 4}
         naps = world.play("start_each", numbers=numbers, ledger=str(world.ledger))[:4]
-        wait_until(lambda: read_facts(world.commits), seconds=30, what="a first commit")
+        wait_until(lambda: read_facts(world.commits), what="a first commit")
         for clock in clocks:
             clock.jump()
-        wait_until(lambda: tables.count() == 8, seconds=40, what="the end of every run")
+        wait_until(lambda: tables.count() == 8, what="the end of every run")
     finally:
         for worker in crew:
             worker.kill()

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.process
 NOTHING = Promised(starts={}, answers={})
 
 
-@pytest.mark.timeout(150)
 def test_a_full_disk_is_said_and_runs_go_on_once_there_is_room(tmp_path: Path, sqlite_template: Path) -> None:
     """A real small disk where one can be mounted; else the kernel refuses to let files grow (``RLIMIT_FSIZE``)."""
     with small_disk(tmp_path / "data", SQLITE_MB) if why_no_disk() is None else nullcontext() as disk:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from psycopg import errors
 
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Damaged
 from checkpoints.file import FileStorage
-from checkpoints.orm import DatabaseStorage
 from tests.faults.flips import fill, flip_chunks, flip_pages, flip_rows
 
 SEED = 20261121
@@ -74,14 +74,14 @@ def test_a_page_that_postgresql_cannot_read_any_more_is_no_outage(postgres_alias
 
 
 async def test_what_was_written_before_content_was_bound_to_its_row_can_be_read(tmp_path: Path) -> None:
-    from checkpoints.chunks import sealed
+    from checkpoints.content.chunks import with_digest
 
     async with FileStorage(tmp_path / "runs.sqlite3") as storage:
         run = await fill(storage)
         written = await storage.get_latest(run)
         connection = sqlite3.connect(storage.path, isolation_level=None)
         for rowid, body in connection.execute("SELECT rowid, body FROM checkpoints_checkpoint").fetchall():
-            old = sealed(body[41:].encode())
+            old = with_digest(body[41:].encode())
             connection.execute("UPDATE checkpoints_checkpoint SET body=? WHERE rowid=?", (old, rowid))
         connection.close()
         assert await storage.get_latest(run) == written

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import sqlite
+from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import RunId, WorkflowId, new_checkpoint_id, new_run_id
 from checkpoints.recorder import utc_now
-from checkpoints.records import Checkpoint, Commit, EventDraft
+from checkpoints.records import Checkpoint, Commit
+from checkpoints.sql.sqlite import executor
 
 PAGES = 150
 RUNS = 8
@@ -23,7 +24,7 @@ def step(run: RunId, n: int) -> Commit:
     named = {"id": new_checkpoint_id(), "run": run, "workflow": WorkflowId("w"), "version": "v"}
     body = {"state": {"n": n, "load": f"{run} {n} " * 100}, "position": {}}
     made = Checkpoint(**named, n=n, created=utc_now(), body=body)
-    return Commit(run=run, checkpoint=made, events=tuple(EventDraft(kind="custom", data={"n": n}) for _ in range(3)))
+    return Commit(run=run, checkpoint=made, events=tuple(EventKind.CUSTOM.draft(name="n", data=n) for _ in range(3)))
 
 
 async def fill(storage: FileStorage, run: RunId) -> int:
@@ -41,14 +42,14 @@ async def fill(storage: FileStorage, run: RunId) -> int:
 async def test_commits_on_a_full_disk_fail_whole_and_go_on_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, plain = [new_run_id() for _ in range(RUNS)], sqlite.PRAGMAS
+    runs, plain = [new_run_id() for _ in range(RUNS)], executor.PRAGMAS
     async with FileStorage(tmp_path / "runs.sqlite3") as storage:
-        monkeypatch.setattr(sqlite, "PRAGMAS", (*plain, f"PRAGMA max_page_count={PAGES}"))
+        monkeypatch.setattr(executor, "PRAGMAS", (*plain, f"PRAGMA max_page_count={PAGES}"))
         kept = await asyncio.gather(*(fill(storage, run) for run in runs))
         assert max(kept) > 1
         check(storage.path, dict(zip(runs, kept, strict=True)))
         await storage.aclose()
-        monkeypatch.setattr(sqlite, "PRAGMAS", plain)
+        monkeypatch.setattr(executor, "PRAGMAS", plain)
         await asyncio.gather(*(storage.commit(step(run, n + 1)) for run, n in zip(runs, kept, strict=True)))
         check(storage.path, {run: n + 1 for run, n in zip(runs, kept, strict=True)})
 

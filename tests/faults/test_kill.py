@@ -19,8 +19,8 @@ AGAIN_SECONDS = 5.0
 
 START = """
 from django.contrib.auth.models import User
-from wfdash import desk
-from wfdash.access import viewer_for
+from wfdash import actions as desk
+from wfdash.access.viewer import viewer_for
 print(desk.start_run(viewer_for(User.objects.get(username='admin')), {workflow!r}, {message!r}).id)
 """
 
@@ -66,9 +66,7 @@ class Journey:
         return dict(json.loads(shell(self._server, READ.format(run=self.id)).splitlines()[-1]))
 
     def wait_for_phase(self, *phases: str) -> dict[str, Any]:
-        return wait_until(
-            lambda: facts if (facts := self.facts())["phase"] in phases else {}, seconds=30, what=str(phases)
-        )
+        return wait_until(lambda: facts if (facts := self.facts())["phase"] in phases else {}, what=str(phases))
 
 
 def check_history(facts: dict[str, Any]) -> None:

@@ -17,19 +17,18 @@ pytestmark = pytest.mark.process
 NOTHING = Promised(starts={}, answers={})
 
 
-@pytest.mark.timeout(150)
 def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, postgres: Postgres) -> None:
     world, server = shared_world, shared_world.server()
     server.start()
     crew = [world.worker(name).start() for name in ("one", "two")]
     try:
         with client_of(server, world) as client:
-            wait_until(lambda: world.tables().count() >= 5, seconds=60, what="completed runs")
+            wait_until(lambda: world.tables().count() >= 5, what="completed runs")
             postgres.crash()
             postgres.restart()
-            wait_until(lambda: world.tables().count() >= 10, seconds=60, what="runs completed since")
+            wait_until(lambda: world.tables().count() >= 10, what="runs completed since")
             client.starting = False
-            wait_until(lambda: all_ended(world), seconds=60, what="the end of every run")
+            wait_until(lambda: all_ended(world), what="the end of every run")
     finally:
         for worker in crew:
             worker.kill()
@@ -39,7 +38,6 @@ def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, 
     assert findings.seen["runs"] >= 10
 
 
-@pytest.mark.timeout(120)
 def test_a_read_only_postgresql_refuses_visibly_and_runs_go_on_once_it_writes_again(
     shared_world: World, postgres: Postgres
 ) -> None:
@@ -49,15 +47,15 @@ def test_a_read_only_postgresql_refuses_visibly_and_runs_go_on_once_it_writes_ag
     name = world.database.split("?")[0].rpartition("/")[2]
     try:
         with client_of(server, world) as client:
-            wait_until(lambda: world.tables().count() >= 3, seconds=60, what="completed runs")
+            wait_until(lambda: world.tables().count() >= 3, what="completed runs")
             refuse_writes(postgres, name, refuse=True)
-            wait_until(lambda: client.problems, seconds=60, what="a refused command")
+            wait_until(lambda: client.problems, what="a refused command")
             seqs = [(run["id"], run["seq"]) for run in world.tables().runs()]
-            wait_until(lambda: "read-only" in worker.output.read_text(), seconds=60, what="a word in the log")
+            wait_until(lambda: "read-only" in worker.output.read_text(), what="a word in the log")
             assert [(run["id"], run["seq"]) for run in world.tables().runs()] == seqs
             refuse_writes(postgres, name, refuse=False)
             client.starting = False
-            wait_until(lambda: all_ended(world), seconds=60, what="the end of every run")
+            wait_until(lambda: all_ended(world), what="the end of every run")
     finally:
         worker.kill()
         server.kill()
@@ -78,7 +76,7 @@ def test_a_log_that_was_cut_off_in_the_middle_leaves_whole_commits(world: World)
     server = world.server()
     server.start()
     with client_of(server, world):
-        wait_until(lambda: world.tables().count() >= 4, seconds=60, what="completed runs")
+        wait_until(lambda: world.tables().count() >= 4, what="completed runs")
     server.kill()
     log = world.sqlite_file.with_name(world.sqlite_file.name + "-wal")
     with log.open("r+b") as file:
@@ -94,7 +92,7 @@ def test_the_server_says_when_it_cannot_reach_its_database(shared_world: World, 
     postgres.crash()
     try:
         told = httpx.get(f"{server.url}/readyz", timeout=20)
-        assert (told.status_code, told.text) == (503, "not ready\nFAILED database: it does not answer\n")
+        assert (told.status_code, told.text) == (503, "not ready\nFAILED database: no response\n")
         assert httpx.get(f"{server.url}/livez", timeout=20).status_code == 200
         postgres.restart()
         wait_until(lambda: "ok database" in httpx.get(f"{server.url}/readyz", timeout=20).text, what="readiness")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.server import wait_until
 from tests.faults.checks import Promised, look
-from tests.faults.conftest import DATABASES
+from tests.faults.conftest import DATABASES, LONG, RIVALS
 from tests.faults.ledger import read_facts
 from tests.faults.sleepers import freeze_and_wake
 from tests.faults.worlds import World
@@ -21,7 +21,7 @@ ROUNDS = 60
 FREEZES = 12
 
 
-@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("database", RIVALS)
 def test_of_two_answers_at_once_exactly_one_wins_and_the_loser_learns_who(
     make_world: Callable[[str], World], database: str
 ) -> None:
@@ -35,6 +35,15 @@ def test_of_two_answers_at_once_exactly_one_wins_and_the_loser_learns_who(
     assert all(loser["winner"] == winners[loser["request"]] for loser in losers)
     stored = {request["id"]: request["value"] for request in world.tables().requests(run)}
     assert stored == {request: f"by {name}" for request, name in winners.items()}
+
+
+@pytest.mark.parametrize("database", RIVALS)
+def test_a_person_and_their_stand_in_who_vote_at_once_are_one_vote(
+    make_world: Callable[[str], World], database: str
+) -> None:
+    told = make_world(database).play("vote_at_once", count=15)
+    assert len(set(told["won"])) == told["votes"] == 15
+    assert told["decided"] == 0
 
 
 @pytest.mark.parametrize("database", DATABASES)
@@ -63,13 +72,13 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(s
     other = world.worker("other", ttl=1.0, heartbeat=0.3)
     runs = world.play("start_many", workflow="march", numbers=[80] * 4, ledger=str(world.ledger))
     try:
-        wait_until(lambda: by_process(world).get(sleeper.pid, set()) >= set(runs), seconds=30, what="a commit of all")
+        wait_until(lambda: by_process(world).get(sleeper.pid, set()) >= set(runs), what="a commit of all")
         sleeper.send(signal.SIGSTOP)
         open_runs = {run["id"] for run in tables.runs() if run["phase"] == "ready"}
         other.start()
-        wait_until(lambda: by_process(world).get(other.pid, set()) >= open_runs, seconds=40, what="the take-over")
+        wait_until(lambda: by_process(world).get(other.pid, set()) >= open_runs, what="the take-over")
         sleeper.send(signal.SIGCONT)
-        wait_until(lambda: tables.count() == len(runs), seconds=60, what="the end of every run")
+        wait_until(lambda: tables.count() == len(runs), what="the end of every run")
     finally:
         sleeper.kill()
         other.kill()
@@ -78,6 +87,7 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(s
     assert (findings.stale_writes, findings.holes, findings.wrong_ends) == ([], [], [])
 
 
+@LONG
 def test_a_worker_frozen_anywhere_even_in_a_transaction_loses_its_run_and_writes_nothing_more(
     shared_world: World,
 ) -> None:

@@ -6,15 +6,16 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import nursery
 from tests.e2e.server import COMMAND, Server
 from tests.faults.lies import faked
 from tests.faults.tables import Tables
+from tests.keys import AUDIT_KEY
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPHS = Path(__file__).with_name("graphs.py")
@@ -29,7 +30,7 @@ class Process:
         self.output = output
         self._command = list(command)
         self._env = env
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: nursery.Process | None = None
 
     @property
     def pid(self) -> int:
@@ -40,13 +41,17 @@ class Process:
     def start(self) -> Process:
         """Start it; does not wait for anything."""
         with self.output.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._env, cwd=ROOT)
+            self._process = nursery.start(self._command, stdout=log, stderr=log, env=self._env, cwd=ROOT)
         return self
 
     def wait(self, seconds: float = 60.0) -> int:
         """Return its exit status once it has ended by itself."""
         assert self._process is not None
         return self._process.wait(seconds)
+
+    def has_ended(self) -> bool:
+        """Say whether it was started and has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -73,6 +78,8 @@ class World:
         self.ledger = folder / "ledger.jsonl"
         self.commits = folder / "commits.jsonl"
         self.database = database
+        self.graphs = GRAPHS
+        """The file of the workflows that are served."""
         self.clock: Path | None = None
         """A file that says how wrong the clock of the server is: see ``lies``."""
         self.data.mkdir(parents=True, exist_ok=True)
@@ -90,8 +97,13 @@ class World:
     def env(self) -> dict[str, str]:
         """The environment of every process on this data directory: nothing of the tests' own settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-        ours = {"WFDASH_DATA": str(self.data), "WFDASH_WORKFLOWS": str(GRAPHS), "WFDASH_APPS": ""}
-        ours |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "wfdash.settings"}
+        ours = {"WFDASH_DATA": str(self.data), "WFDASH_WORKFLOWS": str(self.graphs), "WFDASH_APPS": ""}
+        ours |= {
+            "WFDASH_AUDIT_KEY": AUDIT_KEY,
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(ROOT),
+            "DJANGO_SETTINGS_MODULE": "wfdash.settings",
+        }
         if self.database:
             ours |= {"WFDASH_DATABASE": self.database, "WFDASH_EMBED": "0"}
         return kept | ours
@@ -116,7 +128,7 @@ class World:
         return [sys.executable, "-W", "ignore", "-m", "tests.faults.plays", function, json.dumps(given)]
 
     def _finish(self, command: list[str]) -> str:
-        done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = nursery.run(command, env=self.env, cwd=ROOT)
         if done.returncode:
             raise AssertionError(f"{' '.join(command)} ended with {done.returncode}\n{done.stderr[-4000:]}")
         return done.stdout
@@ -147,7 +159,7 @@ class FaultServer(Server):
     """``wfdash up`` on a world; may be started without waiting until it answers."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.data, files=[GRAPHS])
+        super().__init__(world.data, files=[world.graphs])
         self._world = world
 
     @property
@@ -172,4 +184,4 @@ class FaultServer(Server):
         self._read_from = self.output.stat().st_size if self.output.exists() else 0
         command = [COMMAND, "up", "--port", str(self.port), "--data", str(self.data), *self._files]
         with self.output.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env, cwd=ROOT)
+            self._process = nursery.start(command, stdout=log, stderr=log, env=self.env, cwd=ROOT)

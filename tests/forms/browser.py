@@ -6,22 +6,22 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from tests.pages.controls import post_of
-from wfdash.pages.forms import BoundForm, Form
+from wfdash.pages.ui.forms import BoundForm, FormView
 
 MOST_PRESSES = 80
 
 
-def draw(form: Form) -> str:
+def draw(form: FormView) -> str:
     """The HTML of a form."""
     return render_to_string("components/form.html", {"form": form})
 
 
-def send(form: Form, typed: dict[str, str] | None = None) -> BoundForm:
+def send(form: FormView, typed: dict[str, str] | None = None) -> BoundForm:
     """Draw the form, type over some controls, press the submit button."""
     return form.bind(post_of(draw(form), **(typed or {})))
 
 
-def fill(form: Form, wanted: QueryDict) -> BoundForm:
+def fill(form: FormView, wanted: QueryDict) -> BoundForm:
     """Bring an empty form to what another one sends: add rows, pick branches, type, submit. Buttons only."""
     for _ in range(MOST_PRESSES):
         post = post_of(draw(form))

@@ -18,12 +18,12 @@ from tests.forms.answers import fitting, meddled
 from tests.forms.schemas import Case
 from tests.forms.test_agreement import CHECKED, LONG, asked, cases
 from tests.pages.controls import post_of
-from wfdash import media
-from wfdash.desk.judging import judge
-from wfdash.pages.forms.scalars import same
-from wfdash.schema import flaws_of
+from wfdash.actions.requests.validate_answer import validate_answer
+from wfdash.pages.ui.forms.scalars import same
+from wfdash.schemas import media
+from wfdash.schemas.validate import flaws_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1800 if LONG else 120)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1800 if LONG else 300)]
 CARD = re.compile(r'<form class="card-form".*?</form>', re.DOTALL)
 
 
@@ -72,7 +72,7 @@ def test_the_page_and_the_api_take_what_the_desk_takes(case: Case, ana: Client) 
         for value in (fitting, meddled):
             if value is None or flaws_of(value):
                 continue
-            taken = not judge(asked(case).row, value)
+            taken = not validate_answer(asked(case).row, value)
             given = {"value": value}
             told = ana.post(f"/api/requests/{ask(case, run).pk}/answer", given, content_type="application/json")
             assert told.status_code == (200 if taken else 422), told.content
@@ -83,7 +83,7 @@ def test_the_page_and_the_api_take_what_the_desk_takes(case: Case, ana: Client) 
             assert page.status_code in ({302} if taken else {302, 422}), page.content
             request.refresh_from_db()
             if page.status_code == 302 and request.answered is not None:
-                assert same(request.answer.value, value) or not judge(request, request.answer.value)
+                assert same(request.answer.value, value) or not validate_answer(request, request.answer.value)
 
     both()
 

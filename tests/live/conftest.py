@@ -8,9 +8,9 @@ import pytest_asyncio
 
 from tests.live.serving import Served
 from tests.live.world import make_person, make_run, sign_in
+from wfdash.live.database import DatabaseThreads
 from wfdash.live.hub import Hub
 from wfdash.live.limits import Limits
-from wfdash.live.reader import Reader
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def cookie(transactional_db: None) -> str:
 
 
 @pytest_asyncio.fixture
-async def db(transactional_db: None) -> AsyncIterator[Reader]:
+async def db(transactional_db: None) -> AsyncIterator[DatabaseThreads]:
     """A database thread for the test's own reads and writes: ``await db.call(function, ...)``."""
-    reader = Reader(1)
+    reader = DatabaseThreads(1)
     yield reader
     reader.close()
 

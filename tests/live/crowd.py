@@ -22,8 +22,8 @@ print(*[sign_in(make_person(f"viewer{{n}}", "viewer")) for n in range({people})]
 """
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog, desk
-from wfdash.access import viewer_for
+from wfdash import catalog, actions as desk
+from wfdash.access.viewer import viewer_for
 catalog.load()
 print(desk.start_run(viewer_for(User.objects.get(username="admin")), "beating", {message!r}).id)
 """

@@ -22,7 +22,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 STATIC = Path(__file__).resolve().parents[2] / "static" / "js"
 PAGE = """<!doctype html><title>live</title><body data-live="/live/runs/{run}/" data-after="{after}">
 <span data-live-state="off"><span data-live-words></span></span><ol data-live-events>{rows}</ol>
-<div data-live-stream hidden></div><script type="module" src="/static/live.js"></script>"""
+<div data-live-stream hidden></div><script type="module" src="/static/js/live/live.js"></script>"""
 
 
 def row(event: Any, *, inspect: bool) -> str:
@@ -42,7 +42,9 @@ async def serve_http(scope: Any, receive: Any, send: Any) -> None:
 
     name = scope["path"].rpartition("/")[2]
     script = scope["path"].startswith("/static/")
-    body = (STATIC / name).read_text() if script else await sync_to_async(page)(name)
+    body = (
+        (STATIC / scope["path"].removeprefix("/static/js/")).read_text() if script else await sync_to_async(page)(name)
+    )
     kind = b"text/javascript" if script else b"text/html"
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
     await send({"type": "http.response.body", "body": body.encode()})
@@ -60,7 +62,7 @@ def prepare(renew: bool = False) -> dict[str, str]:
 
 def obey(run: str) -> None:
     from tests.live.world import append_events
-    from wfdash import nudge
+    from wfdash import pubsub
 
     for line in sys.stdin:
         order = json.loads(line)
@@ -69,12 +71,12 @@ def obey(run: str) -> None:
             run = facts["run"]
             print(json.dumps(facts), flush=True)
         if "text" in order:
-            nudge.text_streamed.ring(run, "write", order["text"])
+            pubsub.text_streamed.publish(run, "write", order["text"])
         for _ in range(order.get("events", 0)):
             seq = append_events(run)
             print(seq, time.monotonic(), flush=True)
             if order.get("bell", True):
-                nudge.runs_moved.ring(run, seq)
+                pubsub.runs_changed.publish(run, seq)
             time.sleep(order.get("every", 0))
 
 
@@ -88,7 +90,9 @@ def main() -> None:
     application = ProtocolTypeRouter({"http": serve_http, "websocket": URLRouter(websocket_urlpatterns)})
     Thread(target=obey, args=[facts["run"]], daemon=True).start()
     endpoint = f"tcp:{sys.argv[1]}:interface=127.0.0.1"
-    Server(application, endpoints=[endpoint], ready_callable=lambda: print(json.dumps(facts), flush=True)).run()
+    ready = {"ready_callable": lambda: print(json.dumps(facts), flush=True)}
+    # A viewer that does not read is hung up on after half a minute: on a busy machine a test's takes longer.
+    Server(application, endpoints=[endpoint], ping_interval=600, ping_timeout=600, **ready).run()
 
 
 if __name__ == "__main__":

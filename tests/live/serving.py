@@ -71,4 +71,6 @@ class Served:
 
     def dial(self, after: int = 0, **more: Any) -> connect:
         more = {"origin": f"http://127.0.0.1:{self.port}", "cookie": self.facts["cookie"]} | more
-        return connect(self.url(after), origin=more["origin"], additional_headers={"Cookie": more["cookie"]})
+        headers = {"Cookie": more["cookie"]}
+        # Without pings: who does not read for a while would miss the answers, and be hung up on by the clock.
+        return connect(self.url(after), origin=more["origin"], additional_headers=headers, ping_interval=None)

@@ -7,21 +7,21 @@ import pytest
 from django.db import DatabaseError, connection
 
 from tests.live.world import Watching, append_events
-from wfdash import nudge
+from wfdash import pubsub
 from wfdash.live import hub as hub_module
 from wfdash.live.hub import get_hub
-from wfdash.live.mailbox import Mailbox, Post
+from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
 
 
 async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
-    posts: list[Post] = []
-    mailbox = Mailbox({"seen"}, lists=lambda: True, deliver=posts.append)
+    posts: list[PendingUpdates] = []
+    mailbox = PubSubBridge({"seen"}, lists=lambda: True, deliver=posts.append)
     with ThreadPoolExecutor(8) as threads:
         for seq in range(1, 1_001):
-            threads.submit(nudge.runs_moved.ring, "seen", seq)
-            threads.submit(nudge.runs_moved.ring, "unseen", seq)
-            threads.submit(nudge.text_streamed.ring, "seen", "write", ".")
-            threads.submit(nudge.inbox_moved.ring, "expense")
+            threads.submit(pubsub.runs_changed.publish, "seen", seq)
+            threads.submit(pubsub.runs_changed.publish, "unseen", seq)
+            threads.submit(pubsub.text_streamed.publish, "seen", "write", ".")
+            threads.submit(pubsub.inbox_changed.publish, "expense")
     await asyncio.sleep(0)
     assert len(posts) == 1
     assert posts[0].seqs == {"seen": 1_000}
@@ -29,17 +29,17 @@ async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
     assert posts[0].runs == {"seen", "unseen"}
     assert posts[0].inboxes == {"expense"}
     mailbox.close()
-    nudge.runs_moved.ring("seen", 2_000)
+    pubsub.runs_changed.publish("seen", 2_000)
     await asyncio.sleep(0)
     assert len(posts) == 1
 
 
 async def test_a_bell_for_nobody_is_not_even_delivered() -> None:
-    posts: list[Post] = []
-    mailbox = Mailbox(set(), lists=lambda: False, deliver=posts.append)
-    nudge.runs_moved.ring("run", 1)
-    nudge.text_streamed.ring("run", "write", "text")
-    nudge.inbox_moved.ring("expense")
+    posts: list[PendingUpdates] = []
+    mailbox = PubSubBridge(set(), lists=lambda: False, deliver=posts.append)
+    pubsub.runs_changed.publish("run", 1)
+    pubsub.text_streamed.publish("run", "write", "text")
+    pubsub.inbox_changed.publish("expense")
     await asyncio.sleep(0)
     mailbox.close()
     assert not posts

@@ -10,7 +10,7 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Grant, Notice
 from tests.live.world import append_events, handshake, make_person, make_run, open_socket, sign_in
-from wfdash import nudge
+from wfdash import pubsub
 from wfdash.live.hub import Hub
 
 
@@ -31,14 +31,14 @@ async def watching(hub: Hub, cookie: str) -> WebsocketCommunicator:
 
 async def test_a_run_that_moves_changes_the_runs(make_hub, db, run, cookie) -> None:
     socket = await watching(make_hub(poll_every=1000), cookie)
-    nudge.runs_moved.ring(run, await db.call(append_events, run))
+    pubsub.runs_changed.publish(run, await db.call(append_events, run))
     assert await changed(socket) == ["runs"]
     await socket.disconnect()
 
 
 async def test_a_request_changes_the_inbox(make_hub, run, cookie) -> None:
     socket = await watching(make_hub(poll_every=1000), cookie)
-    nudge.inbox_moved.ring("expense")
+    pubsub.inbox_changed.publish("expense")
     assert await changed(socket) == ["inbox"]
     await socket.disconnect()
 
@@ -59,8 +59,8 @@ async def test_nobody_hears_of_workflows_they_may_not_see(make_hub, db, run, coo
     other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
     hub = make_hub(poll_every=0.05, lists_every=0.01)
     socket = await watching(hub, other)
-    nudge.inbox_moved.ring("expense")
-    nudge.runs_moved.ring(run, await db.call(append_events, run))
+    pubsub.inbox_changed.publish("expense")
+    pubsub.runs_changed.publish(run, await db.call(append_events, run))
     assert await socket.receive_nothing(timeout=0.2)
     theirs = await db.call(make_run, "other")
     await db.call(append_events, theirs)
@@ -72,8 +72,8 @@ async def test_many_changes_are_told_at_most_twice_a_second(make_hub, db, run, c
     socket = await watching(make_hub(poll_every=1000, lists_every=0.2), cookie)
     began = time.monotonic()
     for seq in range(500):
-        nudge.runs_moved.ring(run, seq)
-        nudge.inbox_moved.ring("expense")
+        pubsub.runs_changed.publish(run, seq)
+        pubsub.inbox_changed.publish("expense")
         await db.call(time.sleep, 0.001)
     told = 0
     while not await socket.receive_nothing(timeout=0.3):
@@ -101,9 +101,9 @@ async def test_a_withdrawn_right_ends_the_socket(make_hub, db, run, cookie) -> N
 
 async def test_what_people_do_to_a_request_is_told_at_once_and_by_name(make_hub, db, run, cookie) -> None:
     socket = await watching(make_hub(poll_every=1000, lists_every=1000), cookie)
-    nudge.requests_moved.ring("expense", "people", "r1")
+    pubsub.requests_changed.publish("expense", "people", "r1")
     assert await changed(socket) == ["people:r1"]
-    nudge.requests_moved.ring("expense", "request", "r1")
+    pubsub.requests_changed.publish("expense", "request", "r1")
     assert await changed(socket) == ["inbox", "request:r1"]
     await socket.disconnect()
 
@@ -119,7 +119,7 @@ async def test_a_batch_is_told_as_a_whole(make_hub, db, run, cookie) -> None:
 async def test_nobody_hears_of_requests_they_may_not_see(make_hub, db, run, cookie) -> None:
     other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
     socket = await watching(make_hub(poll_every=1000), other)
-    nudge.requests_moved.ring("expense", "request", "r1")
+    pubsub.requests_changed.publish("expense", "request", "r1")
     assert await socket.receive_nothing(timeout=0.2)
     await socket.disconnect()
 
@@ -136,7 +136,7 @@ async def test_a_notice_is_told_to_its_person_alone(make_hub, db, run, cookie) -
     other = await db.call(lambda: sign_in(make_person("olga", "admin")))
     hub = make_hub(poll_every=1000)
     mine, hers = await watching(hub, cookie), await watching(hub, other)
-    nudge.notices_moved.ring(await db.call(tell, "olga"))
+    pubsub.notifications_changed.publish(await db.call(tell, "olga"))
     assert await changed(hers) == ["notices"]
     assert await mine.receive_nothing(timeout=0.2)
     await mine.disconnect()

@@ -11,7 +11,6 @@ from channels.routing import URLRouter
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import transaction
 from django.db.models import F
 from django.test import Client
@@ -20,6 +19,7 @@ from checkpoints import ids
 from checkpoints.models import Event, Grant, Run
 from wfdash.live.hub import Hub
 from wfdash.live.routing import urlpatterns
+from wfdash.signin.sessions import SessionStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOST = "localhost:8000"

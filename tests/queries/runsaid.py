@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from checkpoints.models import Claim, Run, RunFact
 from checkpoints.records import Phase, status_of
-from wfdash import facts
-from wfdash.access import Viewer
-from wfdash.queries.language import Term
-from wfdash.queries.runfilter import bound_of, read_filter, times_of
+from wfdash.access.viewer import Viewer
+from wfdash.domain import search_attributes
+from wfdash.queries.runs.filters import bound_of, read_filter, times_of
+from wfdash.queries.search.language import Term
 
 
 def found_by(viewer: Viewer, text: str) -> list[str]:
@@ -31,9 +31,13 @@ def found_by(viewer: Viewer, text: str) -> list[str]:
 
 
 def _says(viewer: Viewer, run: Run, held: list[RunFact], word: str) -> bool:
-    names = {facts.TITLE, facts.WORD} if viewer.may("inspect", run.workflow) else {facts.TITLE}
+    names = (
+        {search_attributes.TITLE, search_attributes.WORD}
+        if viewer.may("inspect", run.workflow)
+        else {search_attributes.TITLE}
+    )
     texts = [fact.text for fact in held if fact.name in names]
-    said = all(any(text.startswith(token) for text in texts) for token in facts.tokens(word))
+    said = all(any(text.startswith(token) for text in texts) for token in search_attributes.tokens(word))
     return said or (len(word) >= 6 and run.pk.startswith(word.lower()))
 
 
@@ -66,7 +70,7 @@ def _one(viewer: Viewer, run: Run, held: list[RunFact], term: Term, value: str, 
 
 def _input(held: list[RunFact], term: Term, value: str) -> bool:
     values = [fact for fact in held if fact.name == term.name]
-    number = facts.number_of(value)
+    number = search_attributes.number_of(value)
     if term.sign:
         compare: dict[str, Any] = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__}
         return any(fact.number is not None and compare[term.sign](fact.number, bound_of(value)) for fact in values)

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from checkpoints.errors import ClaimLost
 from checkpoints.records import Answer, Phase, Reason
 from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
-from wfdash.workflow import Context, InvalidCall, Retry, Waiting, Workflow
+from wfdash.workflow import Context, Retry, Waiting, Workflow
+from wfdash.workflow.errors import InvalidCall
 
 
 class Receipt(BaseModel):
@@ -79,7 +80,7 @@ async def test_an_unknown_call_asks_a_person_and_does_as_told(answer: Any, outpu
     bank = Bank()
     wf, outcome = await cut_in_the_middle(bank)
     request = outcome.requests[0]
-    assert (request.kind, request.card["subject"]) == ("effect", "Did 'pay' happen?")
+    assert (request.kind, request.card["subject"]) == ("effect", "Did 'pay' succeed? 5")
     outcome = await answered(wf, outcome, answer)
     assert finished(await answered(wf, outcome, "yes")) == output
     assert bank.paid == paid
@@ -259,7 +260,7 @@ async def test_a_timeout_counts_work_but_not_waiting_for_people():
         return "never"
 
     assert "StepTimeout: step 'step' took longer than 0.05 s" in failed(await wf.run("work"))
-    keep = Workflow("keep alive")
+    keep = Workflow("keep_alive")
     sub = keep.sub("part", wf, start=True)
     gone_on = asyncio.Event()
 

@@ -166,7 +166,7 @@ class Witness(Outside):
     message=st.integers(0, 5),
     cuts=st.lists(st.integers(0, 12), max_size=4),
 )
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_run_that_dies_anywhere_ends_like_one_that_does_not(blocks: list[str], message: int, cuts: list[int]):
     calm, rough = Witness(), Witness()
     expected, _, log = asyncio.run(play(make(blocks, calm), {"message": message}, [], calm.truth))
@@ -181,7 +181,7 @@ def test_a_run_that_dies_anywhere_ends_like_one_that_does_not(blocks: list[str],
     message=st.integers(0, 5),
     data=st.data(),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_checkpoint_of_a_run_leads_to_the_same_end(blocks: list[str], message: int, data: st.DataObject):
     calm = Witness()
     expected, seen, log = asyncio.run(play(make(blocks, calm), {"message": message}, [], calm.truth))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tests.test_pictures import GIF, JPEG, PNG, WEBP
-from wfdash.pictures import MAX_BYTES
-from wfdash.workflow import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Table, Text
+from tests.domain.test_images import GIF, JPEG, PNG, WEBP
+from wfdash.domain.images import MAX_BYTES
+from wfdash.workflow.evidence import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Table, Text
 
 ANY: TypeAdapter[Any] = TypeAdapter(Evidence)
 PIECES = [

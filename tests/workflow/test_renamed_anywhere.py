@@ -15,7 +15,8 @@ from checkpoints.records import Checkpoint
 from tests.workflow.test_cut_anywhere import BLOCKS, Witness, make, play
 from tests.workflow.world import handed_over
 from wfdash.engines.native import NativeEngine
-from wfdash.workflow import Migration, Workflow
+from wfdash.workflow import Workflow
+from wfdash.workflow.authoring.migration_hooks import Migration
 
 NEW = "new "
 
@@ -46,7 +47,7 @@ def summed(log: Counter[str]) -> Counter[str]:
 
 
 @given(blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4), message=st.integers(0, 5), data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_run_goes_on_under_new_names_from_every_checkpoint(blocks: list[str], message: int, data: st.DataObject):
     expected, seen, log = reached(blocks, message)
     witness = Witness()

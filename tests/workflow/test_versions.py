@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from checkpoints.errors import Incompatible
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Checkpoint, Reason
 from tests.workflow.world import ListRecorder, answered, finished, handed_over
 from wfdash.engines.native import NativeEngine
-from wfdash.workflow import (
-    Context,
-    Incompatible,
-    InvalidWorkflow,
-    Migration,
-    Waiting,
-    Workflow,
-    all_of,
-    each,
-    gather,
-)
+from wfdash.workflow import Context, Waiting, Workflow, all_of, each, gather
+from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.errors import InvalidWorkflow
 
 engine = NativeEngine()
 
@@ -89,7 +82,7 @@ async def test_a_renamed_step_is_found_under_its_old_name_and_keeps_its_question
     first = recorder.commits[0]
     assert [event.kind for event in first.events] == ["run.migrated"]
     assert first.events[0].data["how"] == "alias"
-    assert first.events[0].data["words"] == ["review is called check now"]
+    assert first.events[0].data["words"] == ["review was renamed check"]
     migrated = first.checkpoint
     assert (migrated.reason, migrated.parent, migrated.version) == (Reason.MIGRATE, checkpoint.id, new.version)
     assert [request.step for request in migrated.requests] == ["check"]
@@ -120,7 +113,7 @@ async def test_a_step_whose_type_changed_is_not_the_same_by_its_old_name():
 
     with pytest.raises(Incompatible, match="check takes str, Claim before"):
         carried(new, old, checkpoint)
-    with pytest.raises(Incompatible, match="its message does not fit"):
+    with pytest.raises(Incompatible, match="its input does not match"):
         carried(new, old, checkpoint, override=True)
 
 
@@ -171,7 +164,7 @@ async def test_a_hook_changes_the_state_and_says_what_became_of_its_steps():
     outcome = await new.run(checkpoint=checkpoint, storage=recorder)
     assert isinstance(outcome, Waiting)
     assert recorder.commits[0].checkpoint.body["state"] == {"total": 3}
-    assert recorder.commits[0].events[0].data["words"] == ["review is called decide now", "state gets total"]
+    assert recorder.commits[0].events[0].data["words"] == ["review was renamed decide", "state gets total"]
 
 
 async def test_hooks_chain_in_the_order_in_which_they_are_declared():
@@ -228,8 +221,8 @@ async def waits(run: Migration) -> None:
     ("hook", "words"),
     [
         (raises, "raised KeyError: 'colour'"),
-        (forgets, "step 'review' is under way and is not in this graph"),
-        (mistypes, "step 'pay': its message does not fit"),
+        (forgets, "step 'review' is running and is not in this graph"),
+        (mistypes, "step 'pay': its input does not match"),
         (stores_a_set, "cannot be stored: state.x"),
         (waits, "plain function"),
     ],
@@ -346,7 +339,7 @@ async def test_an_override_goes_on_under_a_graph_in_which_the_place_is_valid():
 
 async def test_an_override_is_refused_where_a_step_under_way_is_gone():
     old = chain()
-    with pytest.raises(Incompatible, match="'review' is under way and is not in this graph"):
+    with pytest.raises(Incompatible, match="'review' is running and is not in this graph"):
         carried(chain(step="other"), old, await parked(old), override=True)
 
 
@@ -373,7 +366,7 @@ async def test_a_call_of_which_nobody_knows_keeps_its_step():
     recorder = ListRecorder(dies_after=2)
     with pytest.raises(BaseException):  # noqa: B017 - the power is cut
         await wf.run({"amount": 1}, storage=recorder)
-    with pytest.raises(Incompatible, match="unknown whether 'charge' happened"):
+    with pytest.raises(Incompatible, match="the outcome of 'charge' is unknown"):
         await new.run(checkpoint=recorder.latest)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Checkpoint, Commit
-from wfdash.workflow import Failed, Finished, Outcome, Waiting, Workflow
+from wfdash.contract import Outcome
+from wfdash.workflow import Failed, Finished, Waiting, Workflow
 
 
 class PowerCut(BaseException):

@@ -1,0 +1,1 @@
+"""The HTTP API: the same queries and actions as the pages, as JSON."""

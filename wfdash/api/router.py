@@ -6,13 +6,17 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import NinjaAPI, Status
+from ninja import NinjaAPI, Query, Status
 from ninja.security import django_auth
 from pydantic import Field
 
-from wfdash import desk, queries, tracing
-from wfdash.api import acting, bulk, schedules, timemachine, together
-from wfdash.api.asker import key_of, viewer_of
+from checkpoints.records import CheckpointFilter
+from wfdash import actions, queries
+from wfdash.access.voters import vote_progress
+from wfdash.api import checkpoints, requests, schedules
+from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.bodies import add_error_handlers
+from wfdash.api.runs import bulk, lifecycle
 from wfdash.api.schemas import (
     AnswerIn,
     AnswerOut,
@@ -27,16 +31,20 @@ from wfdash.api.schemas import (
     SkewOut,
     StartIn,
 )
+from wfdash.schemas.secrets import masked
+from wfdash.telemetry import tracing
+from wfdash.timemachine.restore_point import secrets_in
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 
 api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
-api.add_router("", together.router)
-api.add_router("", acting.router)
+add_error_handlers(api)
+api.add_router("", requests.router)
+api.add_router("", lifecycle.router)
 api.add_router("", bulk.router)
 api.add_router("", schedules.router)
-api.add_router("", timemachine.router)
+api.add_router("", checkpoints.router)
 
 
 @api.get("/runs", response=RunPage)
@@ -48,7 +56,7 @@ def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit =
 @api.post("/runs", response={201: Created})
 def start_run(request: HttpRequest, given: StartIn) -> Any:
     """Start a run. 422 with errors per field when the message does not fit."""
-    run = desk.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
+    run = actions.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
     tracing.started(run.pk, run.workflow, request.headers)
     return Status(201, {"id": run.pk})
 
@@ -70,9 +78,11 @@ def list_events(request: HttpRequest, run_id: str, after: Seq = 0, limit: Limit 
 
 
 @api.get("/runs/{run_id}/checkpoints", response=CheckpointPage)
-def list_checkpoints(request: HttpRequest, run_id: str, before: Seq = 0, limit: Limit = 50) -> Any:
-    """The run's checkpoints, newest first, without content."""
-    rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit)
+def list_checkpoints(
+    request: HttpRequest, run_id: str, where: Query[CheckpointFilter], before: Seq = 0, limit: Limit = 50
+) -> Any:
+    """The run's checkpoints, newest first, without content; ``total`` counts those that the filters admit."""
+    rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit, where=where)
     items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
     return {"items": items, "total": rail.total, "before": rail.before}
 
@@ -89,9 +99,9 @@ def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any
 def get_skew(request: HttpRequest, run_id: str, override: bool = False) -> Any:
     """What changed since the run began, and what migrating (or, with ``override``, going on as it is) would do."""
     viewer = viewer_of(request)
-    found = queries.behind(queries.run(viewer, run_id))
+    found = queries.graph_difference(queries.run(viewer, run_id))
     changed = {"old": found.old, "new": found.new, "held": found.held, "changes": list(found.words)} if found else {}
-    return {**changed, **asdict(queries.choice(viewer, run_id, override=override))}
+    return {**changed, **asdict(queries.migration_plan(viewer, run_id, override=override))}
 
 
 @api.get("/requests", response=RequestPage)
@@ -109,8 +119,25 @@ def get_request(request: HttpRequest, request_id: str) -> Any:
 @api.post("/requests/{request_id}/answer", response=AnswerOut)
 def answer_request(request: HttpRequest, request_id: str, given: AnswerIn) -> Any:
     """Answer. 422 with errors per field, 409 with who was first, or with what changed since it was ``seen``."""
-    reply = desk.answer_request(
+    reply = actions.answer_request(
         viewer_of(request), request_id, given.value, **given.model_dump(exclude={"value"}), key=key_of(request)
     )
-    facts = {"request": reply.request_id, "verdict": reply.verdict, "value": reply.value, "at": reply.at}
-    return {**facts, "settles": reply.settles, "stands": reply.stands}
+    value = masked(reply.value, secrets_in(reply.request))
+    facts = {"request": reply.request_id, "verdict": reply.verdict, "value": value, "at": reply.at}
+    votes, need, decided = vote_progress(reply)
+    counted = {"votes": votes, "need": need, "decided": decided}
+    return {**facts, "settles": reply.settles, "stands": reply.stands, **counted}
+
+
+@api.delete("/runs/{run_id}", response={204: None})
+def delete_run(request: HttpRequest, run_id: str) -> Any:
+    """Remove an ended run for good, with all it has; its audit entries stay. 409 while it has not ended."""
+    actions.delete_run(viewer_of(request), run_id, key=key_of(request))
+    return Status(204, None)
+
+
+@api.delete("/runs/{run_id}/checkpoints/{checkpoint_id}", response={204: None})
+def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
+    """Remove a checkpoint that nobody needs. 409 for what the run would continue from, and for one with a label."""
+    actions.delete_checkpoint(viewer_of(request), run_id, checkpoint_id, key=key_of(request))
+    return Status(204, None)

@@ -10,16 +10,17 @@ from django.utils import timezone
 from ninja import Router, Schema, Status
 
 from checkpoints.models import Schedule
-from wfdash import desk, queries
-from wfdash.api.asker import key_of, viewer_of
+from wfdash import actions, queries
+from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.bodies import Body
 from wfdash.api.schemas import Created
-from wfdash.cron import BadCron, parse
+from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
 
 router = Router()
 
 
-class PlanIn(Schema):
+class PlanIn(Body):
     """What a schedule says. ``missed``: skip, once or all; ``overlap``: allow or skip."""
 
     name: str
@@ -73,14 +74,14 @@ class ComingOut(Schema):
 @router.get("/schedules", response=list[ScheduleOut])
 def list_schedules(request: HttpRequest, q: str = "", workflow: str = "") -> Any:
     """Schedules, those that come next first; ``q`` is the filter language of the page."""
-    return [_shown(row) for row in queries.schedules(viewer_of(request), workflow, q)]
+    return [_schedule_out(row) for row in queries.schedules(viewer_of(request), workflow, q)]
 
 
 @router.post("/schedules", response={201: ScheduleDetail})
 def create_schedule(request: HttpRequest, given: ScheduleIn) -> Any:
     """Make a schedule; its runs are started in the caller's name. 422 with errors per field."""
-    plan = desk.Plan(**given.model_dump(exclude={"workflow"}))
-    made = desk.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
+    plan = actions.SchedulePlan(**given.model_dump(exclude={"workflow"}))
+    made = actions.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
     return Status(201, _found(request, made))
 
 
@@ -97,46 +98,46 @@ def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
 @router.get("/schedules/{schedule_id}", response=ScheduleDetail)
 def get_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """One schedule."""
-    return _shown(queries.schedule(viewer_of(request), schedule_id))
+    return _schedule_out(queries.schedule(viewer_of(request), schedule_id))
 
 
 @router.put("/schedules/{schedule_id}", response=ScheduleDetail)
 def change_schedule(request: HttpRequest, schedule_id: str, given: PlanIn) -> Any:
     """Let it say something else; its runs are started in the caller's name from then on."""
-    plan = desk.Plan(**given.model_dump())
-    return _found(request, desk.change_schedule(viewer_of(request), schedule_id, plan, key=key_of(request)))
+    plan = actions.SchedulePlan(**given.model_dump())
+    return _found(request, actions.change_schedule(viewer_of(request), schedule_id, plan, key=key_of(request)))
 
 
 @router.delete("/schedules/{schedule_id}", response={204: None})
 def delete_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Remove it for good. Its runs stay."""
-    desk.delete_schedule(viewer_of(request), schedule_id, key=key_of(request))
+    actions.delete_schedule(viewer_of(request), schedule_id, key=key_of(request))
     return Status(204, None)
 
 
 @router.post("/schedules/{schedule_id}/pause", response=ScheduleDetail)
 def pause_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Start nothing until it is resumed. 409 if it is paused."""
-    return _found(request, desk.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
+    return _found(request, actions.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/resume", response=ScheduleDetail)
 def resume_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Let it go on with its next time, in the caller's name. 409 if it is neither paused nor stopped."""
-    return _found(request, desk.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
+    return _found(request, actions.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/run", response={201: Created})
 def run_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Start a run of it now, in the caller's name; answers with the run's id."""
-    run = desk.run_now(viewer_of(request), schedule_id, key=key_of(request))
+    run = actions.run_now(viewer_of(request), schedule_id, key=key_of(request))
     return Status(201, {"id": run.pk, "n": run.n})
 
 
 def _found(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
-    return _shown(queries.schedule(viewer_of(request), schedule.pk))
+    return _schedule_out(queries.schedule(viewer_of(request), schedule.pk))
 
 
-def _shown(row: queries.ScheduleRow) -> dict[str, Any]:
+def _schedule_out(row: queries.ScheduleRow) -> dict[str, Any]:
     last = row.last_run.id if row.last_run else None
     return {**vars(row), "state": row.state, "upcoming": list(row.upcoming), "last_run": last}

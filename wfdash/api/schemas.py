@@ -7,6 +7,8 @@ from typing import Any
 
 from ninja import Schema
 
+from wfdash.api.bodies import Body
+
 
 class RunOut(Schema):
     """A run in a list."""
@@ -113,10 +115,14 @@ class RequestDetail(Schema):
     assignee: str
     asked: datetime | None
     refusal: str
+    need: int
+    votes: int
+    unanswerable: str
+    """Why nobody can decide it, in words; empty where somebody can."""
     suggestion: dict[str, Any] | None
 
 
-class StartIn(Schema):
+class StartIn(Body):
     """Start a run; the same ``key`` starts it once."""
 
     workflow: str
@@ -124,7 +130,7 @@ class StartIn(Schema):
     key: str | None = None
 
 
-class AnswerIn(Schema):
+class AnswerIn(Body):
     """An answer; its value must fit the request's own schema."""
 
     value: Any = None
@@ -141,7 +147,10 @@ class AnswerIn(Schema):
 
 
 class AnswerOut(Schema):
-    """The answer that was accepted. ``settles``: it may be taken back until then."""
+    """The answer that was accepted. ``settles``: it may be taken back until then.
+
+    Where several must say the same it is a vote: ``votes`` people say this, ``need`` must; ``decided``: enough do.
+    """
 
     request: str
     verdict: str
@@ -149,6 +158,9 @@ class AnswerOut(Schema):
     at: datetime
     settles: datetime | None = None
     stands: str = ""
+    votes: int = 1
+    need: int = 1
+    decided: bool = True
 
 
 class CheckpointOut(Schema):
@@ -164,6 +176,12 @@ class CheckpointOut(Schema):
     size: int
     seq: int
     clean: bool
+    flaw: str
+    """Why it cannot be read, where it is not clean."""
+    waiting: int
+    """How many requests are pending there."""
+    facts: dict[str, Any]
+    """What its owner noted beside it; empty for those who may not inspect values."""
     lane: int
     head: bool
     by: str = ""
@@ -184,6 +202,7 @@ class CheckpointDetail(Schema):
     n: int
     parent: str | None
     created: datetime
+    facts: dict[str, Any]
     body: dict[str, Any]
     requests: list[dict[str, Any]]
     problem: str

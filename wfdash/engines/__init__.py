@@ -1,0 +1,1 @@
+"""Adapters between the dashboard and what executes workflows, loaded by dotted path."""

@@ -7,16 +7,17 @@ from typing import Any
 
 from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
-from wfdash.contract import Carried, Description, Outcome, RunInput, Start, UnderWay
-from wfdash.edits import Edited, Edits, Outlook
-from wfdash.hidden import secret_names
-from wfdash.skew import compare
-from wfdash.workflow.ahead import look_ahead
-from wfdash.workflow.answertypes import check_answer
-from wfdash.workflow.carry import carry
+from wfdash.contract import Carried, Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Start
+from wfdash.domain.graph_diff import compare
 from wfdash.workflow.describe import describe
-from wfdash.workflow.edit import edit
-from wfdash.workflow.underway import under_way
+from wfdash.workflow.migration.carry import carry
+from wfdash.workflow.migration.edit import edit
+from wfdash.workflow.questions.answer_types import check_answer
+from wfdash.workflow.questions.call_intent import secrets_of
+from wfdash.workflow.reducer.in_flight import in_flight
+from wfdash.workflow.reducer.inputs import accept_json
+from wfdash.workflow.reducer.look_ahead import look_ahead
+from wfdash.workflow.values.position import position_in
 from wfdash.workflow.workflow import Workflow
 
 
@@ -35,22 +36,20 @@ class NativeEngine:
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will get it; ``InvalidInput`` with errors per field."""
-        return _own(definition).check_input(message)
+        return accept_json(_own(definition).graph, message)
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
         """Return what the answer's own type has against a value that fits its schema."""
         return check_answer(_own(definition).graph, request, value)
 
     def secret_names(self, definition: object) -> frozenset[str]:
-        """Return the names of the fields that a type of a message or of the state calls secrets."""
-        graph = _own(definition).graph
-        codecs = [codec for node in graph.nodes.values() for codec in (*(node.accepts or ()), *(node.produces or ()))]
-        schemas = [codec.schema() for codec in (*codecs, *graph.state.codecs.values())]
-        return frozenset[str]().union(*map(secret_names, schemas))
+        """Return the names of the fields that a type of a message, of the state or of a question calls secrets."""
+        return secrets_of(_own(definition).graph)
 
-    def under_way(self, definition: object, checkpoint: Checkpoint) -> UnderWay:
+    def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
         """Return what a checkpoint was in the middle of."""
-        return under_way(_own(definition).graph, checkpoint.body.get("position", {}))
+        position = position_in(checkpoint.body)
+        return in_flight(_own(definition).graph, position) if position is not None else InFlight()
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, parked or failed; answers to requests that are not pending here are left alone."""
@@ -69,8 +68,8 @@ class NativeEngine:
         skew = compare(old, describe(workflow)) if old is not None else None
         return carry(workflow.graph, workflow.hooks, checkpoint, skew, override=override)
 
-    def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> Outlook:
-        """Return what happens when the run goes on from it; ``Incompatible`` for another graph's."""
+    def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
+        """Return what happens when the run continues from it; ``Incompatible`` for another graph's."""
         return look_ahead(_own(definition).graph, checkpoint, now)
 
     def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:

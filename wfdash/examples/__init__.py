@@ -1,0 +1,1 @@
+"""The example workflows that come with wfdash."""

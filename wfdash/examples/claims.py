@@ -50,7 +50,7 @@ def read_claims(text: str) -> tuple[list[Claim], list[str]]:
             continue
         prints = {claim.id, claim.model_dump_json(exclude={"id"})}
         if prints & seen:
-            dirty.append(f"line {rows.line_num}: {claim.id} was handed in before")
+            dirty.append(f"line {rows.line_num}: {claim.id} was already submitted")
             continue
         seen |= prints
         claims.append(claim)

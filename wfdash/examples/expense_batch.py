@@ -1,7 +1,6 @@
-"""A month of expense claims goes in as CSV, the payments come out as CSV.
+"""Turns a CSV of expense claims into a CSV of payments.
 
-Small claims are paid by rule, large ones wait for somebody in finance, very large ones for a second person there.
-All questions of a batch are open at once, and each claim goes on as soon as its own answer is in.
+Small claims are paid automatically; each large one waits for its own approval by finance, very large ones for two.
 """
 
 from __future__ import annotations
@@ -12,14 +11,17 @@ from pydantic import BaseModel, Field
 
 from wfdash.examples import claims
 from wfdash.examples.claims import Claim, Csv
-from wfdash.workflow import Approval, Context, Table, Workflow, each, gather
+from wfdash.workflow import Approval, Context, Workflow, each, gather
+from wfdash.workflow.evidence import Table
 
 SHOWN = ["id", "date", "category", "description", "amount", "currency"]
 
 
 class Batch(BaseModel):
-    claims: Csv = Field(claims.SAMPLE, title="Claims", description="CSV with the columns of the sample")
-    ask_above: int = Field(500, ge=0, title="Ask finance above", description="Euros; claims up to this are simply paid")
+    claims: Csv = Field(claims.SAMPLE, title="Claims", description="CSV with the same columns as the sample")
+    ask_above: int = Field(
+        500, ge=0, title="Ask finance above", description="Euros. Claims up to this amount are paid without review"
+    )
     ask_two_above: int = Field(2500, ge=0, title="Ask two people above", description="Euros")
 
 
@@ -46,7 +48,7 @@ expense_batch = Workflow("expense_batch", title="Expense batch", doc=__doc__ or 
 
 @expense_batch.step(start=True)
 def read(batch: Batch, ctx: Context) -> list[Claim]:
-    """Read the rows; those that make no sense are reported and left out."""
+    """Read the rows; invalid ones are reported and skipped."""
     found, dirty = claims.read_claims(batch.claims)
     ctx.state.limits = [batch.ask_above, batch.ask_two_above]
     ctx.state.claims, ctx.state.dirty = found, dirty
@@ -56,10 +58,11 @@ def read(batch: Batch, ctx: Context) -> list[Claim]:
 
 @expense_batch.step(after=each(read))
 async def decide(claim: Claim, ctx: Context) -> Decided:
-    """Ask one person for each limit the claim exceeds; the first rejection settles it."""
+    """Ask one person for each limit the claim exceeds; the first rejection is final."""
     people = sum(claim.euros > limit for limit in ctx.state.limits)
     for left in range(people, 0, -1):
-        asked = tuple(answer.by for answer in ctx.answers if answer.by)
+        # A stand-in's answer is that of the person they stand in for, too.
+        asked = tuple(name for answer in ctx.answers for name in (answer.by, answer.acting_for) if name)
         others = [other for other in ctx.state.claims if other.employee == claim.employee and other.id != claim.id]
         decision = await ctx.ask(question(claim, others, left), by=("finance",), not_by=asked)
         if not decision.approved:
@@ -75,18 +78,18 @@ def question(claim: Claim, others: list[Claim], left: int) -> Approval:
         context=claim.model_dump(mode="json"),
         evidence=[Table(title=f"Other claims of {claim.employee}", rows=others, columns=SHOWN)],
         consequence={
-            "approve": "A second person in finance is asked" if left > 1 else "It is paid together with the others",
-            "reject": "It is left out; the others are paid",
+            "approve": "A second person in finance must approve" if left > 1 else "Paid with the batch",
+            "reject": "Excluded; others are paid",
         },
         risk="high" if left > 1 else "medium",
-        undo="Until the last claim of the batch is decided, cancel the run",
+        undo="Cancel the run before the batch is complete",
         require_reason=True,
     )
 
 
 @expense_batch.step(after=gather(decide))
 def pay(decided: list[Decided], ctx: Context) -> Payments:
-    """Join what was decided: one payment per employee."""
+    """Combine the decisions: one payment per employee."""
     paid = [one.claim for one in decided if one.rejected is None]
     return Payments(
         payments=claims.write_payments(paid),

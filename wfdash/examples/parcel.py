@@ -1,7 +1,7 @@
-"""A parcel is packed, leaves the house and arrives: the carrier's messages move it on, not people's decisions.
+"""Tracks a parcel from packing to delivery, driven by signals of the carrier instead of decisions.
 
-The carrier sends them as signals (``POST /api/runs/<id>/signals``); an operator can from the run's page. What the
-steps log stands among the run's events.
+The carrier sends signals to ``POST /api/runs/<id>/signals``; operators can send them from the run's page. Log records
+of the steps are shown among the run's events.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ parcel = Workflow("parcel", title="Send a parcel", doc=__doc__ or "")
 
 @parcel.step(start=True)
 def pack(order: Order) -> Box:
-    """Put the items into a box."""
+    """Pack the items into a box."""
     box = Box(to=order.to, kilograms=0.2)
     for number, item in enumerate(order.items, start=1):
         box.kilograms = round(box.kilograms + item.kilograms, 3)
         log.info("Item %d of %d: %s, the box weighs %.1f kg", number, len(order.items), item.name, box.kilograms)
     if box.kilograms > LIMIT:
-        log.warning("%.1f kg is more than the %.0f kg that the carrier takes at once", box.kilograms, LIMIT)
+        log.warning("%.1f kg exceeds the carrier’s limit of %.0f kg", box.kilograms, LIMIT)
     return box
 
 
 @parcel.step(after=pack)
 async def hand_over(box: Box, ctx: Context) -> Box:
-    """Wait until the carrier has it."""
+    """Wait for the carrier to pick it up."""
     shipped = await ctx.receive("shipped", Shipped)
     log.info("On its way to %s as %s", box.to, shipped.code)
     return box.model_copy(update={"code": shipped.code})
@@ -80,6 +80,6 @@ async def hand_over(box: Box, ctx: Context) -> Box:
 
 @parcel.step(after=hand_over)
 async def arrive(box: Box, ctx: Context) -> Receipt:
-    """Wait until somebody has signed for it; after 14 days without a word the run fails, and people look."""
+    """Wait for the signature; the run fails after 14 days without one."""
     delivered = await ctx.receive("delivered", Delivered, due=timedelta(days=14))
     return Receipt(code=box.code, signed_by=delivered.signed_by)

@@ -1,7 +1,7 @@
-"""A patch is tried out in a scratch worktree, looked at file by file, and applied if a person says so.
+"""Tests a patch in a scratch index, reviews it file by file and applies it after approval.
 
-The person may also mend the patch: it then takes the same road again. Nothing touches the repository before the
-approval, and an approval is carried out at most once.
+The reviewer can also edit the patch, which is then tested again. Before the approval the repository is not changed
+and no code of the patch is run. An approved patch is applied at most once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from wfdash.examples import patches, repository
 from wfdash.examples.patches import Diff, FileChange, Finding, Patch, Result
-from wfdash.workflow import Approval, Context, File, Table, Workflow, each, gather
+from wfdash.workflow import Approval, Context, Workflow, each, gather
+from wfdash.workflow.evidence import File, Table
 
 
 class Trial(BaseModel):
@@ -32,7 +33,7 @@ patch_review = Workflow("patch_review", title="Patch review", doc=__doc__ or "",
 
 @patch_review.step(start=True, after=["review", "carry_out"], timeout=300)
 def try_out(patch: Patch, ctx: Context) -> list[FileChange] | Result:
-    """Apply the patch in a scratch worktree; compile and lint what comes out."""
+    """Apply the patch in a scratch index; compile and lint the text that comes out."""
     ctx.state.patch = patch
     try:
         changes, checks = repository.try_out(patch)
@@ -46,13 +47,13 @@ def try_out(patch: Patch, ctx: Context) -> list[FileChange] | Result:
 
 @patch_review.step(after=each(try_out))
 def look(change: FileChange) -> Finding:
-    """Say what a reviewer should know about one file."""
+    """List what a reviewer should know about one file."""
     return patches.look_at(change)
 
 
 @patch_review.step(after=gather(look))
 async def review(findings: list[Finding], ctx: Context) -> Patch | Approved | Result:
-    """Let a person decide: apply it, mend it, or leave it."""
+    """Ask a person to approve, edit or reject the patch."""
     ctx.state.reviewed = True
     patch: Patch = ctx.state.patch
     decision = await ctx.ask(question(patch, findings, ctx.state.complaints))
@@ -62,37 +63,37 @@ async def review(findings: list[Finding], ctx: Context) -> Patch | Approved | Re
 
 
 def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Approval:
-    """Show the patch with all that was found out about it."""
+    """Return the card of a patch with all findings."""
     return Approval(
         subject=f"Apply a patch to {len(findings)} files of {Path(patch.repository).name}?",
-        body="\n\n".join(complaints) or "It applies, and the checks have nothing to say.",
+        body="\n\n".join(complaints) or "Applies cleanly; all checks pass.",
         proposal=patch.diff,
         edit=Diff,
         evidence=[
-            Table(title="What to know about each file", rows=findings),
-            File(title="To try it out yourself", name="change.patch", data=patch.diff.encode()),
+            Table(title="Files", rows=findings),
+            File(title="Download patch", name="change.patch", data=patch.diff.encode()),
         ],
         consequence={
             "approve": f"git apply changes the files in {patch.repository}; nothing is committed",
-            "edit": "Your version is tried out and comes back for approval",
+            "edit": "Your version is tested and comes back for approval",
             "reject": "Nothing changes",
         },
         risk=patches.risk_of(findings, complaints),
         undo="git apply --reverse with the same patch",
-        labels={"edit": "Mend the patch"},
+        labels={"edit": "Edit patch"},
         require_reason=True,
     )
 
 
 @patch_review.step(after=review)
 async def carry_out(approved: Approved, ctx: Context) -> Patch | Result:
-    """Apply the patch to the repository; if that changed since the trial, everything is looked at again."""
+    """Apply the patch; if the repository changed since the test, review it again."""
     result = await ctx.call(repository.apply, approved.patch, once=True, name="git apply")
     return result if result.applied else approved.patch
 
 
 @patch_review.step(after=[try_out, review, carry_out])
 def report(result: Result, ctx: Context) -> Result:
-    """Say what became of it."""
+    """Report the result."""
     ctx.emit("patch_applied" if result.applied else "patch_left", result.model_dump())
     return result

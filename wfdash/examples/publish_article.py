@@ -1,7 +1,6 @@
-"""An article goes back and forth between its author and an editor until the editor lets it out.
+"""Takes an article through review: editor and author revise it until the editor approves.
 
-Between approval and publication there is time to change one's mind: cancel the run while it sleeps, and nothing
-is published.
+After the approval there is a cool-down. Cancel the run during it and nothing is published.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ publish_article = Workflow("publish_article", title="Publish an article", doc=__
 
 @publish_article.step(start=True, after="revise")
 async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
-    """Let an editor approve it, edit it, or send it back."""
+    """Ask an editor to approve, edit or send it back."""
     question = Approval(
         subject=f"Publish {draft.title!r}?",
         body=articles.proofread(draft.text),
@@ -42,12 +41,12 @@ async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
             evidence.File(name="article.html", data=articles.typeset(draft, comments=[]).html.encode()),
         ],
         consequence={
-            "approve": f"It is published after {draft.cool_down} seconds",
+            "approve": f"Published after {draft.cool_down} seconds",
             "edit": "Your version is published instead",
-            "reject": "The author gets your comment and revises the text",
+            "reject": "The author receives your comment and revises the text",
         },
         risk="medium",
-        undo="Cancel the run before the cool-down is over",
+        undo="Cancel the run during the cool-down",
         labels={"reject": "Send back"},
         require_reason=True,
     )
@@ -59,7 +58,7 @@ async def review(draft: Draft, ctx: Context) -> Draft | SentBack:
 
 @publish_article.step(after=review)
 async def revise(back: SentBack, ctx: Context) -> Draft:
-    """Let the author answer the comment with a new text."""
+    """Ask the author for a revised text."""
     ctx.state.previous = back.draft.text
     ctx.state.comments = [*ctx.state.comments, back.comment]
     question = Form(subject=f"Revise {back.draft.title!r}", body=back.comment, current=Text(text=back.draft.text))
@@ -69,14 +68,14 @@ async def revise(back: SentBack, ctx: Context) -> Draft:
 
 @publish_article.step(after=review)
 async def cool_down(draft: Draft, ctx: Context) -> Draft:
-    """Sleep: no process waits, and cancelling now still stops the publication."""
+    """Wait before publishing; cancelling now still stops it."""
     await ctx.sleep(draft.cool_down)
     return draft
 
 
 @publish_article.step(after=cool_down)
 async def publish(draft: Draft, ctx: Context) -> Article:
-    """Set the text, showing it while it is being set."""
+    """Publish the text and show its progress."""
     words = draft.text.split()
     for number, word in enumerate(words, start=1):
         ctx.stream(f"{word} ")

@@ -1,7 +1,8 @@
-"""A git repository as ``patch_review`` uses it: read a diff, try it in a scratch worktree, apply it.
+"""A git repository as ``patch_review`` uses it: read a diff, try it in a scratch index, apply it.
 
-Nothing here goes through a shell, every command has a timeout, and hooks of the repository never run.
-``WFDASH_REPOSITORIES`` (folders, separated like ``PATH``) limits which repositories may be named.
+Nothing here goes through a shell, every command has a timeout, and hooks of the repository never run. Until a patch
+is approved, it exists in a scratch index only: no file of it is written, opened or executed.
+``WFDASH_REPOSITORIES`` (folders, separated like ``PATH``) says which repositories may be named; empty means none.
 """
 
 from __future__ import annotations
@@ -10,21 +11,29 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
 
 from wfdash.examples.patches import FileChange, Patch, Result
+from wfdash.examples.pychecks import check_python
 
 DATA = Path(__file__).parent / "data"
 TIMEOUT = 60.0
 """Seconds any one command may take."""
-QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+QUIET = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"),
+    *("-c", "safe.bareRepository=explicit", "-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no"),
+)
 PLACE = re.compile(r"patch failed: (?P<path>.+):(?P<line>\d+)$", re.MULTILINE)
-MODE = re.compile(r"^(?:new file mode|new mode|index \S+) (120000|160000)$", re.MULTILINE)
+MOST_FILES = 300
+NO_FILE = "000000"
+FILES = {"100644", "100755"}
+"""Modes that a patch may give to a file or find at one; others are symbolic links and submodules."""
+INHERITED = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT")
+"""Variables of this process that git gets to see."""
 PIECE = {True: re.compile(r"^(?=diff --git )", re.MULTILINE), False: re.compile(r"^(?=--- .*\n\+\+\+ )", re.MULTILINE)}
 
 
@@ -32,61 +41,96 @@ class Refused(ValueError):
     """The repository or the patch cannot be used; the message says which part and why."""
 
 
-def command(*args: str, cwd: Path, given: str = "") -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True, kw_only=True)
+class Scratch:
+    """A patched index beside the repository: what ``git --cached`` sees there, and nowhere else."""
+
+    folder: Path
+    env: Mapping[str, str]
+
+    def git(self, *args: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run git on this index; the caller looks at the return code."""
+        return git(*args, cwd=self.folder, given=given, more=self.env)
+
+
+def command(
+    *args: str, cwd: Path, given: str = "", more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a program in ``cwd`` with ``given`` as its input; ``Refused`` if it takes longer than ``TIMEOUT``."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"}
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", **(more or {})}
     try:
-        done = subprocess.run(args, cwd=cwd, env=env, input=given.encode(), capture_output=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            args, cwd=cwd, env=env, input=given.encode(errors="replace"), capture_output=True, timeout=TIMEOUT
+        )
     except subprocess.TimeoutExpired as error:
         raise Refused(f"{' '.join(args[:2])} took longer than {TIMEOUT:.0f} s") from error
     out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(args, done.returncode, out, err)
 
 
-def git(*args: str, cwd: Path, given: str = "") -> subprocess.CompletedProcess[str]:
+def git(
+    *args: str, cwd: Path, given: str = "", more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run git without the repository's own hooks; the caller looks at the return code."""
-    return command("git", *QUIET, *args, cwd=cwd, given=given)
+    return command("git", *QUIET, *args, cwd=cwd, given=given, more=more)
 
 
 def open_repository(path: str) -> Path:
-    """Return the repository's real folder; ``Refused`` unless it is the top of one with a commit."""
-    folder = Path(path).expanduser()
-    if not folder.is_absolute() or not folder.is_dir():
-        raise Refused(f"{path} is not the absolute path of a folder on this server")
-    folder = folder.resolve()
-    allowed = [Path(root).resolve() for root in os.environ.get("WFDASH_REPOSITORIES", "").split(os.pathsep) if root]
-    if allowed and not any(folder.is_relative_to(root) for root in allowed):
-        raise Refused(f"{path} is not below a folder named in WFDASH_REPOSITORIES")
+    """Return the repository's real folder; ``Refused`` unless it may be patched.
+
+    It must be the top of a repository with a commit, below a folder of ``WFDASH_REPOSITORIES``. The refusal is the
+    same for every folder outside of those, so that nobody learns from it which folders exist.
+    """
+    roots = [Path(root).resolve() for root in os.environ.get("WFDASH_REPOSITORIES", "").split(os.pathsep) if root]
+    try:
+        folder = Path(path).resolve() if path.startswith("/") else None
+    except (OSError, RuntimeError, ValueError):
+        folder = None
+    if folder is None or not any(folder.is_relative_to(root) for root in roots):
+        raise Refused(f"{path} is not an allowed repository: choose one below WFDASH_REPOSITORIES")
+    if not folder.is_dir():
+        raise Refused(f"{path} is not a folder on this server")
+    # Before git looks: a folder of tracked files can be a bare repository, whose configuration names programs to run.
+    if not (folder / ".git").exists():
+        raise Refused(f"{path} is not the top of a git repository with a working tree")
     top = git("rev-parse", "--show-toplevel", cwd=folder)
-    if top.returncode:
-        raise Refused(f"{path} is not a git repository with a working tree: {last_line(top.stderr)}")
-    if Path(top.stdout.strip()).resolve() != folder:
-        raise Refused(f"{path} is only a folder inside the repository {top.stdout.strip()}: name that one")
+    if top.returncode or Path(top.stdout.strip()).resolve() != folder:
+        raise Refused(f"{path} is not the top of a git repository with a working tree")
     if git("rev-parse", "--verify", "-q", "HEAD", cwd=folder).returncode:
         raise Refused(f"{path} has no commit yet, so there is nothing to patch")
     return folder
 
 
 def read_diff(folder: Path, diff: str) -> list[FileChange]:
-    """Split a diff by file; ``Refused`` for damaged ones, binary files, symbolic links and submodules."""
-    if found := MODE.search(diff):
-        raise Refused(f"the patch makes a {'symbolic link' if found[1] == '120000' else 'submodule'}: do that by hand")
-    stat = git("apply", "--numstat", "-z", "-", cwd=folder, given=diff)
-    if stat.returncode:
-        raise Refused(f"this is not a usable patch: {last_line(stat.stderr)}")
-    rows = [row.split("\t", 2) for row in stat.stdout.split("\0") if row.count("\t") == 2]
+    """Split a diff by file; ``Refused`` for damaged ones and for binary files, which nobody can review here."""
+    rows = _counted(folder, diff)
     if binary := [path for added, _, path in rows if added == "-"]:
-        raise Refused(f"the patch changes binary files, which nobody can review here: {', '.join(binary)}")
+        raise Refused(f"the patch changes binary files, which cannot be reviewed here: {', '.join(binary)}")
     pieces = [
         piece for piece in PIECE["diff --git " in diff].split(diff) if "\n" in piece and piece.startswith(("d", "--- "))
     ]
+    if len(rows) > MOST_FILES:
+        raise Refused(f"the patch changes {len(rows)} files: split it, the limit is {MOST_FILES}")
     if len(pieces) != len(rows):
         raise Refused(f"the patch names {len(rows)} files but has {len(pieces)} parts: make it with git diff")
+    # A part may hold several files or, where git skips it, none: what is said of a file would be of another one.
+    if any(_counted(folder, piece) != [row] for row, piece in zip(rows, pieces, strict=True)):
+        raise Refused("the patch has parts that are not of one file each: make it with git diff")
+    if odd := [path for _, _, path in rows if not path.isprintable()]:
+        raise Refused(f"the patch names a file with characters that cannot be shown: {odd[0]!a}")
     changes = zip(rows, pieces, strict=True)
     return [
         FileChange(path=path, added=int(plus), removed=int(minus), diff=piece) for (plus, minus, path), piece in changes
     ]
+
+
+def _counted(folder: Path, diff: str) -> list[list[str]]:
+    """Return added lines, removed lines and path of each file of a diff, by git's own account."""
+    stat = git("apply", "--numstat", "-z", "-", cwd=folder, given=diff)
+    if stat.returncode:
+        raise Refused(f"this is not a usable patch: {last_line(stat.stderr)}")
+    return [row.split("\t", 2) for row in stat.stdout.split("\0") if row.count("\t") == 2]
 
 
 def check(folder: Path, changes: list[FileChange], diff: str) -> None:
@@ -107,35 +151,50 @@ def explain(error: str, changes: list[FileChange]) -> str:
 
 
 @contextmanager
-def scratch(folder: Path) -> Iterator[Path]:
-    """A worktree of the repository's HEAD in a temporary folder, removed again whatever happens."""
+def scratch(folder: Path, diff: str) -> Iterator[Scratch]:
+    """The repository's HEAD with the diff applied, in an index of its own; ``Refused`` if it does not apply.
+
+    Index and new objects lie in a temporary folder, removed again whatever happens: the repository is only read.
+    """
+    objects = git("rev-parse", "--git-path", "objects", cwd=folder).stdout.strip()
     with tempfile.TemporaryDirectory(prefix="wfdash-") as parent:
-        tree = Path(parent).resolve() / "tree"
-        try:
-            made = git("worktree", "add", "--quiet", "--detach", str(tree), "HEAD", cwd=folder)
-            if made.returncode:
-                raise Refused(f"no scratch worktree: {last_line(made.stderr)}")
-            yield tree
-        finally:
-            git("worktree", "remove", "--force", str(tree), cwd=folder)
-            git("worktree", "prune", cwd=folder)
+        (Path(parent) / "objects").mkdir()
+        env = {
+            "GIT_INDEX_FILE": f"{parent}/index",
+            "GIT_OBJECT_DIRECTORY": f"{parent}/objects",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str((folder / objects).resolve()),
+        }
+        index = Scratch(folder=folder, env=env)
+        for args, given in ((("read-tree", "HEAD"), ""), (("apply", "--cached", "-"), diff)):
+            done = index.git(*args, given=given)
+            if done.returncode:
+                raise Refused(f"the patch does not apply to the last commit: {last_line(done.stderr)}")
+        yield index
 
 
-def check_python(tree: Path, paths: list[str]) -> dict[str, str]:
-    """Compile (and lint, if ruff is installed) those files; return check name -> complaints, empty when fine."""
-    files = [path for path in paths if path.endswith((".py", ".pyi")) and (tree / path).is_file()]
-    checks = {
-        "compileall": ["-m", "compileall", "-q"],
-        "ruff": ["-m", "ruff", "check", "--no-cache", "-q", "--output-format=concise"],
-    }
-    if not files:
-        return {}
-    results = {}
-    for name, args in checks.items():
-        if name == "compileall" or find_spec(name):
-            done = command(sys.executable, *args, *(f"./{path}" for path in files), cwd=tree)
-            results[name] = (done.stdout + done.stderr).strip() if done.returncode else ""
-    return results
+def changed_blobs(index: Scratch) -> dict[str, str]:
+    """Return path -> blob id of every file that the patch adds or changes, by git's own account.
+
+    ``Refused`` if anything but a plain file comes, changes or goes: the text of a patch can spell a mode in many
+    ways, git's index knows what it became.
+    """
+    raw = index.git("diff-index", "--cached", "--raw", "--no-renames", "--no-abbrev", "-z", "HEAD").stdout
+    parts = raw.split("\0")
+    blobs = {}
+    for entry, path in zip(parts[0::2], parts[1::2], strict=False):
+        before, after, _, blob, _ = entry.removeprefix(":").split(" ")
+        if odd := {before, after} - FILES - {NO_FILE}:
+            kind = "symbolic link" if "120000" in odd else "submodule"
+            raise Refused(f"the patch touches {path}, a {kind}: make this change manually")
+        if after != NO_FILE:
+            blobs[path] = blob
+    return blobs
+
+
+def read_sources(index: Scratch, blobs: Mapping[str, str]) -> dict[str, str]:
+    """Return path -> text of the Python files among those, read from git's objects."""
+    python = {path: blob for path, blob in blobs.items() if path.endswith((".py", ".pyi"))}
+    return {path: index.git("cat-file", "blob", blob).stdout for path, blob in python.items()}
 
 
 def apply_to(folder: Path, changes: list[FileChange], diff: str) -> None:
@@ -147,26 +206,33 @@ def apply_to(folder: Path, changes: list[FileChange], diff: str) -> None:
 
 
 def try_out(patch: Patch) -> tuple[list[FileChange], dict[str, str]]:
-    """Apply the patch in a scratch worktree; return what it changes and what ``check_python`` says of the result.
+    """Apply the patch in a scratch index; return what it changes and what ``check_python`` says of the result.
 
     ``Refused`` if it does not apply, to the last commit as well as to the files as they are now.
     """
-    folder = open_repository(patch.repository)
-    changes = read_diff(folder, patch.diff)
-    check(folder, changes, patch.diff)
-    with scratch(folder) as tree:
-        apply_to(tree, changes, patch.diff)
-        return changes, check_python(tree, [change.path for change in changes])
+    folder, changes = _usable(patch)
+    with scratch(folder, patch.diff) as index:
+        return changes, check_python(read_sources(index, changed_blobs(index)))
 
 
 def apply(patch: Patch) -> Result:
     """Apply the patch to the repository itself, or say why nothing was changed."""
     try:
-        folder = open_repository(patch.repository)
-        apply_to(folder, read_diff(folder, patch.diff), patch.diff)
+        folder, changes = _usable(patch)
+        with scratch(folder, patch.diff) as index:
+            changed_blobs(index)
+        apply_to(folder, changes, patch.diff)
     except Refused as refusal:
         return Result(applied=False, summary=str(refusal))
     return Result(applied=True, summary=git("apply", "--stat", "-", cwd=folder, given=patch.diff).stdout)
+
+
+def _usable(patch: Patch) -> tuple[Path, list[FileChange]]:
+    """Return the repository and what the patch changes in it; ``Refused`` unless it applies to its files."""
+    folder = open_repository(patch.repository)
+    changes = read_diff(folder, patch.diff)
+    check(folder, changes, patch.diff)
+    return folder, changes
 
 
 def make_shop(folder: Path) -> None:

@@ -14,18 +14,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from checkpoints.models import Event
+from wfdash import pubsub
+from wfdash.live.database import DatabaseThreads, read_events
 from wfdash.live.limits import Limits
-from wfdash.live.packet import Packet
-from wfdash.live.reader import Reader, read_events
-from wfdash.live.window import Line, Window
+from wfdash.live.messages import EventBatch
+from wfdash.live.recent_events import CachedEvent, RecentEvents
 
 log = logging.getLogger(__name__)
 
-PACKETS = 16
+MAX_BATCHES = 16
 """How many places of a run have their next message at hand; more are put together again."""
 
 
-Place = tuple[int, bool]
+BatchKey = tuple[int, bool]
 """A cursor, and whether who is there may inspect values."""
 
 
@@ -36,7 +37,7 @@ class Render(Protocol):
 
 
 class Watcher(Protocol):
-    """Somebody a feed wakes: there may be more after your cursor, or text."""
+    """A viewer that a feed wakes when there may be more events after its cursor, or text."""
 
     def wake(self) -> None: ...
 
@@ -46,7 +47,7 @@ class Watcher(Protocol):
 class Feed:
     """The events of one run, for all its viewers in this process. Used from the hub's loop alone."""
 
-    def __init__(self, run: str, *, reader: Reader, render: Render, limits: Limits) -> None:
+    def __init__(self, run: str, *, reader: DatabaseThreads, render: Render, limits: Limits) -> None:
         self.run = run
         self.known = 0
         """The run is believed to reach this seq; what is read is the truth."""
@@ -55,13 +56,13 @@ class Feed:
         self.watchers: set[Watcher] = set()
         self.loads = 0
         """How often a thread was asked to read or render."""
-        self._window = Window(lines=limits.kept_events, chars=limits.kept_chars)
-        self._packets: dict[Place, Packet] = {}
+        self._window = RecentEvents(lines=limits.kept_events, chars=limits.kept_chars)
+        self._packets: dict[BatchKey, EventBatch] = {}
         self._woke = -math.inf
         self._wake_timer: asyncio.TimerHandle | None = None
         self._texts: dict[str, str] = {}
         self._text_timer: asyncio.TimerHandle | None = None
-        self._reading: tuple[Place, asyncio.Task[Packet | None]] | None = None
+        self._reading: tuple[BatchKey, asyncio.Task[EventBatch | None]] | None = None
         self._reader, self._render, self._limits = reader, render, limits
 
     def bell(self, seq: int) -> None:
@@ -89,7 +90,7 @@ class Feed:
         for watcher in tuple(self.watchers):
             watcher.wake()
 
-    async def packet(self, after: int, *, inspect: bool) -> Packet | None:
+    async def packet(self, after: int, *, inspect: bool) -> EventBatch | None:
         """Return what follows a cursor, rendered for that right; None if nothing does.
 
         Whoever comes first reads for everybody who waits; bells that ring meanwhile are folded into the next read.
@@ -105,13 +106,13 @@ class Feed:
                 return found.result()
         return ready
 
-    async def _begin_to_read(self, place: Place) -> Packet | None:
+    async def _begin_to_read(self, place: BatchKey) -> EventBatch | None:
         """Read for all at this place. If it fails the others try for themselves."""
         task = asyncio.get_running_loop().create_task(self._read(*place))
         self._reading = place, task
         return await asyncio.shield(task)  # who is waited for may leave
 
-    async def _read(self, after: int, inspect: bool) -> Packet | None:
+    async def _read(self, after: int, inspect: bool) -> EventBatch | None:
         self.loads += 1
         kept, asked = self._cached(after), self.known
         try:
@@ -122,7 +123,7 @@ class Feed:
             self._keep(found, after, asked)
         return self._pack(found, inspect) if found else None
 
-    def _ready(self, after: int, inspect: bool) -> Packet | None:
+    def _ready(self, after: int, inspect: bool) -> EventBatch | None:
         """Return what follows if it is kept, and rendered for that right already."""
         if packet := self._packets.get((after, inspect)):
             return packet
@@ -130,22 +131,22 @@ class Feed:
         if not found or any(inspect not in line.texts for line in found):
             return None
         packet = self._pack(found, inspect)
-        if len(self._packets) >= PACKETS:
+        if len(self._packets) >= MAX_BATCHES:
             self._packets.clear()
         self._packets[after, inspect] = packet
         return packet
 
-    def _pack(self, lines: Sequence[Line], inspect: bool) -> Packet:
+    def _pack(self, lines: Sequence[CachedEvent], inspect: bool) -> EventBatch:
         first = lines[0].seq
         row = [line.texts[inspect] for place, line in enumerate(lines) if line.seq == first + place]
-        return Packet(first, row[: self._limits.batch_events])
+        return EventBatch(first, row[: self._limits.batch_events])
 
-    def _cached(self, after: int) -> list[Line]:
+    def _cached(self, after: int) -> list[CachedEvent]:
         return self._window.after(after, self._limits.read_events)
 
-    def _load(self, found: list[Line], after: int, inspect: bool) -> list[Line]:
+    def _load(self, found: list[CachedEvent], after: int, inspect: bool) -> list[CachedEvent]:
         if not found:
-            found = [Line(event=e) for e in read_events(self.run, after=after, limit=self._limits.read_events)]
+            found = [CachedEvent(event=e) for e in read_events(self.run, after=after, limit=self._limits.read_events)]
         for line in found:
             if inspect not in line.texts:
                 line.texts[inspect] = encode(line.event, self._html(line.event, inspect))
@@ -158,7 +159,7 @@ class Feed:
             log.exception("event %s %s could not be rendered", event.run_id, event.seq)
             return ""
 
-    def _keep(self, found: list[Line], after: int, asked: int) -> None:
+    def _keep(self, found: list[CachedEvent], after: int, asked: int) -> None:
         last = found[-1].seq if found else after
         self.reached = max(self.reached, found[-1].seq if found else -1)
         if len(found) < self._limits.read_events and self.known == asked:
@@ -173,6 +174,17 @@ class Feed:
         if self._text_timer is None:
             loop = asyncio.get_running_loop()
             self._text_timer = loop.call_later(self._limits.stream_every, self._flush_text)
+
+    def begin_text(self, watcher: Watcher) -> None:
+        """Show a viewer who has just come what is being written, from its beginning."""
+        for step, text in pubsub.streamed_text.of(self.run).items():
+            watcher.show_text(json.dumps({"type": "stream", "step": step, "text": text, "begin": True}))
+
+    def flush_text(self) -> None:
+        """Show what was made since the last message, now."""
+        if self._text_timer is not None:
+            self._text_timer.cancel()
+            self._flush_text()
 
     def _flush_text(self) -> None:
         texts, self._texts, self._text_timer = self._texts, {}, None

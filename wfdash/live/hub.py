@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.models import Event
+from wfdash import pubsub
+from wfdash.live.database import DatabaseThreads, read_seqs
 from wfdash.live.feed import Feed, Render, Watcher
 from wfdash.live.limits import Limits
-from wfdash.live.lists import Lists, ListWatcher
-from wfdash.live.mailbox import Mailbox, Post
-from wfdash.live.reader import Reader, read_seqs
+from wfdash.live.lists import ListUpdates, ListWatcher
+from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +35,14 @@ class Hub:
     def __init__(self, *, render: Render = render_nothing, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.loop = asyncio.get_running_loop()
-        self.reader = Reader(self.limits.reader_threads)
-        self.front = Reader(1)
+        self.reader = DatabaseThreads(self.limits.reader_threads)
+        self.front = DatabaseThreads(1)
         """For what those who are there wait for: it must not stand behind hundreds who come at once."""
         self.feeds: dict[str, Feed] = {}
-        self.lists = Lists(reader=self.front, limits=self.limits)
+        self.lists = ListUpdates(reader=self.front, limits=self.limits)
         self._render = render
         self._sockets: Counter[Hashable] = Counter()
-        self._mailbox: Mailbox | None = None
+        self._mailbox: PubSubBridge | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def admit(self, person: Hashable) -> bool:
@@ -79,6 +80,17 @@ class Hub:
         feed.bell(seq)
         return feed, feed.reached
 
+    def begin_text(self, run: str, watcher: Watcher) -> None:
+        """Show a viewer what the run's steps have streamed so far; what they stream from now on follows it."""
+        with pubsub.streamed_text.lock:
+            if self._mailbox is not None and run in self.feeds:
+                feed = self.feeds[run]
+                feed.watchers.discard(watcher)  # what is on its way is part of the beginning
+                self._mailbox.empty()
+                feed.flush_text()
+                feed.watchers.add(watcher)
+                feed.begin_text(watcher)
+
     def leave_run(self, run: str, watcher: Watcher) -> None:
         """Remove a viewer; the last one takes the feed along."""
         feed = self.feeds.get(run)
@@ -114,7 +126,7 @@ class Hub:
 
     def _wake_up(self) -> None:
         if self._mailbox is None:
-            self._mailbox = Mailbox(self.feeds, lists=lambda: bool(self.lists.watchers), deliver=self._deliver)
+            self._mailbox = PubSubBridge(self.feeds, lists=lambda: bool(self.lists.watchers), deliver=self._deliver)
             self._start(self._poll_for_ever())
             self._start(self.lists.serve())
 
@@ -134,7 +146,7 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _deliver(self, post: Post) -> None:
+    def _deliver(self, post: PendingUpdates) -> None:
         for run, seq in post.seqs.items():
             if run in self.feeds:
                 self.feeds[run].bell(seq)
@@ -151,7 +163,7 @@ class Hub:
             try:
                 await self._poll()
             except Exception:
-                log.exception("the poll for lost bells failed; the next one is due in %s s", self.limits.poll_every)
+                log.exception("the poll for lost bells failed; the next is due in %s s", self.limits.poll_every)
 
     async def _poll(self) -> None:
         if self.feeds:
@@ -163,14 +175,14 @@ class Hub:
 
 
 @dataclass
-class _Process:
+class _CurrentHub:
     """The process's one hub and the renderer it is made with."""
 
     hub: Hub | None = None
     render: Render = render_nothing
 
 
-_process = _Process()
+_process = _CurrentHub()
 
 
 def use_renderer(render: Render) -> None:

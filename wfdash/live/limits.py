@@ -36,6 +36,8 @@ class Limits:
     """Streamed text kept per step between two messages; older text of the interval is dropped."""
     lists_every: float = 0.5
     recheck_every: float = 60.0
+    spread: float = 2.0
+    """Within which all sockets look again at who their person is, after a right of many has changed."""
     tick: float = 5.0
     """How often a socket looks at its own timers."""
     sockets_per_person: int = 20

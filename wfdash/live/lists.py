@@ -7,8 +7,9 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
+from checkpoints.events import topics_of
+from wfdash.live.database import DatabaseThreads, read_newest, read_notified, read_workflows
 from wfdash.live.limits import Limits
-from wfdash.live.reader import Reader, read_newest, read_told, read_workflows
 
 log = logging.getLogger(__name__)
 
@@ -26,10 +27,10 @@ class ListWatcher(Protocol):
     def tell(self, changes: set[Change]) -> None: ...
 
 
-class Lists:
+class ListUpdates:
     """Collects changes and tells them at most every ``lists_every`` seconds, the first at once."""
 
-    def __init__(self, *, reader: Reader, limits: Limits) -> None:
+    def __init__(self, *, reader: DatabaseThreads, limits: Limits) -> None:
         self.watchers: set[ListWatcher] = set()
         self._reader, self._limits = reader, limits
         self._runs: set[str] = set()
@@ -46,7 +47,7 @@ class Lists:
             self._stirred.set()
 
     def tell_people(self, users: Iterable[int]) -> None:
-        """Tell these people, and nobody else, that they have new notices."""
+        """Notify these people only that they have new notifications."""
         changes = {(NOTICES, str(user)) for user in users}
         for watcher in tuple(self.watchers) if changes else ():
             watcher.tell(changes)
@@ -64,24 +65,23 @@ class Lists:
     async def begin(self) -> None:
         """Count what is stored now as seen."""
         self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
-        self._told = {notice for notice, _ in await self._reader.call(read_told, NEWEST)}
+        self._told = {notice for notice, _ in await self._reader.call(read_notified, NEWEST)}
 
     async def poll(self) -> None:
         """Find changes whose bell was lost: events among the newest that the last poll had not seen."""
         rows = await self._reader.call(read_newest, NEWEST)
         seen, self._seen = self._seen, {row[0] for row in rows}
         fresh = [(workflow, kind) for number, workflow, kind in rows if number not in seen]
-        self._changes.update(("runs", workflow) for workflow, _ in fresh)
-        self._changes.update(("inbox", workflow) for workflow, kind in fresh if kind.startswith("request."))
+        self._changes.update((topic, workflow) for workflow, kind in fresh for topic in topics_of(kind))
         if len(fresh) == NEWEST:
             self._changes |= {("runs", "*"), ("inbox", "*")}
         self.stir()
-        told, before = await self._reader.call(read_told, NEWEST), self._told
+        told, before = await self._reader.call(read_notified, NEWEST), self._told
         self._told = {notice for notice, _ in told}
         self.tell_people(user for notice, user in told if notice not in before)
 
     async def serve(self) -> None:
-        """Tell the watchers, for ever."""
+        """Notify the watchers until cancelled."""
         while True:
             await self._stirred.wait()
             self._stirred.clear()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
-from wfdash.access import EVERY, Viewer
+from wfdash.access.viewer import EVERY, Viewer
 from wfdash.live.hub import Hub
 from wfdash.live.lists import NOTICES, Change
-from wfdash.live.socket import RIGHT_LOST, Closed, Receive, Scope, Send, Socket
+from wfdash.live.socket import RIGHT_LOST, Receive, Scope, Send, Socket, SocketClosed
 
 MOST_REQUESTS = 50
 """How many requests one message names."""
@@ -26,7 +26,7 @@ class ListsSocket(Socket):
     def authorise(self, viewer: Viewer, seen: None) -> None:
         """Anybody who may see some workflow."""
         if not viewer.may_anywhere("see"):
-            raise Closed(RIGHT_LOST)
+            raise SocketClosed(RIGHT_LOST)
         self._viewer_now = viewer
 
     async def enter(self) -> None:

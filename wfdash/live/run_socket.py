@@ -8,13 +8,13 @@ import time
 from collections import deque
 from urllib.parse import parse_qs
 
-from wfdash.access import Viewer
+from wfdash.access.viewer import Viewer
+from wfdash.live.authorization import read_inspect
 from wfdash.live.credit import Credit
 from wfdash.live.feed import Feed
 from wfdash.live.hub import Hub
-from wfdash.live.packet import Packet
-from wfdash.live.people import read_inspect
-from wfdash.live.socket import BAD_FRAME, NO_ACK, NO_SUCH_RUN, RIGHT_LOST, Closed, Receive, Scope, Send, Socket
+from wfdash.live.messages import EventBatch
+from wfdash.live.socket import BAD_FRAME, NO_ACK, NO_SUCH_RUN, RIGHT_LOST, Receive, Scope, Send, Socket, SocketClosed
 
 
 class RunSocket(Socket):
@@ -40,7 +40,7 @@ class RunSocket(Socket):
     def authorise(self, viewer: Viewer, seen: bool | None) -> None:
         """Close with 4404 on connect for what they may not see, with 4403 once they no longer may."""
         if seen is None:
-            raise Closed(RIGHT_LOST if self._admitted else NO_SUCH_RUN)
+            raise SocketClosed(RIGHT_LOST if self._admitted else NO_SUCH_RUN)
         self._inspect, self._admitted = seen, True
 
     async def enter(self) -> None:
@@ -49,6 +49,7 @@ class RunSocket(Socket):
         self._feed, reached = await self.hub.watch_run(self._run, self, after=self._cursor)
         if not reached - self.limits.snapshot_gap <= self._cursor <= reached:
             await self._snapshot(reached)
+        self.hub.begin_text(self._run, self)
         self.wake()
 
     def leave(self) -> None:
@@ -68,7 +69,7 @@ class RunSocket(Socket):
     def acknowledge(self, seq: int) -> None:
         """Free credit."""
         if seq > self._cursor:
-            raise Closed(BAD_FRAME)
+            raise SocketClosed(BAD_FRAME)
         self._credit.ack(seq, now=time.monotonic())
         if self._behind:
             self.wake()
@@ -76,7 +77,7 @@ class RunSocket(Socket):
     def check(self) -> None:
         """Close a viewer that has owed an acknowledgement for too long."""
         if self._credit.overdue(now=time.monotonic()):
-            raise Closed(NO_ACK)
+            raise SocketClosed(NO_ACK)
 
     async def pump(self) -> None:
         """Send texts and events as they come, as far as the credit goes."""
@@ -100,7 +101,7 @@ class RunSocket(Socket):
             self._behind = False
             await self.send(json.dumps({"type": "caught_up", "seq": self._cursor}))
 
-    async def _send_packet(self, packet: Packet) -> bool:
+    async def _send_packet(self, packet: EventBatch) -> bool:
         """Send as many as the credit allows; False if none went."""
         if packet.first != self._cursor + 1:
             await self._snapshot(packet.first - 1)  # older events are not kept any more
@@ -121,5 +122,5 @@ def _after(query: bytes) -> int:
     """Return the cursor from the address; absent it is 0."""
     values = parse_qs(query.decode("latin1")).get("after", ["0"])
     if len(values) != 1 or not (values[0].isascii() and values[0].isdigit()) or len(values[0]) > 15:
-        raise Closed(BAD_FRAME)
+        raise SocketClosed(BAD_FRAME)
     return int(values[0])

@@ -7,6 +7,7 @@ The socket changes nothing: all a client may send is ``{"ack": seq}``, a little 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import random
@@ -15,10 +16,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from typing import Any
 
-from wfdash.access import Viewer
+from wfdash import pubsub
+from wfdash.access.viewer import Viewer
+from wfdash.live.authorization import read_viewer
 from wfdash.live.hub import Hub
 from wfdash.live.origin import origin_allowed
-from wfdash.live.people import read_viewer
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ BAD_FRAME, SIGNED_OUT, RIGHT_LOST, NO_SUCH_RUN = 4400, 4401, 4403, 4404
 NO_ACK, FRAME_TOO_LARGE, TOO_MANY, BROKEN = 4408, 4413, 4429, 1011
 
 
-class Closed(Exception):
+class SocketClosed(Exception):
     """The socket must be closed with this code; None when the client has left already."""
 
     def __init__(self, code: int | None) -> None:
@@ -45,13 +47,15 @@ class Socket:
     def __init__(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         self.hub, self.limits, self.scope = hub, hub.limits, scope
         self._receive, self._send = receive, send
+        self._person_here: Hashable = None
+        self._look_again = asyncio.Event()
         self._frames: deque[float] = deque(maxlen=self.limits.frames_per_second)
 
     def look(self, viewer: Viewer) -> Any:
         """Read what ``authorise`` decides by; runs in a database thread."""
 
     def authorise(self, viewer: Viewer, seen: Any) -> None:
-        """Check the person's rights by what ``look`` saw, on connect and from time to time. Raises ``Closed``."""
+        """Check the person's rights by what ``look`` saw, on connect and from time to time. Raises ``SocketClosed``."""
         raise NotImplementedError
 
     async def enter(self) -> None:
@@ -63,14 +67,14 @@ class Socket:
         raise NotImplementedError
 
     async def pump(self) -> None:
-        """Send what there is to send, for ever."""
+        """Send messages until the socket closes."""
         raise NotImplementedError
 
     def acknowledge(self, seq: int) -> None:
         """The client has everything up to ``seq``."""
 
     def check(self) -> None:
-        """Look at own timers; called every ``tick`` seconds. May raise ``Closed``."""
+        """Look at own timers; called every ``tick`` seconds. May raise ``SocketClosed``."""
 
     async def run(self) -> None:
         """Serve the socket until either side closes it."""
@@ -87,7 +91,7 @@ class Socket:
     async def _serve(self) -> int | None:
         try:
             return await self._watch(await self._person())
-        except Closed as closed:
+        except SocketClosed as closed:
             return closed.code
         except Exception:
             log.exception("a live socket broke: %s", self.scope["path"])
@@ -96,10 +100,13 @@ class Socket:
     async def _watch(self, person: Hashable) -> int | None:
         if not self.hub.admit(person):
             return TOO_MANY
+        self._person_here = person
+        stop_listening = pubsub.rights_changed.subscribe(self._rights_moved)
         try:
             await self.enter()
             return await self._work()
         finally:
+            stop_listening()
             self.leave()
             self.hub.dismiss(person)
 
@@ -109,22 +116,22 @@ class Socket:
             async with asyncio.TaskGroup() as group:
                 for work in (self._listen(), self.pump(), self._guard()):
                     group.create_task(work)
-        except* Closed as ends:
+        except* SocketClosed as ends:
             code = _first(ends).code
         return code
 
     async def send(self, text: str) -> None:
-        """Send one message. Each server has its own error for a client that has just gone: all mean ``Closed``."""
+        """Send one message. Servers raise different errors for a client that just left: all mean ``SocketClosed``."""
         try:
             await self._send({"type": "websocket.send", "text": text})
         except Exception as error:
-            raise Closed(None) from error
+            raise SocketClosed(None) from error
 
     async def _person(self) -> Hashable:
-        """Return who it is that may watch this. Raises ``Closed``."""
+        """Return who it is that may watch this. Raises ``SocketClosed``."""
         viewer, seen = await self.hub.reader.call(self._look)
         if viewer is None:
-            raise Closed(SIGNED_OUT)
+            raise SocketClosed(SIGNED_OUT)
         self.authorise(viewer, seen)
         person: Hashable = viewer.user.pk
         return person
@@ -138,40 +145,48 @@ class Socket:
         while (message := await self._receive())["type"] == "websocket.receive":
             self._limit_rate()
             self.acknowledge(self._seq_of(message.get("text")))
-        raise Closed(None)
+        raise SocketClosed(None)
 
     def _limit_rate(self) -> None:
         now = time.monotonic()
         if len(self._frames) == self._frames.maxlen and now - self._frames[0] < 1:
-            raise Closed(TOO_MANY)
+            raise SocketClosed(TOO_MANY)
         self._frames.append(now)
 
     def _seq_of(self, text: str | None) -> int:
         if text is not None and len(text) > self.limits.frame_chars:
-            raise Closed(FRAME_TOO_LARGE)
+            raise SocketClosed(FRAME_TOO_LARGE)
         try:
             frame = json.loads(text or "")
         except (ValueError, RecursionError):
-            raise Closed(BAD_FRAME) from None
+            raise SocketClosed(BAD_FRAME) from None
         if not isinstance(frame, dict) or frame.keys() != {"ack"} or type(frame["ack"]) is not int:
-            raise Closed(BAD_FRAME)
+            raise SocketClosed(BAD_FRAME)
         return frame["ack"]
 
     async def _guard(self) -> None:
         due = self._next_look()
         while True:
-            await asyncio.sleep(min(self.limits.tick, self.limits.recheck_every))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look_again.wait(), min(self.limits.tick, self.limits.recheck_every))
             self.check()
-            if time.monotonic() >= due:
+            if self._look_again.is_set() or time.monotonic() >= due:
+                self._look_again.clear()
                 await self._person()
                 due = self._next_look()
+
+    def _rights_moved(self, who: int | None) -> None:
+        """Hear the bell, in any thread. What concerns everybody is looked at one after the other."""
+        if who in (None, self._person_here):
+            late = 0.0 if who is not None else random.uniform(0, self.limits.spread)  # noqa: S311
+            self.hub.loop.call_soon_threadsafe(self.hub.loop.call_later, late, self._look_again.set)
 
     def _next_look(self) -> float:
         # At a moment of its own, or all who came at once would be looked up at once, minute by minute.
         return time.monotonic() + self.limits.recheck_every * random.uniform(0.5, 1)  # noqa: S311
 
 
-def _first(group: BaseExceptionGroup[Closed]) -> Closed:
+def _first(group: BaseExceptionGroup[SocketClosed]) -> SocketClosed:
     """Return one of the reasons to close; a client that has left comes before the others."""
     ends = [_first(error) if isinstance(error, BaseExceptionGroup) else error for error in group.exceptions]
     return next((end for end in ends if end.code is None), ends[0])

@@ -1,82 +1,92 @@
-"""Every read, scoped by its viewer: look-up is authorisation, so what somebody may not see is ``NotFound``.
+"""Every read, scoped by its viewer: look-up is authorisation, so rows the viewer may not see are ``NotFound``.
 
 Lists read metadata only and cost a constant number of queries; each function says how many.
 """
 
 from __future__ import annotations
 
-from wfdash.queries.acting import Open, head_of, input_of, open_in
-from wfdash.queries.audit import AuditRow, Evidence, act, acts, acts_of_run, evidence, evidence_of, exported_rows, pack
-from wfdash.queries.batch import Alike, Batch, batch
-from wfdash.queries.board import Move, StepCounts, board, count, moves
-from wfdash.queries.comparing import Comparison, compare
-from wfdash.queries.course import Deed, course, deeds, reasons
-from wfdash.queries.editing import Editing, editing
-from wfdash.queries.eventlog import LEVELS, EventPage, Wanted, all_events, find_events
-from wfdash.queries.history import CheckpointRow, Rail, checkpoints, events, last_events
-from wfdash.queries.inbox import (
+from wfdash.catalog import titles
+from wfdash.queries.account.saved_views import ViewRow, view, views
+from wfdash.queries.audit.entries import AuditRow, Evidence, entries, entries_of_run, entry, evidence, evidence_of
+from wfdash.queries.audit.export import check_export, exported_rows, pack
+from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint
+from wfdash.queries.checkpoints.compare import Comparison, compare
+from wfdash.queries.checkpoints.editing import Editing, editing
+from wfdash.queries.checkpoints.outlook import outlook_of
+from wfdash.queries.checkpoints.preview import Preview, preview
+from wfdash.queries.history.events import CheckpointRow, Rail, checkpoints, events, last_events
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import StepCounts, count_states, step_counts, step_transitions
+from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, similar_requests
+from wfdash.queries.requests.collaboration import (
+    Collaboration,
+    Undoable,
+    absences,
+    answerable_for,
+    assignable,
+    collaboration,
+    mentionable,
+    stand_ins,
+    thread,
+    undoable,
+)
+from wfdash.queries.requests.inbox import (
     SORTS,
     TABS,
     RequestRow,
-    alike,
-    alike_here,
     count_all,
     count_open,
+    count_similar,
+    count_similar_shown,
     count_since,
     count_tabs,
-    following,
     inbox,
     neighbours,
+    next_request,
+    request_rows,
     requests_of,
-    rows_now,
 )
-from wfdash.queries.inspector import Values, values
-from wfdash.queries.numbers import Numbers, numbers
-from wfdash.queries.paging import Page
-from wfdash.queries.preview import Preview, outlook_of, preview
-from wfdash.queries.replay import Replay, replay
-from wfdash.queries.requests import AnswerView, RequestView, request
-from wfdash.queries.runs import (
-    RunRow,
-    RunView,
-    all_ids,
-    count_found,
-    every_page,
-    run,
-    runs,
+from wfdash.queries.requests.request import AnswerView, RequestView, request
+from wfdash.queries.requests.suggestions import suggestions
+from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
+from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
+from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
+from wfdash.queries.runs.listing import RunRow, RunView, all_ids, count_found, every_page, run, runs
+from wfdash.queries.runs.listing import count_since as count_runs_since
+from wfdash.queries.runs.listing import rows_of as run_rows
+from wfdash.queries.runs.replay import ReplayView, replay
+from wfdash.queries.runs.signals import PendingSignal, RunSignals, SignalWait, signal_wait, signals
+from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, StepActivation, activation_detail, activations
+from wfdash.queries.runs.suggestions import columns_of, run_suggestions
+from wfdash.queries.runs.values import RunValues, run_values
+from wfdash.queries.runs.versions import (
+    GraphDifference,
+    MigrationPreview,
+    OldRuns,
+    graph_difference,
+    migration_plan,
+    old_runs,
 )
-from wfdash.queries.runs import count_since as count_runs_since
-from wfdash.queries.runs import rows_of as run_rows
-from wfdash.queries.runsuggestions import columns_of, run_suggestions
-from wfdash.queries.schedules import ScheduledRun, ScheduleRow, runs_of, schedule, schedule_of, schedules, unknown_words
-from wfdash.queries.signals import KeptSignal, Signals, Wait, signals, wait
-from wfdash.queries.skew import Behind, Choice, OldRuns, behind, choice, old_runs
-from wfdash.queries.states import CheckpointView, checkpoint
-from wfdash.queries.steps import Activation, Activations, Inside, activations, inside
-from wfdash.queries.suggestions import suggestions
-from wfdash.queries.together import (
-    Together,
-    Undoable,
-    absences,
-    assignable,
-    mentionable,
-    spoken_for,
-    stand_ins,
-    thread,
-    together,
-    undoable,
+from wfdash.queries.schedules.listing import (
+    ScheduledRun,
+    ScheduleRow,
+    runs_of,
+    schedule,
+    schedule_of,
+    schedules,
+    unknown_words,
 )
-from wfdash.queries.views import ViewRow, view, views
-from wfdash.queries.workflows import (
+from wfdash.queries.search.pages import Page
+from wfdash.queries.statistics.figures import Statistics, statistics
+from wfdash.queries.workflows.catalogue import (
     VersionRow,
     WorkflowRow,
+    count_finished,
     count_runs,
     description_of,
     failures,
     last_of,
     matching,
-    settled,
-    titles,
     versions,
     workflow,
     workflows,
@@ -86,77 +96,79 @@ __all__ = [
     "LEVELS",
     "SORTS",
     "TABS",
-    "Activation",
-    "Activations",
-    "Alike",
+    "ActivationDetail",
+    "ActivationPage",
     "AnswerView",
     "AuditRow",
-    "Batch",
-    "Behind",
     "CheckpointRow",
     "CheckpointView",
-    "Choice",
+    "Collaboration",
     "Comparison",
-    "Deed",
     "Editing",
+    "EventFilter",
     "EventPage",
     "Evidence",
-    "Inside",
-    "KeptSignal",
-    "Move",
-    "Numbers",
+    "GraphDifference",
+    "Intervention",
+    "MigrationPreview",
     "OldRuns",
-    "Open",
+    "OpenWork",
     "Page",
+    "PendingSignal",
     "Preview",
     "Rail",
-    "Replay",
+    "ReplayView",
     "RequestRow",
     "RequestView",
+    "RunContents",
     "RunRow",
+    "RunSignals",
+    "RunValues",
     "RunView",
     "ScheduleRow",
     "ScheduledRun",
-    "Signals",
+    "SignalWait",
+    "SimilarRequest",
+    "SimilarRequests",
+    "Statistics",
+    "StepActivation",
     "StepCounts",
-    "Together",
+    "StepTransition",
     "Undoable",
-    "Values",
     "VersionRow",
     "ViewRow",
-    "Wait",
-    "Wanted",
     "WorkflowRow",
     "absences",
-    "act",
+    "activation_detail",
     "activations",
-    "acts",
-    "acts_of_run",
-    "alike",
-    "alike_here",
     "all_events",
     "all_ids",
+    "answerable_for",
     "assignable",
-    "batch",
-    "behind",
-    "board",
+    "check_export",
     "checkpoint",
     "checkpoints",
-    "choice",
+    "collaboration",
     "columns_of",
     "compare",
-    "count",
+    "contents_of",
     "count_all",
+    "count_finished",
     "count_found",
     "count_open",
     "count_runs",
     "count_runs_since",
+    "count_similar",
+    "count_similar_shown",
     "count_since",
+    "count_states",
     "count_tabs",
-    "course",
-    "deeds",
+    "course_changes",
     "description_of",
     "editing",
+    "entries",
+    "entries_of_run",
+    "entry",
     "events",
     "every_page",
     "evidence",
@@ -164,51 +176,53 @@ __all__ = [
     "exported_rows",
     "failures",
     "find_events",
-    "following",
+    "graph_difference",
     "head_of",
     "inbox",
     "input_of",
-    "inside",
+    "interventions",
     "last_events",
     "last_of",
     "matching",
     "mentionable",
-    "moves",
+    "migration_plan",
     "neighbours",
-    "numbers",
+    "next_request",
     "old_runs",
-    "open_in",
+    "open_work",
     "outlook_of",
     "pack",
     "preview",
     "reasons",
     "replay",
     "request",
+    "request_rows",
     "requests_of",
-    "rows_now",
     "run",
     "run_rows",
     "run_suggestions",
+    "run_values",
     "runs",
     "runs_of",
     "schedule",
     "schedule_of",
     "schedules",
-    "settled",
+    "signal_wait",
     "signals",
-    "spoken_for",
+    "similar_requests",
     "stand_ins",
+    "statistics",
+    "step_counts",
+    "step_transitions",
     "suggestions",
     "thread",
     "titles",
-    "together",
     "undoable",
     "unknown_words",
-    "values",
     "versions",
     "view",
     "views",
-    "wait",
+    "without_secrets",
     "workflow",
     "workflows",
 ]

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from checkpoints.events import VALUES
 from checkpoints.models import Run
 from checkpoints.records import Json
 from wfdash import catalog
-from wfdash.hidden import masked
-
-CONTENT = frozenset({"output", "value", "data"})
-"""Where events keep values of the workflow."""
-
-
-def secrets_of(workflow: str) -> frozenset[str]:
-    """Return the names of a workflow's secret fields, as far as it is loaded."""
-    entry = catalog.find(workflow)
-    return entry.secrets if entry else frozenset()
+from wfdash.catalog import secrets_of
+from wfdash.schemas.secrets import masked
 
 
 def masked_for(workflow: str, value: Json) -> Json:
@@ -26,7 +19,7 @@ def masked_for(workflow: str, value: Json) -> Json:
 
 def masked_data(run_id: str, data: dict[str, Json]) -> dict[str, Json]:
     """Return an event's data with secrets hidden (one query per run and process, if anything in it may be one)."""
-    told = {name: data[name] for name in CONTENT & data.keys()}
+    told = {name: data[name] for name in VALUES & data.keys()}
     known = frozenset[str]().union(*(entry.secrets for entry in catalog.entries())) if told else frozenset[str]()
     if not known or masked(told, known) == told:
         return data

@@ -15,17 +15,28 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from wfdash.pages import timefmt, words
-from wfdash.pages.card import Card
-from wfdash.pages.diff import MAX_DRAWN, Change, FileDiff, Piece, diff_text, diff_values, grouped, parse_unified
-from wfdash.pages.forms import Form
-from wfdash.pages.fragments import EventLine, paint_event
-from wfdash.pages.graph import Graph
-from wfdash.pages.icons import draw_icon, draw_moment, draw_risk
-from wfdash.pages.inboxpaint import paint
-from wfdash.pages.inboxrows import InboxLine
-from wfdash.pages.markup import highlight, render_markdown
-from wfdash.pages.values import pretty, render_value
+from wfdash.pages.audit import action_text
+from wfdash.pages.requests.inbox_row_html import render_row
+from wfdash.pages.requests.inbox_rows import InboxRow
+from wfdash.pages.ui import event_text, times
+from wfdash.pages.ui.card import CardView
+from wfdash.pages.ui.diff import (
+    MAX_DRAWN,
+    FileDiff,
+    TextRun,
+    ValueChange,
+    diff_text,
+    diff_values,
+    grouped,
+    parse_unified,
+)
+from wfdash.pages.ui.forms import FormView
+from wfdash.pages.ui.fragments import EventItem, render_event_row
+from wfdash.pages.ui.graph import Drawing
+from wfdash.pages.ui.icons import draw_icon, draw_risk, draw_time
+from wfdash.pages.ui.json_value import pretty, render_value
+from wfdash.pages.ui.markup import highlight, render_markdown
+from wfdash.queries.audit.entries import AuditRow
 
 register = template.Library()
 
@@ -59,51 +70,67 @@ def risk(level: str) -> SafeString:
 
 
 @register.simple_tag
-def when(at: datetime | None, due: bool = False, since: bool = False) -> SafeString:
-    """Return a ``<time>`` whose words the browser keeps current. ``due``: red once past. ``since``: no "ago"."""
-    return draw_moment(at, due=due, since=since)
+def when(at: datetime | None, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
+    """Return a ``<time>`` whose words the browser keeps current. ``due``: red once past. ``since``: no "ago".
+
+    ``clock``: date and time.
+    """
+    return draw_time(at, due=due, since=since, clock=clock)
 
 
 @register.filter
 def duration(seconds: float | timedelta | None) -> str:
     """Return seconds (or a timedelta) in words; a dash for nothing."""
-    return timefmt.duration(seconds) if isinstance(seconds, (int, float, timedelta)) else "—"
+    return times.duration(seconds) if isinstance(seconds, (int, float, timedelta)) else "—"
+
+
+@register.filter
+def ticking(seconds: float | timedelta) -> SafeString:
+    """Return a length of time that still grows; the browser lets it, from the moment it has the page."""
+    total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
+    return format_html('<span data-ticking="{}">{}</span>', f"{total:.3f}", times.duration(total))
 
 
 @register.filter(name="bytes")
 def size_in_bytes(count: float | None) -> str:
     """Return a number of bytes in words; a dash for nothing."""
-    return timefmt.size(count) if isinstance(count, (int, float)) else "—"
+    return times.size(count) if isinstance(count, (int, float)) else "—"
 
 
 @register.filter
-def inbox_row(line: InboxLine) -> SafeString:
+def inbox_row(line: InboxRow) -> SafeString:
     """Return a row of the inbox."""
-    return paint(line)
+    return render_row(line)
 
 
 @register.filter
-def event_row(line: EventLine) -> SafeString:
+def event_row(line: EventItem) -> SafeString:
     """Return a row of events."""
-    return paint_event(line)
+    return render_event_row(line)
 
 
 @register.filter
 def past(verdict: str) -> str:
     """Return what somebody did to a request: ``approve`` -> ``approved``; ``answered`` where it has no name."""
-    return words.past(verdict)
+    return event_text.past(verdict)
 
 
 @register.filter
 def because(reason: str) -> str:
     """Return in words why a checkpoint was written."""
-    return words.REASONS.get(str(reason), str(reason))
+    return event_text.REASONS.get(str(reason), str(reason))
+
+
+@register.filter
+def audit_text(row: AuditRow) -> str:
+    """Return in words what an entry of the audit log records."""
+    return action_text.action_text(row.verb, row.facts)
 
 
 @register.filter
 def called(step: str) -> str:
     """Return a step as people read it."""
-    return words.called(step)
+    return event_text.step_label(step)
 
 
 @register.filter
@@ -143,7 +170,7 @@ def page_links(older: str = "", newer: str = "") -> dict[str, str]:
 
 
 @register.inclusion_tag("components/form.html")
-def schema_form(form: Form) -> dict[str, Form]:
+def schema_form(form: FormView) -> dict[str, FormView]:
     """Return the fields of a form and its error summary; the page brings the ``<form>`` tag and the buttons."""
     return {"form": form}
 
@@ -152,6 +179,12 @@ def schema_form(form: Form) -> dict[str, Form]:
 def markdown(text: Any) -> SafeString:
     """Return untrusted markdown as safe HTML."""
     return render_markdown(str(text or ""))
+
+
+@register.filter
+def comment(text: Any) -> SafeString:
+    """Return a comment's untrusted markdown as safe HTML, its code without colour."""
+    return render_markdown(str(text or ""), coloured=False)
 
 
 @register.filter
@@ -210,19 +243,19 @@ def value_diff(before: Any, after: Any) -> dict[str, Any]:
 
 
 @register.filter(name="grouped")
-def in_groups(changes: Iterable[Change]) -> tuple[tuple[bool, tuple[Change, ...]], ...]:
+def in_groups(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChange, ...]], ...]:
     """Return the first changes, with neighbours that fit into rows together."""
     return grouped(islice(changes, MAX_DRAWN))
 
 
 @register.filter
-def undrawn(changes: Collection[Change]) -> int:
+def undrawn(changes: Collection[ValueChange]) -> int:
     """Return how many changes are left out."""
     return max(len(changes) - MAX_DRAWN, 0)
 
 
 @register.filter
-def marked(pieces: Iterable[Piece]) -> SafeString:
+def marked(pieces: Iterable[TextRun]) -> SafeString:
     """Return a line of a difference with what differs marked."""
     return SafeString(
         "".join(f"<mark>{escape(piece.text)}</mark>" if piece.marked else escape(piece.text) for piece in pieces)
@@ -230,12 +263,12 @@ def marked(pieces: Iterable[Piece]) -> SafeString:
 
 
 @register.inclusion_tag("components/card.html", takes_context=True)
-def decision_card(context: template.Context, card: Card) -> dict[str, Any]:
+def decision_card(context: template.Context, card: CardView) -> dict[str, Any]:
     """Return the whole decision card with its own ``<form>``."""
     return {"card": card, "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("components/graph.html")
-def graph(drawing: Graph, label: str = "") -> dict[str, Any]:
+def graph(drawing: Drawing, label: str = "") -> dict[str, Any]:
     """Return a laid-out graph as SVG with a list for screen readers."""
     return {"graph": drawing, "label": label}

@@ -1,4 +1,4 @@
-"""A workflow as people see it: steps, arrows with words on them, input and output forms."""
+"""Description of a workflow for people: steps, labelled arrows, input and output forms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
@@ -13,12 +15,11 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError
 from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
-from wfdash.workflow.aliases import earlier_names
-from wfdash.workflow.codec import codec_for, either, is_any
-from wfdash.workflow.graph import Edge, Graph, Node
-from wfdash.workflow.inputs import input_schema
-from wfdash.workflow.steps import asks_people
-from wfdash.workflow.typenames import type_name
+from wfdash.workflow.compiler.aliases import earlier_names
+from wfdash.workflow.compiler.graph import Edge, Graph, Node
+from wfdash.workflow.reducer.inputs import input_schema
+from wfdash.workflow.values.codec import codec_for, either, is_any
+from wfdash.workflow.values.type_names import type_name
 from wfdash.workflow.workflow import Workflow
 
 
@@ -47,12 +48,32 @@ def _step(node: Node, was: tuple[str, ...]) -> StepInfo:
         name=node.name,
         title=node.title or own.replace("_", " ").capitalize(),
         doc=inspect.getdoc(node.function) or "",
-        person=asks_people(node.function),
+        person=node.people or asks_people(node),
         parent=node.parent,
         takes=type_name(node.takes) if node.takes_message else "",
         gives=type_name(node.gives),
         was=was,
     )
+
+
+def asks_people(node: Node) -> bool:
+    """Say whether the step's function uses ``ask`` of its context parameter; False where its source cannot be read."""
+    code = getattr(inspect.unwrap(node.function), "__code__", None)
+    return code is not None and bool(node.context) and _asks(code, node.context)
+
+
+@lru_cache(maxsize=2_048)
+def _asks(code: CodeType, context: str) -> bool:
+    used = (part for part in ast.walk(_parsed(code)) if isinstance(part, ast.Attribute) and part.attr == "ask")
+    return any(isinstance(part.value, ast.Name) and part.value.id == context for part in used)
+
+
+def _parsed(source: CodeType | Callable[..., Any]) -> ast.AST:
+    """Return the syntax tree of a function, an empty one where its source cannot be read."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(source)).strip().rstrip(","))
+    except (OSError, SyntaxError, TypeError):
+        return ast.Module(body=[], type_ignores=[])
 
 
 def _arrows(graph: Graph) -> list[EdgeInfo]:
@@ -95,22 +116,18 @@ def label_of(graph: Graph, edge: Edge) -> str:
     rule = graph.nodes[edge.target].join
     if edge.kind == "join" and rule is not None:
         return {None: "all", 1: "any"}.get(rule.need, f"{rule.need} of {rule.places}")
-    words = words_of(edge.when) if edge.when is not None else ""
+    words = predicate_text(edge.when) if edge.when is not None else ""
     if edge.kind in {"each", "gather"}:
         return f"{edge.kind}: {words}" if words else edge.kind
     return words
 
 
-def words_of(predicate: Callable[..., Any]) -> str:
+def predicate_text(predicate: Callable[..., Any]) -> str:
     """Return a predicate in words: its name, or a lambda's own expression."""
     name = getattr(predicate, "__name__", "")
     if name != "<lambda>":
         return name.replace("_", " ")
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(predicate)).strip().rstrip(","))
-    except (OSError, SyntaxError, TypeError):
-        return ""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+    found = [node for node in ast.walk(_parsed(predicate)) if isinstance(node, ast.Lambda)]
     text = ast.unparse(found[0].body) if len(found) == 1 else ""
     return text if len(text) <= 60 else ""
 

@@ -14,15 +14,11 @@ WorkflowError
 
 from __future__ import annotations
 
-from typing import Any
+from checkpoints.errors import ErrorWithFacts
 
 
-class WorkflowError(Exception):
+class WorkflowError(ErrorWithFacts):
     """Something about a workflow went wrong; see the subclass for the remedy."""
-
-    def __init__(self, message: str | None = None, **facts: Any) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
-        self.facts = facts
 
 
 class InvalidWorkflow(WorkflowError):

@@ -1,4 +1,4 @@
-"""What a card can show to help a person decide. Each piece checks itself where it is made: in the step that asks.
+"""Evidence on a card, to help a person decide. Each piece checks itself where it is made: in the step that asks.
 
 ```python
 Approval(subject="Pay?", evidence=[Table(rows=lines), File(name="invoice.pdf", data=pdf), Link(url="https://...")])
@@ -14,16 +14,16 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
-from wfdash import pictures
-from wfdash.workflow.shown import plain_text, to_shown
+from wfdash.domain import images
+from wfdash.workflow.values.display import plain_text, to_display
 
 
-class Piece(BaseModel):
+class EvidencePiece(BaseModel):
     """A piece of evidence. In JSON it is ``{kind, title, value}`` and what its kind adds; dicts of that form do too."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     main: ClassVar[str] = "value"
-    """The field that ``value`` stands for in a dict."""
+    """The field that ``value`` means in a dict."""
 
     kind: str
     title: str = ""
@@ -42,27 +42,29 @@ class Piece(BaseModel):
     def shown(self) -> dict[str, Json]:
         """Return it as a card holds it."""
         rest = {name: item for name, item in self if name not in {"kind", "title", self.main}}
-        told = {"kind": self.kind, "title": self.title, "value": getattr(self, self.main), **rest}
+        fields = {"kind": self.kind, "title": self.title, "value": getattr(self, self.main), **rest}
         return {
-            name: to_shown(item) for name, item in told.items() if name in {"kind", "value"} or item not in ("", None)
+            name: to_display(item)
+            for name, item in fields.items()
+            if name in {"kind", "value"} or item not in ("", None)
         }
 
 
-class Text(Piece):
+class Text(EvidencePiece):
     """Plain text; line ends are kept."""
 
     kind: Literal["text"] = "text"
     value: str
 
 
-class Markdown(Piece):
+class Markdown(EvidencePiece):
     """CommonMark with tables. HTML in it is shown as text, images are not loaded."""
 
     kind: Literal["markdown"] = "markdown"
     value: str
 
 
-class Code(Piece):
+class Code(EvidencePiece):
     """Source text, coloured if ``language`` is one that pygments knows."""
 
     kind: Literal["code"] = "code"
@@ -70,7 +72,7 @@ class Code(Piece):
     language: str = ""
 
 
-class Table(Piece):
+class Table(EvidencePiece):
     """Rows: objects (their keys are the columns unless ``columns`` picks and orders them), or lists of cells."""
 
     kind: Literal["table"] = "table"
@@ -90,14 +92,14 @@ class Table(Piece):
         return self
 
 
-class JsonValue(Piece):
+class JsonValue(EvidencePiece):
     """Any value, as a tree that folds. What JSON cannot say is shown by its type, size and repr."""
 
     kind: Literal["json"] = "json"
     value: Any = None
 
 
-class Link(Piece):
+class Link(EvidencePiece):
     """An address people can follow: absolute, http or https, or mailto. Its host is always shown."""
 
     kind: Literal["link"] = "link"
@@ -105,7 +107,7 @@ class Link(Piece):
     url: Annotated[str, AfterValidator(lambda url: _check_url(url))]
 
 
-class Diff(Piece):
+class Diff(EvidencePiece):
     """A difference: ``before`` and ``after`` (two texts or two values), or ``unified`` as git prints it."""
 
     kind: Literal["diff"] = "diff"
@@ -129,11 +131,11 @@ class Diff(Piece):
     def shown(self) -> dict[str, Json]:
         """Return it as a card holds it."""
         value = {"before": self.before, "after": self.after} if self.unified is None else self.unified
-        told = {"kind": self.kind, "title": self.title, "value": value}
-        return {name: to_shown(item) for name, item in told.items() if name != "title" or item}
+        fields = {"kind": self.kind, "title": self.title, "value": value}
+        return {name: to_display(item) for name, item in fields.items() if name != "title" or item}
 
 
-class Media(Piece):
+class Media(EvidencePiece):
     """Bytes, at most two million; base64 text will do."""
 
     main: ClassVar[str] = "data"
@@ -141,18 +143,18 @@ class Media(Piece):
 
     @model_validator(mode="after")
     def _check_size(self) -> Media:
-        if len(self.data) > pictures.MAX_BYTES:
-            size, most = len(self.data) / 1e6, pictures.MAX_BYTES / 1e6
+        if len(self.data) > images.MAX_BYTES:
+            size, most = len(self.data) / 1e6, images.MAX_BYTES / 1e6
             raise ValueError(f"{size:.1f} MB is more than a card holds ({most:.0f} MB): link to it, or make it smaller")
         return self
 
     def _sent(self, **more: Json) -> dict[str, Json]:
-        told = {"kind": self.kind, "title": plain_text(self.title), **more}
-        return {**told, "value": base64.b64encode(self.data).decode(), "bytes": len(self.data)}
+        fields = {"kind": self.kind, "title": plain_text(self.title), **more}
+        return {**fields, "value": base64.b64encode(self.data).decode(), "bytes": len(self.data)}
 
 
 class Image(Media):
-    """A PNG, JPEG, GIF or WebP, told by its content. ``alt`` says in words what is to be seen."""
+    """A PNG, JPEG, GIF or WebP, recognised by its content. ``alt`` describes it in words."""
 
     kind: Literal["image"] = "image"
     alt: str = ""
@@ -161,7 +163,7 @@ class Image(Media):
 
     @model_validator(mode="after")
     def _check_content(self) -> Image:
-        picture = pictures.picture_of(self.data)
+        picture = images.picture_of(self.data)
         if picture is None:
             raise ValueError("no PNG, JPEG, GIF or WebP image (SVG can hold scripts): convert it, or give it as a File")
         if self.media_type not in (None, picture.media_type):
@@ -170,7 +172,7 @@ class Image(Media):
 
     def shown(self) -> dict[str, Json]:
         """Return it as a card holds it: base64 and the type its content has."""
-        return self._sent(media_type=pictures.media_type_of(self.data), alt=plain_text(self.alt))
+        return self._sent(media_type=images.media_type_of(self.data), alt=plain_text(self.alt))
 
 
 class File(Media):
@@ -181,7 +183,7 @@ class File(Media):
 
     def shown(self) -> dict[str, Json]:
         """Return it as a card holds it: base64 and the type its content has."""
-        return self._sent(media_type=pictures.media_type_of(self.data), name=plain_text(self.name))
+        return self._sent(media_type=images.media_type_of(self.data), name=plain_text(self.name))
 
 
 Evidence: TypeAlias = Annotated[

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from checkpoints.ids import RequestKey, RunId
+from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.limits import problem_of
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Outcome
-from wfdash.workflow.build import build
-from wfdash.workflow.call import UNSET, Call
+from wfdash.workflow.authoring.edges import After, Named, Switch
+from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
+from wfdash.workflow.authoring.policy import Policy
+from wfdash.workflow.authoring.retry import Retry
+from wfdash.workflow.authoring.steps import Function, Step
+from wfdash.workflow.compiler.build import build
+from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.compiler.plan import Sub
 from wfdash.workflow.errors import InvalidWorkflow
-from wfdash.workflow.graph import Graph
-from wfdash.workflow.inputs import accept_input, input_schema
-from wfdash.workflow.migration import Hook, Way
-from wfdash.workflow.plan import Sub
-from wfdash.workflow.policy import Policy
-from wfdash.workflow.retry import Retry
-from wfdash.workflow.steps import Function, Step
-from wfdash.workflow.stream import RunStream
-from wfdash.workflow.wiring import After, Named, Switch
+from wfdash.workflow.reducer.inputs import accept_input, input_schema
+from wfdash.workflow.runtime.call import UNSET, RunCall
+from wfdash.workflow.runtime.stream import RunStream
 
 Answers = Mapping[str, Any] | Mapping[RequestKey, Any]
+
+
+NAME = re.compile(r"\w[\w.-]*")
+"""What a workflow may be called."""
 
 
 class Workflow:
@@ -45,8 +51,14 @@ class Workflow:
         policy: Policy | None = None,
         examples: tuple[Any, ...] | list[Any] = (),
     ) -> None:
-        self.name = name
+        self.name = checked("workflow name", name)
+        if not NAME.fullmatch(name):
+            raise InvalidWorkflow(
+                f"workflow name {name!r}: it is part of addresses, so use letters, digits, . _ and - only,"
+                " and say in title= what people read"
+            )
         self.title = title or name.replace("_", " ").capitalize()
+        checked("workflow title", self.title)
         self.doc = doc
         self.state = state
         self.reducers: Mapping[str, Callable[[Any, Any], Any]] = dict(reducers or {})
@@ -55,7 +67,7 @@ class Workflow:
         self.examples = tuple(examples)
         self._steps: dict[str, Step] = {}
         self._subs: dict[str, Sub] = {}
-        self._hooks: list[Way] = []
+        self._hooks: list[MigrationHook] = []
         self._switches = 0
         self._graph: Graph | None = None
 
@@ -87,6 +99,8 @@ class Workflow:
 
     def step(
         self,
+        bare: Function | None = None,
+        /,
         *,
         start: bool = False,
         after: After | None = None,
@@ -97,15 +111,18 @@ class Workflow:
         concurrency: int | None = None,
         name: str | None = None,
         title: str = "",
+        people: bool = False,
         was: str | tuple[str, ...] = (),
     ) -> Callable[[Function], Step]:
         """Declare a step: an async function, or a plain one (run in a thread).
 
         It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``after``: what triggers it. ``when``: a
         predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: seconds of work,
-        waiting for people not counted. ``concurrency``: how many may run at once in one run. ``was``: names it had
+        waiting for people not counted. ``concurrency``: how many may run at once in one run. ``people``: the graph
+        draws it as a step that asks people; where it calls ``ctx.ask`` itself that is seen. ``was``: names it had
         before, so that runs begun then find it.
         """
+        _refuse_bare(bare)
         names = _local_names()
 
         def declare(function: Function) -> Step:
@@ -120,6 +137,7 @@ class Workflow:
                 timeout=timeout,
                 concurrency=concurrency,
                 title=title,
+                people=people,
                 was=(was,) if isinstance(was, str) else tuple(was),
                 names=names,
             )
@@ -153,22 +171,22 @@ class Workflow:
         return Switch(source, f"switch{self._switches}", key)
 
     def migrate(self, *, from_version: str, to_version: str = "") -> Callable[[Hook], Hook]:
-        """Declare how a run of an older graph goes on: ``hook(migration)`` changes the ``Migration`` it is given.
+        """Declare how a run of an older graph continues: ``hook(migration)`` changes the ``Migration`` it is given.
 
         It leads to ``to_version``; without one to the next hook's ``from_version``, from the last hook to the
-        present graph. What it leaves must be valid there, or the run stays as it is.
+        current graph. What it leaves must be valid there, or the run is not changed.
         """
 
         def declare(hook: Hook) -> Hook:
             if any(known.from_version == from_version for known in self._hooks):
                 raise InvalidWorkflow(f"workflow {self.name!r} has two migrations from version {from_version!r}")
-            self._hooks.append(Way(from_version=from_version, to_version=to_version, hook=hook))
+            self._hooks.append(MigrationHook(from_version=from_version, to_version=to_version, hook=hook))
             return hook
 
         return declare
 
     @property
-    def hooks(self) -> tuple[Way, ...]:
+    def hooks(self) -> tuple[MigrationHook, ...]:
         """The declared migrations, in order."""
         return tuple(self._hooks)
 
@@ -177,6 +195,7 @@ class Workflow:
             raise InvalidWorkflow(f"workflow {self.name!r} has two steps named {name!r}")
         if not name or set(name) & set("/>@*:"):
             raise InvalidWorkflow(f"step name {name!r}: must not be empty or contain any of / > @ * :")
+        checked("step name", name)
         self._graph = None
 
     def input_schema(self) -> dict[str, Json]:
@@ -192,9 +211,9 @@ class Workflow:
         message: Any = UNSET,
         *,
         answers: Answers | None = None,
-        checkpoint: Checkpoint | str | None = None,
+        checkpoint: Checkpoint | CheckpointId | str | None = None,
         storage: object = None,
-        run_id: str | None = None,
+        run_id: RunId | str | None = None,
         park_after: float = 1.0,
     ) -> Outcome:
         """Start (``message``), answer (``answers``), resume or recover (``checkpoint``, or ``run_id`` with a storage).
@@ -202,11 +221,17 @@ class Workflow:
         Returns ``Finished``, ``Waiting`` or ``Failed``, each with the ``checkpoint`` to go on from. ``checkpoint``: a
         record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``. ``storage``:
         a storage, manager, journal or recorder; without one the checkpoint is yours to keep. ``park_after``: sleeps
-        longer than these seconds park the run. ``InvalidCall`` names arguments that do not go together;
-        ``InvalidInput`` what does not fit; ``Incompatible`` a checkpoint of another graph to which no ``migrate``
-        hook and no old name (``was``) leads.
+        longer than these seconds park the run.
+
+        Where the storage offers claims, the run is held while it is driven, and answers that people gave count.
+        ``Conflict``, before anything runs: another process or worker drives it (``facts``: worker, expires), it went
+        on since ``checkpoint``, or a person paused or cancelled it. ``AlreadyAnswered``: a request has another answer.
+        ``ClaimLost``: another process took the run over; its last step was not written.
+        ``InvalidCall`` names arguments that do not go together; ``InvalidInput`` what does not fit; ``Incompatible``
+        a checkpoint of another graph to which no ``migrate`` hook and no old name (``was``) leads; ``Damaged`` one
+        that cannot be read.
         """
-        call = Call(message, answers, checkpoint, storage, RunId(run_id) if run_id else None, park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _named(run_id), park_after)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
 
     def run_stream(
@@ -214,14 +239,38 @@ class Workflow:
         message: Any = UNSET,
         *,
         answers: Answers | None = None,
-        checkpoint: Checkpoint | str | None = None,
+        checkpoint: Checkpoint | CheckpointId | str | None = None,
         storage: object = None,
-        run_id: str | None = None,
+        run_id: RunId | str | None = None,
         park_after: float = 1.0,
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``."""
-        call = Call(message, answers, checkpoint, storage, RunId(run_id) if run_id else None, park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _named(run_id), park_after)
         return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
+
+
+def checked(what: str, text: str) -> str:
+    """Return a name that every storage can keep; ``InvalidWorkflow`` says what is wrong with any other."""
+    if problem := problem_of(what, text):
+        raise InvalidWorkflow(f"{str(text)[:40]!r} is no {problem}")
+    return text
+
+
+def _typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | CheckpointId | None:
+    """Return an id as one: what is neither a record nor None is a checkpoint's id, whatever ids are made of."""
+    return checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else CheckpointId(checkpoint)
+
+
+def _named(run: RunId | str | None) -> RunId | None:
+    return None if run is None else RunId(run)
+
+
+def _refuse_bare(function: Function | None) -> None:
+    if function is not None:
+        raise InvalidWorkflow(
+            f"the decorator of {getattr(function, '__name__', function)!r} lacks its parentheses: write"
+            " .step(start=True), or .step(after=...) with the step that it follows"
+        )
 
 
 def _local_names() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.forms.schemas import KINDS
@@ -10,7 +11,7 @@ from wfdash.workflow import Context, Question, Workflow
 
 def asking(name: str, kind: Any) -> Workflow:
     """A workflow that wants an answer of this type."""
-    wf = Workflow(name)
+    wf = Workflow(re.sub(r"[^\w.-]", "_", name), title=name)
 
     @wf.step(start=True)
     async def ask(ctx: Context) -> str:

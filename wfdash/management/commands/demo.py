@@ -13,7 +13,7 @@ from wfdash.demo import seed
 class Command(BaseCommand):
     """Seed the demo."""
 
-    help = "Add demo people, a demo git repository and demo runs; what is there already stays as it is."
+    help = "Add demo people, a demo git repository and demo runs. Existing ones are kept."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Seed, and say what was added."""

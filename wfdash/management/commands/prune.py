@@ -8,22 +8,22 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
-from checkpoints.orm import DatabaseStorage
 from checkpoints.records import ENDED
-from checkpoints.retention import Plan
+from checkpoints.retention import PrunePlan
 
 
 class Command(BaseCommand):
     """Remove checkpoints that nobody needs any more."""
 
-    help = "Remove the checkpoints that WFDASH_RETENTION does not keep. --dry-run only says which and why."
+    help = "Remove checkpoints that WFDASH_RETENTION does not keep. --dry-run only lists them."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take run ids and ``--dry-run``."""
-        parser.add_argument("runs", nargs="*", help="run ids; all runs if none is given")
+        parser.add_argument("runs", nargs="*", help="run IDs (default: all runs)")
         parser.add_argument("--dry-run", action="store_true", help="remove nothing")
 
     def handle(self, *args: Any, runs: list[str], dry_run: bool, **options: Any) -> None:
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             await storage.aclose()
         self.stdout.write(f"{total} checkpoints {'would be removed' if dry_run else 'removed'}")
 
-    def _show(self, run: RunId, plan: Plan, *, all_reasons: bool) -> None:
+    def _show(self, run: RunId, plan: PrunePlan, *, all_reasons: bool) -> None:
         shown = plan.decisions if all_reasons else plan.removed
         if shown:
             self.stdout.write(f"run {run}: {len(plan.kept)} stay, {len(plan.removed)} go")

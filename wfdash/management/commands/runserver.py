@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from daphne.management.commands.runserver import Command as DaphneRunserver
 from django.conf import settings
+from django.core.management.base import CommandError
 
-from wfdash.runner.embedded import EmbeddedWorker
+from wfdash.installation.exposure import refusal_text, refusals
+from wfdash.worker.embedded import EmbeddedWorker
 
 
 class Command(DaphneRunserver):
     """daphne's runserver that also drives runs, unless another process already does."""
 
+    addr: str
+
     def inner_run(self, *args: Any, **options: Any) -> None:
         """Serve; called again in a new process after each reload."""
+        if found := refusals(host=self.addr, demo=False, env=os.environ):
+            raise CommandError(refusal_text(found, self.addr))
         worker = EmbeddedWorker(settings.DATA_DIR / "worker.lock") if settings.WFDASH_EMBED else None
         if worker is not None:
             worker.start()

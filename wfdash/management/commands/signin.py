@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from wfdash.signin import create_link
+from wfdash.installation.location import noted_address
+from wfdash.signin.links import create_link
 
 
 class Command(BaseCommand):
@@ -18,11 +21,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the user name and the dashboard's address."""
         parser.add_argument("user")
-        parser.add_argument("--base", default="http://127.0.0.1:8000")
+        parser.add_argument("--base", default="", help="address of the dashboard (default: the last known one)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the link, or say that there is no such person."""
         user = get_user_model().objects.filter(username=options["user"], is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active person named {options['user']!r}")
-        self.stdout.write(create_link(user, base=options["base"]))
+        self.stdout.write(create_link(user, base=options["base"] or noted_address(settings.DATA_DIR, os.environ)))

@@ -1,41 +1,73 @@
-"""``manage.py verify [PACK.json]``: prove that the audit chain, or an exported pack of it, was not altered."""
+"""``manage.py verify [PACK.json [NEWER.json]]``: prove that the audit, or exported packs of it, were not altered."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from wfdash.chain import Break, pack_breaks
-from wfdash.desk.audit import check_chain
+from checkpoints.models.fields import current_keyring
+from wfdash.actions.audit.entries import check_chain, check_head
+from wfdash.domain.audit_packs import PACK, Proof, continuity_breaks, prove_pack
+from wfdash.domain.hash_chain import Break
+
+UNSIGNED = (
+    "{path} was exported before packs were signed, so no key proves it: --without-key checks its links and hashes alone"
+)
 
 
 class Command(BaseCommand):
-    """Check every hash and every link of the chain; exit status 1 and a line each for what does not hold."""
+    """Check every hash, link and signature of the chain; exit status 1 and a line each for what does not hold."""
 
-    help = "Prove that the audit chain in the database, or an exported pack, was not altered."
+    help = "Verify that the audit log in the database, or exported packs, were not altered."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take a pack, or nothing for the database."""
-        parser.add_argument("pack", nargs="?", type=Path, metavar="PACK.json")
+        """Take one pack, two packs of which the second is the newer, or nothing for the database."""
+        parser.add_argument("packs", nargs="*", type=Path, metavar="PACK.json", help="exported packs, the older first")
+        parser.add_argument("--without-key", action="store_true", help="check hashes and links of packs, no signatures")
+        parser.add_argument("--head", default="", metavar="N:HASH", help="a chain head recorded elsewhere")
+        parser.add_argument("--from", dest="start", type=int, default=0, metavar="N", help="skip earlier entries")
 
-    def handle(self, *args: Any, pack: Path | None, **options: Any) -> None:
+    def handle(self, *args: Any, packs: list[Path], without_key: bool, head: str, start: int, **options: Any) -> None:
         """Check and say what was found."""
-        count, found = check_chain() if pack is None else check_pack(pack)
-        for broken in found:
-            self.stderr.write(f"entry {broken.n}: {broken.words}")
-        if found:
-            raise CommandError(f"{count} entries, {len(found)} do not hold: the record was altered")
-        self.stdout.write(f"{count} entries, the chain holds")
+        if len(packs) > 2:
+            raise CommandError("Give one pack, or an older and a newer one")
+        if packs and head:
+            raise CommandError("--head checks the database: omit the packs")
+        count, found = check_packs(packs, signed=not without_key) if packs else check_chain()
+        found = [*found, *_noted(head)] if head else found
+        wrong = [broken for broken in found if broken.n >= start or not broken.n]
+        for broken in wrong:
+            self.stderr.write(f"entry {broken.n}: {broken.words}" if broken.n else broken.words)
+        if wrong:
+            raise CommandError(f"{count} entries, {len(wrong)} do not verify: the audit log was altered")
+        self.stdout.write(f"{count} entries, the chain holds{'(hashes and links only, no signatures)' * without_key}")
 
 
-def check_pack(path: Path) -> tuple[int, Sequence[Break]]:
-    """Check an exported pack; returns how many entries it has, and what does not hold."""
+def check_packs(paths: Iterable[Path], *, signed: bool = True) -> tuple[int, list[Break]]:
+    """Check exported packs, and that the second goes on from the first; returns how many entries the last one has."""
+    proofs = [prove(path, signed=signed) for path in paths]
+    found = [broken for proof in proofs for broken in proof.breaks]
+    if len(proofs) == 2:
+        found += continuity_breaks(*proofs)
+    return len(proofs[-1].entries), found
+
+
+def prove(path: Path, *, signed: bool) -> Proof:
+    """Check one exported pack. ``CommandError`` if it is none, or has no signature where one is to be checked."""
     try:
-        pack = json.loads(path.read_text())
-        return len(pack["entries"]), list(pack_breaks(pack))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CommandError(f"{path} is no audit pack: {error}") from error
+        proof = prove_pack(path.open, keys=current_keyring() if signed else None)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CommandError(f"{path} is not an audit pack: {error}") from error
+    if signed and proof.format != PACK:
+        raise CommandError(UNSIGNED.format(path=path))
+    return proof
+
+
+def _noted(head: str) -> list[Break]:
+    n, _, digest = head.partition(":")
+    if not n.isdecimal() or not digest:
+        raise CommandError(f"--head {head}: give the entry's number and hash, such as 57:0c1f…")
+    return check_head(int(n), digest)

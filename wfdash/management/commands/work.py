@@ -8,26 +8,39 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from checkpoints.generic import open_storage
-from wfdash.runner.worker import Worker
+from checkpoints.database.storage import DatabaseStorage
+from wfdash.worker.shutdown import exit_after_timeout, exit_process
+from wfdash.worker.worker import Worker
 
 
 class Command(BaseCommand):
     """A worker process of its own."""
 
-    help = "Drive runs until stopped; several may run at once on PostgreSQL."
+    help = "Run workflows until stopped. Several workers can run at once on PostgreSQL."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Work until SIGINT or SIGTERM, then release what is in flight."""
-        asyncio.run(self._work())
+        """Work until SIGINT or SIGTERM, then release what is in flight and end the process.
+
+        A plain function of a step that still runs does not hold it: the process ends under it.
+        """
+        with asyncio.Runner() as runner:
+            runner.run(self._work())
+            # Not by the runner: it waits for every thread, as long as it takes.
+            exit_process(0)
 
     async def _work(self) -> None:
-        storage = open_storage()
+        storage = DatabaseStorage()
         worker = Worker(storage)
         loop = asyncio.get_running_loop()
+
+        def stop(*_: object) -> None:
+            exit_after_timeout(0)
+            loop.call_soon_threadsafe(worker.stop)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, worker.stop)
-        self.stdout.write(f"Driving runs as {worker.name}")
+            # Not the loop's own way: a step that blocks it would keep the signal from being heard.
+            signal.signal(number, stop)
+        self.stdout.write(f"Worker {worker.name} started")
         try:
             await worker.serve()
         finally:

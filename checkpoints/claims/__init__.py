@@ -1,0 +1,1 @@
+"""Claims on runs: what their holder is called, and the thread that renews them."""

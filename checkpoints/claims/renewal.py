@@ -1,0 +1,253 @@
+"""Claim renewal in a thread of its own, so that a blocked event loop does not lose its runs.
+
+All claims of a process are renewed by one statement, on a connection that no other code waits for: SQLite's writer
+thread takes it in its turn, PostgreSQL's is the pool of this thread's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from checkpoints.errors import ClaimLost
+from checkpoints.records import Claim
+from checkpoints.storage import Claims
+
+log = logging.getLogger(__name__)
+
+TTL = 30.0
+"""Seconds after which a run that is driven without a worker may be taken, unless it is renewed."""
+RENEW_SECONDS = 10.0
+"""Seconds between two renewals of it."""
+RETRY_SECONDS = 0.5
+"""Seconds until failed renewals are retried."""
+RENEW_TIMEOUT = 5.0
+"""Seconds a renewal may take."""
+MIN_GAP = 0.2
+"""Seconds between two renewals at least, however often one is requested."""
+POLL = 0.05
+"""Seconds between two checks in ``confirm``."""
+
+
+def boottime() -> float:
+    """Return seconds of a clock that keeps running while the process is stopped or the machine sleeps."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+@dataclass(kw_only=True)
+class HeldClaim:
+    """A claim that is renewed."""
+
+    claim: Claim
+    lost: Callable[[], None]
+    good_until: float
+    """By ``boottime``: until then no other worker can have it, whatever happened to this process."""
+    gone: bool = False
+
+
+class ClaimRenewer:
+    """Renews the claims of a process and reports those that are lost; for any thread and event loop.
+
+    A revoked claim is renewed too until it is let go: it blocks other workers while the run's code still executes here.
+
+    Usage, in the coroutine that drives a run::
+
+        renewer = ClaimRenewer(storage)              # one per process and storage is enough
+        since = boottime()
+        claim = await storage.claim(run, worker="me", ttl=renewer.ttl)
+        async with renewer.holding(claim, since=since):
+            ...                                      # cancelled, and ClaimLost raised, once the claim is lost
+        renewer.close()                              # ends the thread; it starts again when a claim is held
+
+    ``ttl`` and ``every`` are seconds: how long a claim lasts without renewal, and how often it is renewed. The storage
+    must be usable from several event loops; ``renew_many`` is used where it has that, else ``renew`` for each claim.
+    Whether a claim has expired is judged by the storage's time: no clock of this machine decides who has a run.
+    """
+
+    def __init__(self, storage: Claims, *, ttl: float = 10.0, every: float = 3.0, persistent: bool = True) -> None:
+        """``persistent``: the thread lives until ``close``; else it ends soon after the last claim is let go."""
+        self._persistent = persistent
+        self.ttl = ttl
+        self.every = every
+        self._storage = storage
+        self._held: dict[str, HeldClaim] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._now = threading.Event()
+        self._closing = False
+        self._failing = False
+        self._process = os.getpid()
+
+    @contextlib.asynccontextmanager
+    async def holding(self, claim: Claim, *, since: float | None = None) -> AsyncIterator[None]:
+        """Renew the claim while the body runs; once it is lost the body is cancelled and ``ClaimLost`` raised.
+
+        ``since``: ``boottime()`` before the claim was taken; by default now.
+        """
+        body, loop = asyncio.current_task(), asyncio.get_running_loop()
+        lost: list[bool] = []
+
+        def cancel() -> None:
+            if body is not None and not lost:
+                lost.append(True)
+                body.cancel()
+
+        def notify_loop() -> None:
+            with contextlib.suppress(RuntimeError):  # That loop has ended, and the body with it.
+                loop.call_soon_threadsafe(cancel)
+
+        self.hold(claim, notify_loop, since=since)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if lost and body is not None and body.uncancel() == 0:
+                raise ClaimLost(run=claim.run) from None
+            raise
+        finally:
+            self.let_go(claim)
+            lost.append(False)
+
+    def hold(self, claim: Claim, lost: Callable[[], None], *, since: float | None = None) -> None:
+        """Renew the claim from now on. ``lost`` is called once, in the renewer's thread, when it is gone."""
+        good_until = (boottime() if since is None else since) + claim.ttl
+        self._reset_after_fork()
+        with self._lock:
+            self._held[claim.token] = HeldClaim(claim=claim, lost=lost, good_until=good_until)
+            self._keep_thread()
+
+    def let_go(self, claim: Claim) -> None:
+        """Stop renewing the claim. No error if it was lost."""
+        with self._lock:
+            self._held.pop(claim.token, None)
+
+    def renew_now(self) -> None:
+        """Renew at once, because a run may have been taken over."""
+        self._now.set()
+
+    def is_held(self, claim: Claim) -> bool:
+        """Return whether the last renewal guarantees that no other worker has the run."""
+        held = self._held.get(claim.token)
+        return held is not None and not held.gone and boottime() < held.good_until
+
+    async def confirm(self, claim: Claim) -> None:
+        """Return once it is sure that the claim is held: at once as a rule. ``ClaimLost`` if it is not.
+
+        After this process was stopped or the machine slept, that takes a renewal: call it before code begins that
+        must not run beside another worker's.
+        """
+        while not self.is_held(claim):
+            held = self._held.get(claim.token)
+            if held is None or held.gone:
+                raise ClaimLost(run=claim.run)
+            with self._lock:
+                self._keep_thread()
+            self.renew_now()
+            await asyncio.sleep(POLL)
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a thread."""
+        return self._thread is not None
+
+    def close(self) -> None:
+        """End the thread. Claims that are still held are renewed no more."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._closing = True
+            self._held.clear()
+        self._now.set()
+        if thread is not None:
+            thread.join()
+
+    def _keep_thread(self) -> None:
+        """Start the thread if there is none that lives. With the lock held."""
+        if self._thread is None or not self._thread.is_alive():
+            self._closing = False
+            self._thread = threading.Thread(target=self._main, name="wfdash-claims", daemon=True)
+            self._thread.start()
+
+    def _reset_after_fork(self) -> None:
+        """Hold nothing in a process that was forked: the claims are its parent's, and so is the thread."""
+        if self._process != os.getpid():
+            self._process, self._thread, self._held = os.getpid(), None, {}
+            self._lock, self._now = threading.Lock(), threading.Event()
+
+    def _main(self) -> None:
+        with asyncio.Runner() as runner:
+            wait = self.every
+            while not self._closing:
+                if self._now.wait(wait) and not self._closing:
+                    time.sleep(min(MIN_GAP, self.every))
+                if self._may_end():
+                    break
+                self._now.clear()
+                wait = self.every if self._closing else runner.run(self._renew())
+            runner.run(close_loop(self._storage))
+
+    def _may_end(self) -> bool:
+        """Return whether the thread may end; a later ``hold`` starts another."""
+        with self._lock:
+            if self._persistent or self._held:
+                return False
+            if self._thread is threading.current_thread():
+                self._thread = None
+            return True
+
+    async def _renew(self) -> float:
+        """Renew all; returns the seconds until the next time."""
+        with self._lock:
+            held = list(self._held.values())
+        if not held:
+            return self.every
+        began = boottime()
+        try:
+            async with asyncio.timeout(RENEW_TIMEOUT):
+                lost = await renew_many(self._storage, [each.claim for each in held], ttl=self.ttl)
+        except Exception as error:
+            self._log_failure(len(held), error)
+            return min(RETRY_SECONDS, self.every)
+        self._failing = False
+        for each in held:
+            if each.claim.token not in lost:
+                each.good_until = began + self.ttl
+            elif not each.gone and each.claim.token in self._held:
+                each.gone = True
+                each.lost()
+        return self.every
+
+    def _log_failure(self, count: int, error: Exception) -> None:
+        """Log the first failure of an outage."""
+        if not self._failing:
+            log.warning("Could not renew %d claims, retrying: %s: %s", count, type(error).__name__, error)
+        self._failing = True
+
+
+async def renew_many(storage: Claims, claims: Sequence[Claim], *, ttl: float) -> frozenset[str]:
+    """Extend claims that are still live, in one statement where the storage can; return the tokens that are lost."""
+    together = getattr(storage, "renew_many", None)
+    return frozenset(await (renew_each(storage, claims, ttl=ttl) if together is None else together(claims, ttl=ttl)))
+
+
+async def renew_each(storage: Claims, claims: Sequence[Claim], *, ttl: float) -> frozenset[str]:
+    """Extend claims that are still live one by one; return the tokens of those that are lost."""
+    lost = set()
+    for claim in claims:
+        try:
+            await storage.renew(claim, ttl=ttl)
+        except ClaimLost:
+            lost.add(claim.token)
+    return frozenset(lost)
+
+
+async def close_loop(storage: object) -> None:
+    """Close what a storage keeps for this event loop, where it keeps something."""
+    aclose_loop = getattr(storage, "aclose_loop", None)
+    if aclose_loop is not None:
+        await aclose_loop()

@@ -1,0 +1,259 @@
+"""Encoder from a JSON value to chunks; entries that did not change since the last call are not encoded again.
+
+A checkpoint's content is ``{"body": {"state": {...}, "position": {...}}, "requests": [...]}``. Down to the state's keys
+every dict is encoded entry by entry, and each encoded entry is kept for the next call.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import is_not
+from typing import Any
+
+from checkpoints.content.canonical_json import dumps
+from checkpoints.content.chunks import (
+    INLINE,
+    LEAF,
+    Leaf,
+    Pages,
+    digest,
+    joined,
+    key_text,
+    named,
+    stored,
+    text_leaf,
+    tree,
+    with_digest,
+)
+from checkpoints.content.merkle_levels import MerkleLevels, build_levels, hash_in
+
+Json = Any
+
+DEPTH = 2
+"""Dicts down to this depth are encoded entry by entry: a checkpoint's state and position are there."""
+MAX_IN_PLACE = 8
+"""Entries that a dict above the state may have to be written in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedEntry:
+    """An encoded entry of a dict, and what it takes to see that its value has not changed."""
+
+    value: Json
+    """The object itself, if it is never changed in place (long texts never are); else ``NOT_KEPT``."""
+    print: str
+    """The hash of its JSON, if that is long."""
+    text: bytes
+    """``"key":json``, or a node."""
+    is_node: bool
+    length: int
+    """Bytes of ``"key":json``."""
+    mark: int
+    inner: frozenset[str] = frozenset()
+    """The chunks of a long value, unless it was encoded entry by entry."""
+    leaves: tuple[Leaf, ...] = ()
+    """Those of a long text, in order."""
+
+
+NOT_KEPT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedDict:
+    """A dict encoded entry by entry: its entries, and the inner chunks."""
+
+    entries: Mapping[str, EncodedEntry]
+    inner: frozenset[str]
+    size: int = 0
+    """Bytes of its JSON."""
+    levels: MerkleLevels | None = None
+    """Where every entry is long enough to be a node of its own."""
+    values: tuple[Json, ...] = ()
+    """The values of its pieces then, in order."""
+
+
+Known = Mapping[tuple[str, ...], EncodedDict]
+"""Every dict that was encoded entry by entry, by its path."""
+NO_ENTRIES = EncodedDict({}, frozenset())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """A value as text: the root, the chunks it needs, and the bytes of the value's plain JSON."""
+
+    root: str
+    chunks: dict[str, bytes]
+    size: int
+    known: Known = field(default_factory=dict)
+    """``known`` for the next call of ``encode``, once this is stored."""
+    reuses_chunks: bool = False
+    """Whether chunks were left out because they are stored already."""
+
+
+def encode(value: Json, *, known: Known | None = None, frozen: bool = False) -> Encoded:
+    """Return the value as text. ``ValueError`` if it is no JSON (NaN, foreign types).
+
+    ``known``: from an earlier value that is stored; entries that did not change give no chunks again. ``frozen``: no
+    part of the value is ever changed in place, so the very object that was encoded before need not be looked into.
+    """
+    if known and isinstance(value, dict):
+        walk = EncodingPass(known, frozen)
+        node, size = walk.encode_dict(value, (), walk.chunks)
+        if size > INLINE:
+            return walk.encoded(node, size)
+    text = dumps(value)
+    if len(text) <= INLINE:
+        return Encoded(root=with_digest(text), chunks={}, size=len(text))
+    walk = EncodingPass({}, frozen)
+    if isinstance(value, dict):
+        return walk.encoded(*walk.encode_dict(value, (), walk.chunks))
+    return walk.encoded(tree(value, text, walk.chunks), len(text))
+
+
+class EncodingPass:
+    """One encoding of a big value."""
+
+    def __init__(self, known: Known, frozen: bool) -> None:
+        self.chunks: dict[str, bytes] = {}
+        self._known = known
+        self._frozen = frozen
+        self._fresh: dict[tuple[str, ...], EncodedDict] = {}
+        self._reuses_chunks = False
+
+    def encoded(self, node: bytes, size: int) -> Encoded:
+        """Return the result of the pass."""
+        root = with_digest(b"@" + node)
+        return Encoded(root=root, chunks=self.chunks, size=size, known=self._fresh, reuses_chunks=self._reuses_chunks)
+
+    def encode_dict(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> tuple[bytes, int]:
+        """Return the node of a dict, and the bytes of its JSON."""
+        before, entries = self._known.get(path, NO_ENTRIES), dict[str, EncodedEntry]()
+        quick = (
+            self._replace_entries(value, path, before, chunks) if self._frozen and before.levels is not None else None
+        )
+        if quick is not None:
+            return quick
+        inner, size = dict[str, bytes](), 1 + max(len(value), 1)
+        for key, item in value.items():
+            entry = before.entries.get(key)
+            if entry is not None and self._frozen and entry.value is item:
+                self._keep(entry, (*path, key) if len(path) < DEPTH else None)
+            else:
+                entry = self._entry(key, item, path, entry, chunks)
+            entries[key] = entry
+            size += entry.length
+        levels = None
+        if len(path) < DEPTH and len(entries) <= MAX_IN_PLACE:
+            node = in_place(entries.values())
+        elif len(path) == DEPTH and all(entry.is_node for entry in entries.values()):
+            levels = build_levels([(entry.text, entry.mark >> 3) for entry in entries.values()], inner)
+            node = levels.node
+        else:
+            node = in_pages(entries.values(), inner)
+        values = tuple(entry.value for entry in entries.values()) if levels is not None else ()
+        self._fresh[path] = EncodedDict(entries, frozenset(inner), size, levels, values)
+        self._add_new(inner, before.inner, chunks)
+        return node, size
+
+    def _replace_entries(
+        self, value: dict[str, Json], path: tuple[str, ...], before: EncodedDict, chunks: dict[str, bytes]
+    ) -> tuple[bytes, int] | None:
+        """Return node and size of a dict of the same long entries, of which few changed; None if it is no such dict."""
+        if before.levels is None or list(value) != list(before.entries):
+            return None
+        changed: dict[str, EncodedEntry] = {}
+        places: list[tuple[int, bytes]] = []
+        size, values = before.size, tuple(value.values())
+        keys = list(value)
+        for place in compress(range(len(keys)), map(is_not, values, before.values)):
+            key, old = keys[place], before.entries[keys[place]]
+            changed[key] = entry = self._entry(key, values[place], path, old, chunks)
+            if not entry.is_node:
+                return None
+            size += entry.length - old.length
+            places.append((place, entry.text))
+        new: dict[str, bytes] = {}
+        levels, obsolete = before.levels.replaced(places, new)
+        chunks.update(new)
+        self._reuses_chunks = True
+        inner = before.inner - obsolete | new.keys()
+        self._fresh[path] = EncodedDict({**before.entries, **changed}, inner, size, levels, values)
+        return levels.node, size
+
+    def _keep(self, entry: EncodedEntry, path: tuple[str, ...] | None) -> None:
+        self._reuses_chunks = self._reuses_chunks or entry.is_node
+        if path is not None and path in self._known:
+            for known in self._known:
+                if known[: len(path)] == path:
+                    self._fresh[known] = self._known[known]
+
+    def _entry(
+        self, key: str, item: Json, path: tuple[str, ...], before: EncodedEntry | None, chunks: dict[str, bytes]
+    ) -> EncodedEntry:
+        if type(item) is str and len(item) > LEAF:
+            return self._text(key, item, before, chunks)
+        name, value = key_text(key), item if self._frozen else NOT_KEPT
+        mark, inner = zlib.crc32(key.encode()), (*path, key)
+        if inner in self._known and isinstance(item, dict) and len(inner) <= DEPTH:
+            found: dict[str, bytes] = {}
+            node, size = self.encode_dict(item, inner, found)
+            if size > LEAF:
+                chunks.update(found)
+                return EncodedEntry(value, "", named(name, node), True, len(name) + 1 + size, mark)
+            del self._fresh[inner]
+        text = dumps(item)
+        length = len(name) + 1 + len(text)
+        if len(text) <= LEAF:
+            return EncodedEntry(value, "", name + b":" + text, False, length, mark)
+        if isinstance(item, dict) and len(inner) <= DEPTH:
+            node, _ = self.encode_dict(item, inner, chunks)
+            return EncodedEntry(value, "", named(name, node), True, length, mark)
+        print_ = digest(text)
+        if before is not None and before.print == print_:
+            self._reuses_chunks = True
+            return EncodedEntry(value, print_, before.text, True, length, mark, before.inner)
+        own = dict[str, bytes]()
+        node = named(name, stored(tree(item, text, own), own))
+        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        return EncodedEntry(value, print_, node, True, length, mark, frozenset(own))
+
+    def _text(self, key: str, item: str, before: EncodedEntry | None, chunks: dict[str, bytes]) -> EncodedEntry:
+        """Return the entry of a long text; unchanged parts reuse their leaves."""
+        old, known = (before.value, before.leaves) if before is not None and before.leaves else ("", ())
+        own, name, leaves = dict[str, bytes](), key_text(key), list[Leaf]()
+        for place, at in enumerate(range(0, len(item), LEAF)):
+            part = item[at : at + LEAF]
+            same = place < len(known) and part == old[at : at + LEAF]
+            leaves.append(known[place] if same else text_leaf(part, own))
+            self._reuses_chunks = self._reuses_chunks or same
+        node = named(name, stored(joined("S", [(leaf.node, leaf.mark) for leaf in leaves], own), own))
+        length = len(name) + 3 + sum(leaf.size for leaf in leaves)
+        inner = own.keys() | {hash_in(leaf.node) for leaf in leaves} - {""}
+        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        mark = zlib.crc32(key.encode())
+        return EncodedEntry(item, "", node, True, length, mark, frozenset(inner), tuple(leaves))
+
+    def _add_new(self, own: dict[str, bytes], before: frozenset[str], chunks: dict[str, bytes]) -> None:
+        new = {key: data for key, data in own.items() if key not in before}
+        self._reuses_chunks = self._reuses_chunks or len(new) < len(own)
+        chunks.update(new)
+
+
+def in_place(entries: Iterable[EncodedEntry]) -> bytes:
+    """Return the node of a dict of few entries that change at every step: as a chunk they would never be reused."""
+    nodes = (entry.text if entry.is_node else b'{"v":{' + entry.text + b"}}" for entry in entries)
+    return b'{"D":[' + b",".join(nodes) + b"]}"
+
+
+def in_pages(entries: Iterable[EncodedEntry], inner: dict[str, bytes]) -> bytes:
+    """Return the node of a dict whose small entries share pages; the chunks are added to ``inner``."""
+    pages = Pages("D", inner)
+    for entry in entries:
+        if entry.is_node:
+            pages.add_node(entry.text, entry.mark)
+        else:
+            pages.add_entry(entry.text, entry.mark)
+    return pages.node()

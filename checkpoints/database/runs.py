@@ -1,0 +1,60 @@
+"""Listing and deleting the runs of a Django database, through the ORM.
+
+What refers to a run or its questions goes with it, whichever table it is in: the models say so. The audit refers to
+nothing: its entries and the pages it keeps stay.
+"""
+
+from __future__ import annotations
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from checkpoints import rules
+from checkpoints.ids import CheckpointId, RunId, WorkflowId
+from checkpoints.limits import findable
+from checkpoints.models import Checkpoint, Chunk, Claim, Run
+from checkpoints.records import Phase, RunInfo
+from checkpoints.sql.runs import Removed
+
+FACTS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
+
+
+def list_runs(
+    using: str, workflow: WorkflowId | None, phase: Phase | None, before: RunInfo | None, limit: int
+) -> list[RunInfo]:
+    """Return runs, newest first."""
+    live = Exists(Claim.objects.using(using).filter(run=OuterRef("pk"), expires__gt=Now()))
+    rows = Run.objects.using(using).annotate(claimed=live).order_by("-created", "-id")
+    if workflow is not None:
+        rows = rows.filter(workflow=workflow)
+    if phase is not None:
+        rows = rows.filter(phase=phase.value)
+    if before is not None:
+        older = Q(created__lt=before.created) | Q(created=before.created, id__lt=findable(before.id))
+        rows = rows.filter(older, created__lte=before.created)
+    return [RunInfo(**facts) for facts in rows.values(*FACTS, "claimed")[:limit]]
+
+
+def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:
+    """Remove a run inside the caller's transaction (``write()``); None if there is none. ``Conflict`` if it goes on.
+
+    Content that its relatives do not need goes with the next prune of one of them: see ``Removed``.
+    """
+    row = Run.objects.using(using).select_for_update().filter(pk=run).only("id", "family", "phase").first()
+    if row is None:
+        return None
+    claimed = Claim.objects.using(using).filter(run=run, expires__gt=Now()).exists()
+    rules.refuse_removal(RunId(run), Phase(row.phase), claimed=claimed, force=force)
+    family = row.family
+    Run.objects.using(using).filter(pk=run).delete()
+    relative = Run.objects.using(using).filter(family=family).values_list("id", flat=True).first()
+    if relative is None:
+        Chunk.objects.using(using).filter(family=family).delete()
+    return Removed(relative=RunId(relative) if relative else None)
+
+
+def needed_of(run: str) -> list[CheckpointId]:
+    """Return the ids of the checkpoints a run would continue from: its head, and its newest clean one."""
+    rows = Checkpoint.objects.filter(run_id=run).order_by("-n").values_list("id", flat=True)
+    found = [rows.first(), rows.filter(intact=True).first()]
+    return [CheckpointId(id_) for id_ in dict.fromkeys(found) if id_ is not None]

@@ -1,0 +1,175 @@
+"""The storage ports on Django's default database. The hot path bypasses the ORM: raw statements, own connections.
+
+Django's async methods share one thread per process; here nothing waits for it. Rows are the models' own, so
+pages, admin and verbs read and write them with the ORM. Verbs write inside ``write()``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.content.encryption import Encryptor, encryptor_of
+from checkpoints.errors import Unsupported
+from checkpoints.ids import RunId, WorkflowId
+from checkpoints.records import Phase, RunInfo
+from checkpoints.sql.durability import Durability, parse_durability
+from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.sqlite import executor
+from checkpoints.sql.sqlite.executor import SqliteDatabase
+from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, require_synchronous_commit
+from checkpoints.sql.storage import Database, SqlStorage
+from checkpoints.sql.writes import Script, Scripts
+
+T = TypeVar("T")
+
+CORRUPT = frozenset({"XX001", "XX002"})
+"""PostgreSQL's error codes for corrupt pages and indexes: a retry does not help."""
+SYNCHRONOUS_FULL = 2
+"""SQLite's number for it; 3 is stronger still."""
+
+
+@contextlib.contextmanager
+def write(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Return a context manager: one transaction of an action, under the fair write lock on SQLite.
+
+    May be nested in one thread. Take locks in the order run, claim, requests. Never wait for a storage inside:
+    its writer waits for this transaction. What it commits survives a power failure, in either durability class.
+    """
+    connection = connections[using]
+    turn = executor.write_lock if connection.vendor == "sqlite" else contextlib.nullcontext()
+    with turn:
+        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+            sync_file(connection)
+        with transaction.atomic(using):
+            if connection.vendor == "postgresql":
+                run_statement(connection, require_synchronous_commit(local=True))
+            yield
+
+
+def sync_file(connection: BaseDatabaseWrapper) -> None:
+    """Make commits wait for the disk, whatever the settings say. SQLite allows it between transactions alone."""
+    ((level,),) = run_statement(connection, "PRAGMA synchronous")
+    if level < SYNCHRONOUS_FULL:
+        run_statement(connection, f"PRAGMA synchronous={SYNCHRONOUS_FULL}")
+
+
+def run_statement(connection: BaseDatabaseWrapper, sql: str) -> list[Any]:
+    """Run one statement and return its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+class DatabaseStorage(SqlStorage):
+    """``CheckpointStorage``, ``Journal`` and ``Claims`` on SQLite or PostgreSQL. For any loop and thread.
+
+    Use it with ``async with``, or call ``aclose()`` once it is no longer needed. On PostgreSQL each event loop has
+    connections of its own; those of a loop that ended without ``aclose()`` are closed when the next one needs some.
+    """
+
+    def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
+        """``using`` names one of Django's databases; it is opened at first use."""
+        super().__init__(encryptor_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", "")))
+        self._using = using
+
+    def close(self) -> None:
+        """End threads (SQLite); for callers without a loop."""
+        database = self._closed()
+        if isinstance(database, SqliteDatabase):
+            database.close()
+
+    def is_outage(self, error: Exception) -> bool:
+        """Return whether an error means that the database was unreachable or could not write."""
+        connection: Any = connections[self._using]
+        database = connection.Database
+        failed = isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
+        return failed and getattr(error, "sqlstate", None) not in CORRUPT
+
+    async def list_runs(
+        self,
+        *,
+        workflow: WorkflowId | None = None,
+        phase: Phase | None = None,
+        before: RunInfo | None = None,
+        limit: int = 50,
+    ) -> Sequence[RunInfo]:
+        """See ``Runs.list_runs``."""
+        from checkpoints.database import runs
+
+        return await self._in_thread(lambda: runs.list_runs(self._using, workflow, phase, before, limit))
+
+    async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
+        """See ``Runs.delete_run``. What people said about it goes too; the audit and what it keeps stay."""
+        from checkpoints.database import runs
+
+        return await self.forget_run(run, await self._in_thread(lambda: runs.remove_run(self._using, run, force=force)))
+
+    async def _in_thread(self, act: Callable[[], T]) -> T:
+        return await asyncio.to_thread(self._in_one_transaction, act)
+
+    def _in_one_transaction(self, act: Callable[[], T]) -> T:
+        try:
+            with write(self._using):
+                return act()
+        finally:
+            connections[self._using].close()
+
+    def _open(self) -> Database:
+        return open_database(connections[self._using], self.encryptor)
+
+
+class PostgresDatabase:
+    """A pool per loop."""
+
+    def __init__(
+        self, parameters: dict[str, Any], scripts: Scripts, *, durability: Durability = Durability.FULL
+    ) -> None:
+        from checkpoints.sql.postgres.executor import Pools
+
+        self.scripts = scripts
+        self._pools = Pools(parameters, durability=durability)
+
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in a transaction, if it is ``shared`` perhaps with others."""
+        return await self._pools.run(make, sync=sync, shared=shared)
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+        return await self._pools.run(make)
+
+    async def aclose(self) -> None:
+        """Close the pools."""
+        await self._pools.aclose()
+
+    async def aclose_loop(self) -> None:
+        """Close the pool of this event loop."""
+        await self._pools.aclose_loop()
+
+
+def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Database:
+    """Open beside Django what its settings say. ``Unsupported`` for other engines."""
+    parameters = connection.settings_dict
+    durability = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL))
+    if connection.vendor == "sqlite":
+        path = str(parameters["NAME"])
+        return SqliteDatabase(path, scripts_for(SQLITE, encryptor), executor.write_lock, durability=durability)
+    if connection.vendor == "postgresql":
+        return PostgresDatabase(parameters_of(parameters), scripts_for(POSTGRES, encryptor), durability=durability)
+    raise Unsupported(
+        f"Runs cannot be kept in {connection.vendor}: use SQLite or PostgreSQL in DATABASES[{connection.alias!r}]"
+    )
+
+
+def scripts_for(dialect: Dialect, encryptor: Encryptor) -> Scripts:
+    """Return the verbs in a dialect, with this project's table of users."""
+    users = get_user_model()
+    statements = Statements(dialect, users=users._meta.db_table, username=users.USERNAME_FIELD)
+    return Scripts(dialect, statements, encryptor)

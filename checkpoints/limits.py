@@ -1,0 +1,183 @@
+"""How long ids and names may be and what they may hold: one table for every storage, page, command and API.
+
+Checked before anything is stored, so that no database decides: what one storage keeps, all of them keep. An id that
+breaks these rules belongs to nothing; looking it up finds nothing (``findable``), whatever the database accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar, cast
+
+from checkpoints.content.canonical_json import dumps, loads
+from checkpoints.errors import InvalidValue
+from checkpoints.events import check_event
+from checkpoints.ids import RunId
+from checkpoints.records import Checkpoint, Commit, Effect, EventDraft, Json, Request
+
+S = TypeVar("S", bound=str)
+
+ODD = re.compile("[\x00\ud800-\udfff\uffff]")
+"""NUL and half characters (lone surrogates), which no text column holds, and what stands for them in a look-up."""
+
+ID = 200
+"""Characters of a run's or checkpoint's id."""
+NAME = 200
+"""Characters of the name of a workflow, step, worker or label."""
+KEY = 300
+"""Characters of the engine's name for a question or call."""
+FACTS = 4_000
+"""Bytes of a checkpoint's facts as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimit:
+    """How many characters a value has at least and at most, and what to do about one that is too long."""
+
+    most: int
+    least: int = 1
+    remedy: str = "shorten it"
+
+
+LIMITS: Mapping[str, TextLimit] = {
+    "run id": TextLimit(ID, remedy="give run_id= a shorter one"),
+    "checkpoint id": TextLimit(ID),
+    "parent": TextLimit(ID),
+    "workflow name": TextLimit(NAME),
+    "workflow title": TextLimit(10_000, 0),
+    "workflow version": TextLimit(64, 0),
+    "engine": TextLimit(40),
+    "step name": TextLimit(NAME, remedy="give name= a shorter one, or nest fewer sub-workflows"),
+    "label": TextLimit(NAME, remedy="shorten it, or give None to take the label away"),
+    "worker name": TextLimit(NAME),
+    "request key": TextLimit(KEY),
+    "request kind": TextLimit(40),
+    "call key": TextLimit(KEY, remedy="shorten the names of the step and its maps"),
+    "call name": TextLimit(KEY, remedy="call a function with a shorter name"),
+}
+
+
+MAX_KNOWN_GOOD = 256
+"""Values of one kind that are remembered as good."""
+KNOWN_GOOD: dict[str, set[str]] = {what: set() for what in LIMITS}
+
+
+def problem_of(what: str, value: object) -> str:
+    """Return why this cannot be stored under that entry of the table, in words; empty if it can."""
+    limit = LIMITS[what]
+    if not isinstance(value, str):
+        return f"{what}: must be text, not {type(value).__name__}"
+    if not limit.least <= len(value) <= limit.most or (limit.least and not value.strip()):
+        return f"{what}: give {limit.least} to {limit.most} characters, not {len(value)}: {limit.remedy}"
+    if not is_storable(value):
+        return f"{what}: holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"
+    return ""
+
+
+def is_storable(text: str) -> bool:
+    """Say whether every database can hold the text."""
+    return "\0" not in text if text.isascii() else ODD.search(text) is None
+
+
+def check(what: str, value: object) -> None:
+    """Raise ``InvalidValue`` (a ``ValueError``), naming the field and the remedy, for what not every storage keeps."""
+    # Every commit comes here a dozen times, nearly always with a name that was good before.
+    if type(value) is str and value in KNOWN_GOOD[what]:
+        return
+    if problem := problem_of(what, value):
+        raise InvalidValue(problem, field=what)
+    if len(KNOWN_GOOD[what]) >= MAX_KNOWN_GOOD:
+        KNOWN_GOOD[what] = set()
+    KNOWN_GOOD[what].add(str(value))
+
+
+def check_label(label: str | None) -> None:
+    """Raise ``InvalidValue`` for a label that not every storage could keep, or that names nothing."""
+    if label is not None:
+        check("label", label)
+
+
+def check_facts(facts: Mapping[str, Json]) -> None:
+    """Raise ``InvalidValue`` for facts that are too big, or would not be read as they were given."""
+    try:
+        text = dumps(facts)
+        same = loads(text) == facts
+    except ValueError as error:
+        raise InvalidValue(f"facts: {error}", field="facts") from error
+    if not same:
+        words = "give text, finite numbers, true, false, null, lists, and dicts with text as keys"
+        raise InvalidValue(f"facts: would be read differently from how they were given: {words}", field="facts")
+    if len(text) > FACTS:
+        words = "keep bigger values in the body, or elsewhere"
+        raise InvalidValue(f"facts: at most {FACTS} bytes of JSON fit, not {len(text)}: {words}", field="facts")
+
+
+def check_commit(commit: Commit) -> None:
+    """Raise ``InvalidValue`` for a commit with an id or a name that not every storage could keep."""
+    if commit.checkpoint is not None:
+        check_checkpoint(commit.checkpoint)
+    if commit.checkpoint is None or commit.run != commit.checkpoint.run:
+        check("run id", commit.run)
+    for event in commit.events:
+        _check_event(event)
+    for request in commit.opened:
+        _check_request(request)
+    for effect in commit.effects:
+        _check_effect(effect)
+
+
+def check_checkpoint(checkpoint: Checkpoint) -> None:
+    """Raise ``InvalidValue`` for a checkpoint with an id or a name that not every storage could keep."""
+    if checkpoint.n < 1:
+        raise InvalidValue(f"n: a run's checkpoints are numbered from 1; not {checkpoint.n}", field="n")
+    _check_names(checkpoint.run, checkpoint.workflow, checkpoint.version, checkpoint.engine)
+    check("checkpoint id", checkpoint.id)
+    check_label(checkpoint.label)
+    if checkpoint.facts:
+        check_facts(checkpoint.facts)
+    if checkpoint.parent is not None and checkpoint.parent not in KNOWN_GOOD["checkpoint id"]:
+        check("parent", checkpoint.parent)
+    if checkpoint.step is not None:
+        check("step name", checkpoint.step)
+    for request in checkpoint.requests:
+        _check_request(request)
+
+
+@lru_cache(MAX_KNOWN_GOOD)
+def _check_names(run: RunId, workflow: str, version: str, engine: str) -> None:
+    """Check what all checkpoints of a run have in common: once, not with each."""
+    check("run id", run)
+    check("workflow name", workflow)
+    check("workflow version", version)
+    check("engine", engine)
+
+
+def _check_event(event: EventDraft) -> None:
+    check_event(event)
+    if event.step is not None:
+        check("step name", event.step)
+
+
+def _check_request(request: Request) -> None:
+    check("request key", request.key)
+    check("request kind", request.kind)
+    check("step name", request.step)
+
+
+def _check_effect(effect: Effect) -> None:
+    check("call key", effect.key)
+    check("call name", effect.name)
+    check("step name", effect.step)
+
+
+def findable(text: S) -> S:
+    """Return text to look up with: itself, or something that nothing has if no database could hold it."""
+    return text if is_storable(text) else cast(S, ODD.sub("\uffff", text))
+
+
+def cleaned(text: str) -> str:
+    """Return text with a mark in place of each character that cannot be stored, for what is only shown."""
+    return text if is_storable(text) else ODD.sub("\ufffd", text)

@@ -1,0 +1,348 @@
+"""The tables. State is a row: answered because an Answer exists, driven because a live Claim exists.
+
+``Run.phase`` is what a run needs next, kept as a column so that lists of a million stay fast; what people are
+shown is derived from it in ``records.status_of`` alone. Actions change rows by conditional updates that check how
+many rows they changed.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from checkpoints.events import UNENCRYPTED
+from checkpoints.limits import ID
+from checkpoints.models import accounts, operations, review
+from checkpoints.models.expressions import CoveringIndex, Headline
+from checkpoints.models.fields import (
+    CharField,
+    EncryptedJsonField,
+    EncryptedTextField,
+    JsonField,
+    MomentField,
+    TextField,
+)
+from checkpoints.models.operations import PERSON
+from checkpoints.records import SIGNAL, Phase, Reason
+
+
+class WorkflowVersion(models.Model):
+    """A graph that runs were started under, kept so that old runs can still be drawn."""
+
+    workflow = CharField(max_length=200)
+    version = CharField(max_length=64)
+    description = JsonField()
+    created = MomentField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "version"], name="one_row_per_workflow_version")]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.version[:8]}"
+
+
+class Run(models.Model):
+    """One execution of a workflow. ``seq``, ``n`` and ``epoch`` count up under the row's own lock."""
+
+    id = CharField(max_length=ID, primary_key=True)
+    workflow = CharField(max_length=200)
+    version = CharField(max_length=64, blank=True)
+    engine = CharField(max_length=40, default="native")
+    title = CharField(max_length=300, blank=True)
+    phase = CharField(max_length=12, choices=[(p.value, p.value) for p in Phase], default=Phase.READY.value)
+    input = EncryptedJsonField("run", ("id",), null=True)
+    output = EncryptedJsonField("run", ("id",), null=True)
+    error = EncryptedJsonField("run", ("id",), null=True)
+    seq = models.BigIntegerField(default=0)
+    n = models.BigIntegerField(default=0)
+    epoch = models.BigIntegerField(default=0)
+    attempts = models.IntegerField(default=0)
+    wake_at = MomentField(null=True)
+    retry = JsonField(null=True)
+    family = CharField(max_length=ID)
+    forked_from = CharField(max_length=ID, null=True)
+    acted_by = CharField(max_length=150, blank=True)
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
+    created = MomentField()
+    updated = MomentField()
+    finished = MomentField(null=True)
+    start_key = CharField(max_length=200, null=True, unique=True)
+    altered = CharField(max_length=60, blank=True, db_default="", default="")
+    """How people changed its course: restored, edited, overridden; comma-separated, never removed."""
+    requesters = JsonField(null=True)
+    """User names of those who count as its requesters besides ``created_by``, for ever; None: nobody does.
+
+    Who edited its values, or those of the run it was forked from, and who wrote the schedule that started it.
+    """
+    noted = models.BooleanField(default=False, db_default=False)
+    """Whether its failure can be searched for."""
+    ending = CharField(max_length=150, blank=True, db_default="", default="")
+    """Who asked that it end, as ``ending_as`` says (cancelled or paused), as soon as the step that runs has."""
+    ending_as = CharField(max_length=12, default="cancelled", db_default="cancelled")
+    listed = models.BooleanField(default=False, db_default=False)
+    """Whether the facts it is found by are written."""
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["-created", "-id"], name="run_newest"),
+            models.Index(fields=["version", "-created", "-id"], name="run_by_version"),
+            models.Index(fields=["-created", "-id"], condition=Q(altered__gt=""), name="run_altered"),
+            models.Index(fields=["-created", "-id"], condition=Q(forked_from__isnull=False), name="run_forked"),
+            models.Index(fields=["finished"], condition=Q(finished__isnull=False), name="run_finished"),
+            models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
+            models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
+            models.Index(fields=["id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
+            models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
+            models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
+            models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),
+            models.Index(fields=["family"], name="run_by_family"),
+            models.Index(fields=["id"], condition=~Q(ending=""), name="run_to_end"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.id}"
+
+
+class Claim(models.Model):
+    """A worker drives this run until ``expires`` (database time); each commit extends it by ``ttl`` seconds."""
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="claim")
+    token = CharField(max_length=36, unique=True)
+    worker = CharField(max_length=200)
+    epoch = models.BigIntegerField()
+    ttl = models.FloatField(default=30.0)
+    expires = MomentField()
+
+    def __str__(self) -> str:
+        return f"{self.worker} runs {self.run_id}"
+
+
+class Checkpoint(models.Model):
+    """Everything needed to continue a run. ``body`` is chunk-encoded JSON text, which lists leave out."""
+
+    id = CharField(max_length=ID, primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="checkpoints")
+    n = models.BigIntegerField()
+    parent = CharField(max_length=ID, null=True)
+    workflow = CharField(max_length=200)
+    version = CharField(max_length=64)
+    engine = CharField(max_length=40)
+    step = CharField(max_length=200, null=True)
+    reason = CharField(max_length=12, choices=[(r.value, r.value) for r in Reason])
+    label = CharField(max_length=200, null=True)
+    created = MomentField()
+    format = models.IntegerField()
+    size = models.BigIntegerField(default=0)
+    intact = models.BooleanField(default=True, db_column="clean")
+    seq = models.BigIntegerField(default=0)
+    flaw = TextField(blank=True, default="", db_default="")
+    waiting = models.IntegerField(default=0, db_default=0)
+    facts = TextField(null=True)
+    body = EncryptedTextField("checkpoint", ("run_id", "id"))
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "n"], name="one_checkpoint_per_n")]
+        indexes = [
+            models.Index(fields=["run", "n"], condition=Q(waiting__gt=0), name="checkpoint_waiting"),
+            models.Index(fields=["run", "n"], condition=Q(label__isnull=False), name="checkpoint_labelled"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} #{self.n}"
+
+
+class Chunk(models.Model):
+    """A piece of state, stored once per family of runs and found by its hash."""
+
+    family = CharField(max_length=ID)
+    hash = CharField(max_length=64)
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["family", "hash"], name="one_row_per_chunk")]
+
+    def __str__(self) -> str:
+        return f"{self.hash[:12]}"
+
+
+class HumanRequest(models.Model):
+    """A question to people. Open while it has no answer, is not closed, and no reply is about to settle it.
+
+    ``key`` is the engine's name for it; after a restore a new row with the same key reopens the question.
+    ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled.
+    ``policy`` is ``wfdash.workflow.authoring.policy.Policy`` as JSON; ``alarm`` the next moment it
+    names (reminder, escalation,
+    deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's word.
+    ``subject``: the card's, for lists; null where the card is encrypted.
+    """
+
+    id = CharField(max_length=36, primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="requests")
+    key = CharField(max_length=300)
+    workflow = CharField(max_length=200)
+    step = CharField(max_length=200)
+    kind = CharField(max_length=40)
+    card = EncryptedJsonField("request", ("id",), default=dict)
+    answer_schema = EncryptedJsonField("request", ("id",), default=dict)
+    by = JsonField(default=list)
+    not_by = JsonField(default=list)
+    due = MomentField(null=True)
+    created = MomentField()
+    answered = MomentField(null=True)
+    closed = MomentField(null=True)
+    closed_as = CharField(max_length=12, blank=True)
+    replaces = CharField(max_length=36, null=True)
+    suggestion = EncryptedJsonField("request", ("id",), null=True)
+    policy = JsonField(default=dict)
+    alarm = MomentField(null=True)
+    risk = models.SmallIntegerField(default=0, db_default=0)
+    settles = MomentField(null=True)
+    asked = MomentField(null=True)
+    told = MomentField(null=True)
+    """When those who may answer were notified that it opened."""
+    assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="assigned")
+    stuck = CharField(max_length=12, blank=True, db_default="", default="")
+    """Why it cannot be decided: nobody, few, split, unknown (see ``wfdash.access.voters``); empty where it can."""
+    subject = models.GeneratedField(
+        expression=Headline("card"), output_field=models.TextField(null=True), db_persist=True
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "key"], condition=Q(closed__isnull=True), name="one_pending_request_per_key"
+            )
+        ]
+        indexes = [
+            CoveringIndex(
+                fields=["created", "id"],
+                covered=[
+                    *("workflow", "step", "kind", "due", "risk", "assignee", "asked", "settles"),
+                    *("run", "by", "not_by", "subject", "closed", "answered"),
+                ],
+                condition=Q(closed__isnull=True, answered__isnull=True),
+                name="request_open",
+            ),
+            models.Index(
+                fields=["alarm"],
+                condition=Q(alarm__isnull=False, closed__isnull=True, answered__isnull=True),
+                name="request_alarm",
+            ),
+            models.Index(
+                fields=["created"],
+                condition=Q(told__isnull=True, closed__isnull=True, answered__isnull=True),
+                name="request_untold",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.card.get("subject") or self.step)
+
+
+OPEN = Q(closed__isnull=True, answered__isnull=True, settles__isnull=True)
+"""Requests that wait for an answer."""
+FOR_PEOPLE = ~Q(kind=SIGNAL)
+"""Requests that people answer: all but those that wait for a signal."""
+
+
+class Answer(models.Model):
+    """The reply that won, in the name of ``acting_for`` if that is not empty. One per request, by the primary key."""
+
+    request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
+    value = EncryptedJsonField("answer", ("request_id",), null=True)
+    verdict = CharField(max_length=40, blank=True)
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
+    at = MomentField()
+    acting_for = CharField(max_length=150, blank=True, db_default="", default="")
+
+    def __str__(self) -> str:
+        return f"{self.verdict or 'answer'} to {self.request_id}"
+
+
+class Event(models.Model):
+    """One thing that happened in a run; ``seq`` has no gaps and commit order is its order."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="events")
+    seq = models.BigIntegerField()
+    kind = CharField(max_length=60)
+    step = CharField(max_length=200, null=True)
+    data = EncryptedJsonField("event", ("run_id", "seq"), UNENCRYPTED, default=dict)
+    at = MomentField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_event_per_seq")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq} {self.kind}"
+
+
+class Effect(models.Model):
+    """A recorded ``ctx.call``: what was about to happen or has happened outside.
+
+    One row per call: an intent becomes the result in place. After a restore the same key may occur again.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="effects")
+    key = CharField(max_length=300)
+    step = CharField(max_length=200)
+    name = CharField(max_length=300)
+    once = models.BooleanField(default=False)
+    state = CharField(max_length=12)
+    result = EncryptedJsonField("effect", ("run_id", "key"), null=True)
+    n = models.BigIntegerField()
+    at = MomentField()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "key"], name="effect_by_key")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.state}"
+
+
+class Grant(models.Model):
+    """A person's or group's role for one workflow, or for all (``*``)."""
+
+    ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
+
+    user = models.ForeignKey(PERSON, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    workflow = CharField(max_length=200, default="*")
+    role = CharField(max_length=10, choices=ROLES)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=False, group__isnull=True) | Q(user__isnull=True, group__isnull=False),
+                name="grant_to_a_person_or_a_group",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user or self.group}: {self.role} of {self.workflow}"
+
+
+Bulk = operations.Bulk
+IdempotencyKey = operations.IdempotencyKey
+RunFact = operations.RunFact
+Schedule = operations.Schedule
+Signal = operations.Signal
+Tally = operations.Tally
+TallyMark = operations.TallyMark
+WorkerBeat = operations.WorkerBeat
+RecoveryCode = accounts.RecoveryCode
+SecondFactor = accounts.SecondFactor
+SignInLink = accounts.SignInLink
+SignInTries = accounts.SignInTries
+Absence = review.Absence
+AuditEntry = review.AuditEntry
+AuditHead = review.AuditHead
+Comment = review.Comment
+Draft = review.Draft
+Notice = review.Notice
+Preference = review.Preference
+Presence = review.Presence
+Reply = review.Reply
+SavedView = review.SavedView
+Shown = review.Shown
+UsedLink = review.UsedLink
+Webhook = review.Webhook

@@ -1,0 +1,313 @@
+"""Columns that are the same on every database: texts within their limits, documents as they were written."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.conf import settings
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.fields.json import KeyTransform
+from django.db.models.lookups import Lookup
+from django.db.models.query_utils import DeferredAttribute
+
+from checkpoints.content.canonical_json import dumps, loads
+from checkpoints.content.encryption import MARK, Encryptor, encrypted_text_in, encryptor_of
+from checkpoints.content.signing import Keyring, keyring_of
+from checkpoints.errors import InvalidValue
+from checkpoints.events import UNENCRYPTED
+from checkpoints.limits import findable, is_storable
+from checkpoints.sql.statements import SQLITE
+
+_S = TypeVar("_S", contravariant=True)
+_G = TypeVar("_G", covariant=True)
+
+
+class Portable(models.Field):  # type: ignore[type-arg]
+    """Text that every database takes alike: too long, or with NUL or half a character, it is refused before the query.
+
+    A look-up of text that no database could hold finds nothing.
+    """
+
+    def deconstruct(self) -> Any:
+        """Return a plain column's: for the database it is one."""
+        name, path, args, options = super().deconstruct()
+        return name, path.replace("checkpoints.models.fields", "django.db.models"), args, options
+
+    def get_prep_value(self, value: Any) -> Any:
+        """Return what a look-up compares with."""
+        prepared = super().get_prep_value(value)
+        return findable(prepared) if isinstance(prepared, str) else prepared
+
+    def get_lookup(self, lookup_name: str) -> Any:
+        """Return how it is looked up; Django prepares nothing that is looked for within a text."""
+        kind = super().get_lookup(lookup_name)
+        return kind if kind is None or kind.prepare_rhs else portable(kind)  # type: ignore[arg-type]
+
+    def get_db_prep_save(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
+        """Return what is stored. ``InvalidValue`` names the column."""
+        if isinstance(value, str):
+            refuse_unfit(f"{self.model._meta.model_name}.{self.name}", value, self.max_length)
+        return super().get_db_prep_save(value, connection)
+
+
+@lru_cache
+def portable(kind: type[Lookup[Any]]) -> type[Lookup[Any]]:
+    """Return a look-up within texts that finds nothing where no text could be so."""
+
+    class PortableLookup(kind):  # type: ignore[misc, valid-type]
+        def get_prep_lookup(self) -> Any:
+            value = super().get_prep_lookup()
+            return findable(value) if isinstance(value, str) else value
+
+    return PortableLookup
+
+
+if TYPE_CHECKING:
+
+    class CharField(models.CharField[_S, _G]):
+        """Text of limited length."""
+
+    class TextField(models.TextField[_S, _G]):
+        """Text of any length."""
+
+else:
+
+    class MatchesPlainField(type):
+        """Makes ``isinstance`` accept the plain field, because Django compares field types within an expression."""
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, vars(cls).get("plain", ())) or super().__instancecheck__(instance)
+
+    class CharField(Portable, models.CharField, metaclass=MatchesPlainField):
+        """Text of limited length."""
+
+        plain = models.CharField
+
+    class TextField(Portable, models.TextField, metaclass=MatchesPlainField):
+        """Text of any length."""
+
+        plain = models.TextField
+
+
+def refuse_unfit(column: str, value: str, most: int | None) -> None:
+    """Raise ``InvalidValue`` for text that not every database could keep in this column."""
+    if most is not None and len(value) > most:
+        raise InvalidValue(f"{column}: at most {most} characters fit, not {len(value)}: shorten it", field=column)
+    if not is_storable(value):
+        words = "holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"
+        raise InvalidValue(f"{column}: {words}", field=column)
+
+
+class JsonKey(KeyTransform):
+    """A key within a document: PostgreSQL compares it as ``jsonb``, because ``json`` knows no equality."""
+
+    def preprocess_lhs(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any, Any]:
+        """Cast the column."""
+        sql, params, keys = super().preprocess_lhs(compiler, connection)
+        return (f"({sql})::jsonb" if connection.vendor == "postgresql" else sql), params, keys
+
+
+class JsonField(models.JSONField):
+    """Like Django's, but ``json`` instead of ``jsonb`` on PostgreSQL.
+
+    ``jsonb`` sorts keys and refuses NUL, yet a form shows its fields in the order of their schema. The price:
+    no ``DISTINCT`` and no equality of whole documents. Keys can be looked up as usual.
+    """
+
+    def get_transform(self, name: str) -> Any:
+        """Return what reads a key, or a transform registered under that name."""
+        return super(models.JSONField, self).get_transform(name) or (
+            lambda *args, **kwargs: JsonKey(name, *args, **kwargs)
+        )
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
+        """Return the column type."""
+        return "json" if connection.vendor == "postgresql" else super().db_type(connection)
+
+    def db_check(self, connection: BaseDatabaseWrapper) -> str | None:
+        """Add no check: every writer serialises, and re-parsing each value costs more than writing it."""
+        return None
+
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        """Read text: psycopg would otherwise parse ``json`` before Django does."""
+        if compiler.connection.vendor == "postgresql":
+            return f"({sql})::text", params
+        return super().select_format(compiler, sql, params)
+
+    def get_db_prep_save(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
+        """Hand PostgreSQL the text itself; look-ups still compare ``jsonb``."""
+        adapted = super().get_db_prep_save(value, connection)
+        if connection.vendor != "postgresql" or not hasattr(adapted, "obj"):
+            return adapted
+        from psycopg.types.json import Json
+
+        return Json(adapted.obj, adapted.dumps)
+
+
+class MomentField(models.DateTimeField):  # type: ignore[type-arg]
+    """A point in time, on SQLite always text with six decimals, as every SQL statement writes it.
+
+    Django leaves the decimals of a whole second out, and SQLite compares text: the same time would then be neither
+    equal to itself nor in order with others. Give a ``Value`` or a computed column this field, too.
+    """
+
+    def deconstruct(self) -> Any:
+        """Return a plain column's: for the database it is one."""
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.DateTimeField", args, options
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+        """Return a time as it is stored and compared."""
+        value = value if prepared else self.get_prep_value(value)
+        if connection.vendor == "sqlite" and isinstance(value, datetime) and value.tzinfo is not None:
+            return SQLITE.moment(value)
+        return super().get_db_prep_value(value, connection, prepared=True)
+
+
+def current_encryptor() -> Encryptor:
+    """Return the ring of keys that the settings name."""
+    return encryptor_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", ""))
+
+
+def current_keyring() -> Keyring:
+    """Return the keys that sign the audit: those the settings name, else the installation's secret key."""
+    otherwise = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return keyring_of(getattr(settings, "WFDASH_AUDIT_KEY", ""), *otherwise)
+
+
+class StoredDocument:
+    """A stored document, decrypted once its row is known."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+
+    @property
+    def clear(self) -> dict[str, Any]:
+        """The entries that are readable without a key."""
+        document = self.document if isinstance(self.document, dict) else {}
+        return {name: value for name, value in document.items() if name in UNENCRYPTED}
+
+
+class DecryptingAttribute(DeferredAttribute):
+    """Decrypts a stored document when the attribute is first read."""
+
+    field: Any
+
+    def __get__(self, instance: Any, cls: Any = None) -> Any:
+        value = super().__get__(instance, cls)
+        if isinstance(value, StoredDocument):
+            value = instance.__dict__[self.field.attname] = self.field.decrypt_stored(
+                value, *self.field.row_of(instance)
+            )
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__[self.field.attname] = value
+
+
+class EncryptedTextField(TextField):  # type: ignore[type-arg]
+    """Text that is stored encrypted where the settings name keys, bound to its row."""
+
+    descriptor_class = DecryptingAttribute
+
+    def __init__(self, table: str = "", row: tuple[str, ...] = (), **options: Any) -> None:
+        """``row`` names the attributes that, with ``table``, say which row it is."""
+        super().__init__(**options)
+        self.table, self.row = table, row
+
+    def deconstruct(self) -> Any:
+        """Return a plain column's: for the database it is one."""
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.TextField", args, options
+
+    def row_of(self, instance: models.Model) -> tuple[str, ...]:
+        """Return the row's identity."""
+        return tuple(str(getattr(instance, name)) for name in self.row)
+
+    def decrypt_stored(self, held: StoredDocument, *row: str) -> Any:
+        """Return the text of that row. ``Damaged``, ``Locked``."""
+        return current_encryptor().decrypt(held.document, self.table, *row)
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Read text; what is sealed, or has to be, opens (or is refused) once its row is known."""
+        held = isinstance(value, str) and (value.startswith(MARK) or current_encryptor().strict)
+        return StoredDocument(value) if held else value
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        """Return what is stored."""
+        value = super().pre_save(model_instance, add)
+        return value if value is None else self.encrypted(value, *self.row_of(model_instance))
+
+    def encrypted(self, value: str, *row: str) -> str:
+        """Return what is stored in that row."""
+        return current_encryptor().encrypt(value, self.table, *row)
+
+
+class EncryptedJsonField(JsonField):
+    """A document that is stored encrypted where the settings name keys, bound to its row.
+
+    SQL can only look up keys that are ``clear``. Values that bypass instances (``values()``) may be a
+    ``StoredDocument``: see ``decrypted``. ``update()`` encrypts nothing: give it the result of ``encrypted_for``.
+    """
+
+    descriptor_class = DecryptingAttribute
+
+    def __init__(
+        self, table: str = "", row: tuple[str, ...] = (), clear: frozenset[str] = frozenset(), **options: Any
+    ) -> None:
+        """``row`` names the attributes that, with ``table`` and the column, say which row it is."""
+        super().__init__(**options)
+        self.table, self.row, self.clear = table, row, clear
+
+    def deconstruct(self) -> Any:
+        """Return a plain column's: for the database it is one."""
+        name, _, args, options = super().deconstruct()
+        return name, "checkpoints.models.fields.JsonField", args, options
+
+    def row_of(self, instance: models.Model) -> tuple[str, ...]:
+        """Return the row's identity."""
+        return tuple(str(getattr(instance, name)) for name in self.row)
+
+    def decrypt_stored(self, held: StoredDocument, *row: str) -> Any:
+        """Return the document of that row. ``Damaged``, ``Locked``."""
+        return loads(current_encryptor().decrypt_document(dumps(held.document).decode(), self.table, *row, self.name))
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Read a document; one that is sealed, or has to be, opens (or is refused) once its row is known.
+
+        A key within a document that has to be sealed reads as nothing, unless it is one of those in the clear.
+        """
+        document = super().from_db_value(value, expression, connection)
+        if isinstance(expression, KeyTransform):
+            return document if expression.key_name in self.clear or not current_encryptor().strict else None
+        held = encrypted_text_in(document) is not None or (value is not None and current_encryptor().strict)
+        return StoredDocument(document) if held else document
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        """Return what is stored."""
+        value = super().pre_save(model_instance, add)
+        if value is None or hasattr(value, "resolve_expression"):
+            return value
+        return self.encrypted(value, *self.row_of(model_instance))
+
+    def encrypted(self, value: Any, *row: str) -> Any:
+        """Return what is stored in that row."""
+        text, encryptor = dumps(value).decode(), current_encryptor()
+        if not encryptor.active and MARK not in text:
+            return value
+        return loads(encryptor.encrypt_document(text, self.table, *row, self.name, clear=self.clear))
+
+
+def decrypted(model: type[models.Model], column: str, value: Any, *row: str) -> Any:
+    """Return a value that was read without its instance. ``Damaged``, ``Locked``."""
+    field: Any = model._meta.get_field(column)
+    return field.decrypt_stored(value, *row) if isinstance(value, StoredDocument) else value
+
+
+def encrypted_for(model: type[models.Model], column: str, value: Any, *row: str) -> Any:
+    """Return a value as ``update()`` has to store it in that one row."""
+    field: Any = model._meta.get_field(column)
+    return value if value is None else field.encrypted(value, *row)

@@ -1,0 +1,192 @@
+"""The tables of those who operate: what runs are found by, messages into runs, schedules, and figures."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from checkpoints.limits import ID
+from checkpoints.models.fields import CharField, EncryptedJsonField, JsonField, MomentField
+
+PERSON = settings.AUTH_USER_MODEL
+
+
+class RunFact(models.Model):
+    """Something a run can be found by: ``tag``, ``error`` (its class), ``title``, ``word``, or ``input.…`` (a path).
+
+    ``number`` stands beside the text where that is one. ``created`` is the run's, so that newest come first from the
+    index alone. Where content is encrypted nothing of it is kept: no words, no input.
+    """
+
+    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, db_index=False, related_name="facts")
+    name = CharField(max_length=200)
+    text = CharField(max_length=200)
+    number = models.FloatField(null=True)
+    created = MomentField()
+
+    class Meta:
+        indexes = [
+            # All that is asked of one run: SQLite, which knows no figures, prefers an index that answers by itself.
+            models.Index(fields=["run", "name", "text", "number"], name="fact_by_run"),
+            # PostgreSQL: by code points, in whatever language the database sorts, so that beginnings are found.
+            models.Index(
+                fields=["name", "text", "-created", "-run"],
+                opclasses=["varchar_ops", "varchar_pattern_ops", "timestamptz_ops", "varchar_ops"],
+                name="fact_by_text",
+            ),
+            models.Index(
+                fields=["name", "number", "-created", "-run"],
+                condition=Q(number__isnull=False),
+                name="fact_by_number",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.name}={self.text}"
+
+
+class Bulk(models.Model):
+    """A bulk action. ``done``: how many runs it was applied to so far, in their order; ``acted``: how many succeeded.
+    ``refused``: ``{"why": {words: how many}, "some": [[run, title, words]]}``.
+    """
+
+    id = CharField(max_length=36, primary_key=True)
+    verb = CharField(max_length=20)
+    facts = JsonField(default=dict)
+    """What the verb needs (tags), and the filter it was chosen by."""
+    runs = JsonField(default=list)
+    done = models.IntegerField(default=0)
+    acted = models.IntegerField(default=0)
+    refused = JsonField(default=dict)
+    by = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    at = MomentField()
+    finished = MomentField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["at"], condition=Q(finished__isnull=True), name="bulk_to_do")]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.done} of {len(self.runs)} by {self.by_id}"
+
+
+class Signal(models.Model):
+    """A message into a run, kept until a step receives it. ``taken``: the request that it answered."""
+
+    id = CharField(max_length=36, primary_key=True)
+    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="signals")
+    name = CharField(max_length=200)
+    value = EncryptedJsonField("signal", ("id",), null=True)
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    at = MomentField()
+    taken = CharField(max_length=36, null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "name", "id"], condition=Q(taken__isnull=True), name="signal_untaken")]
+
+    def __str__(self) -> str:
+        return f"{self.name} to {self.run_id}"
+
+
+class IdempotencyKey(models.Model):
+    """A person's command and what came of it: the same command with the same key is not done again."""
+
+    person = CharField(max_length=150)
+    key = CharField(max_length=64)
+    """SHA-256 of what was given."""
+    verb = CharField(max_length=40)
+    digest = CharField(max_length=64)
+    """SHA-256 of the command: the same key with another one is a conflict."""
+    result = JsonField(default=dict)
+    at = MomentField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["person", "key"], name="one_command_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.verb} by {self.person}"
+
+
+class Schedule(models.Model):
+    """When runs of a workflow start by themselves: cron, in a time zone. ``next_at`` null: paused or over.
+
+    ``missed``: what happens with times that passed while nothing ran: ``skip``, ``once`` or ``all``. ``overlap``:
+    ``allow``, or ``skip`` where it passes over a time (``passed_at``) while its last run is open. Runs are started in
+    the name of ``owner``, who must still be allowed to. ``problem`` says what went wrong last.
+    """
+
+    id = CharField(max_length=36, primary_key=True)
+    workflow = CharField(max_length=200, db_index=True)
+    name = CharField(max_length=100)
+    cron = CharField(max_length=200)
+    zone = CharField(max_length=64, default="UTC")
+    message = EncryptedJsonField("schedule", ("id",), null=True)
+    missed = CharField(max_length=10, default="once")
+    overlap = CharField(max_length=10, default="allow", db_default="allow")
+    paused = models.BooleanField(default=False)
+    problem = CharField(max_length=500, blank=True)
+    next_at = MomentField(null=True)
+    last_at = MomentField(null=True)
+    last_run = CharField(max_length=ID, null=True)
+    passed_at = MomentField(null=True)
+    owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    authors = JsonField(default=list)
+    """User names of everybody who wrote or changed it: they count as requesters of its runs, like the owner."""
+    created = MomentField()
+    updated = MomentField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "name"], name="one_schedule_per_name")]
+        indexes = [models.Index(fields=["next_at"], condition=Q(next_at__isnull=False), name="schedule_next")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.workflow}"
+
+
+class Tally(models.Model):
+    """How often something was measured within an hour, by size: a histogram that adds up over hours.
+
+    ``bucket``: the values of one are within a tenth of each other. ``total``: their sum, in the measure's unit.
+    """
+
+    hour = MomentField()
+    measure = CharField(max_length=40)
+    workflow = CharField(max_length=200)
+    step = CharField(max_length=200, blank=True)
+    label = CharField(max_length=200, blank=True)
+    bucket = models.IntegerField(default=0)
+    count = models.BigIntegerField(default=0)
+    total = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["measure", "hour", "workflow", "step", "label", "bucket"], name="one_tally_per_bucket"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.measure} {self.workflow} {self.hour:%Y-%m-%d %H}"
+
+
+class TallyMark(models.Model):
+    """The id up to which every event was counted."""
+
+    event = models.BigIntegerField(default=0)
+    at = MomentField(null=True)
+
+    def __str__(self) -> str:
+        return f"event {self.event}"
+
+
+class WorkerBeat(models.Model):
+    """A worker's heartbeat row, renewed every few seconds. ``late``: seconds its timers were late by, at most."""
+
+    id = CharField(max_length=200, primary_key=True)
+    started = MomentField()
+    seen = MomentField()
+    runs = models.IntegerField(default=0)
+    late = models.FloatField(default=0.0)
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,266 @@
+"""What people do to requests, as rows: replies, talk, presence, absence, notices, and the record of all of it.
+
+Append-only where it counts: a reply that was undone stays with the time it was; audit entries are never changed.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from checkpoints.limits import ID
+from checkpoints.models.fields import CharField, EncryptedJsonField, EncryptedTextField, JsonField, MomentField
+
+PERSON = settings.AUTH_USER_MODEL
+REQUEST = "checkpoints.HumanRequest"
+
+
+class Reply(models.Model):
+    """What one person said to a request. The one that decided becomes the ``Answer`` once it ``settles``.
+
+    ``stands``: approved (as proposed), modified (edited first), rejected, overrode (by a right beyond the policy),
+    answered. ``seen`` is the fingerprint of what was shown; ``right`` says in words why this person was allowed.
+    """
+
+    id = CharField(max_length=36, primary_key=True)
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="replies")
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
+    via = CharField(max_length=20)
+    """page | api | link | batch | deadline."""
+    right = CharField(max_length=300, blank=True)
+    acting_for = CharField(max_length=150, blank=True)
+    value = EncryptedJsonField("reply", ("id",), null=True)
+    verdict = CharField(max_length=40)
+    stands = CharField(max_length=12)
+    reason = EncryptedTextField("reply", ("id",), blank=True, default="")
+    seen = CharField(max_length=64, blank=True)
+    at = MomentField()
+    settles = MomentField(null=True)
+    """It decided, and takes effect then; null before it decided and once it has taken effect."""
+    undone = MomentField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["request", "by"], condition=Q(undone__isnull=True), name="one_reply_per_person"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["settles"], condition=Q(settles__isnull=False, undone__isnull=True), name="reply_to_settle"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} to {self.request_id}"
+
+
+class Comment(models.Model):
+    """A line in a request's thread: a comment, a question back (``ask``), or what was said to it (``reply``)."""
+
+    id = CharField(max_length=36, primary_key=True)
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="comments")
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    kind = CharField(max_length=10, default="comment")
+    text = EncryptedTextField("comment", ("id",))
+    mentions = JsonField(default=list)
+    at = MomentField()
+
+    class Meta:
+        indexes = [models.Index(fields=["request", "at"], name="comment_by_request")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} on {self.request_id}"
+
+
+class Draft(models.Model):
+    """A half-filled answer of one person: the fields as the browser would send them."""
+
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, db_index=False, related_name="drafts")
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    fields = EncryptedJsonField("draft", ("request_id", "user_id"), default=dict)
+    at = MomentField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["request", "user"], name="one_draft_per_person")]
+
+    def __str__(self) -> str:
+        return f"draft of {self.user_id} for {self.request_id}"
+
+
+class Presence(models.Model):
+    """Who has seen a request, and who has it open now: ``seen`` is renewed while the page is open."""
+
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, db_index=False, related_name="presences")
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    since = MomentField()
+    """Since when without a break."""
+    seen = MomentField()
+    typing = MomentField(null=True)
+    taken = MomentField(null=True)
+    """When this person took the request over from those who had it open."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["request", "user"], name="one_presence_per_person")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.request_id}"
+
+
+class Absence(models.Model):
+    """Out of office: another person decides for this one during a period."""
+
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="absences")
+    delegate = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="stands_in_for")
+    since = MomentField()
+    until = MomentField()
+
+    def __str__(self) -> str:
+        return f"{self.delegate_id} for {self.user_id}"
+
+
+class SavedView(models.Model):
+    """A named filter of a list, the owner's or everybody's."""
+
+    id = CharField(max_length=36, primary_key=True)
+    owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    page = CharField(max_length=20)
+    name = CharField(max_length=80)
+    query = CharField(max_length=1000)
+    """The address's query string."""
+    shared = models.BooleanField(default=False)
+    created = MomentField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "page", "name"], name="one_view_per_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Shown(models.Model):
+    """What a person was shown, kept once per content: ``id`` is request and fingerprint."""
+
+    id = CharField(max_length=130, primary_key=True)
+    request = CharField(max_length=36, db_index=True)
+    kind = CharField(max_length=10)
+    """card (its JSON) | page (the HTML)."""
+    body = EncryptedTextField("shown", ("id",))
+    at = MomentField()
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class AuditEntry(models.Model):
+    """One human act. ``hash`` covers the entry and the one before it; nothing refers to rows that may be pruned."""
+
+    n = models.BigIntegerField(primary_key=True)
+    at = MomentField()
+    actor = CharField(max_length=150)
+    right = CharField(max_length=300, blank=True)
+    verb = CharField(max_length=40)
+    workflow = CharField(max_length=200, blank=True)
+    run = CharField(max_length=ID, blank=True)
+    request = CharField(max_length=36, blank=True)
+    facts = EncryptedJsonField("audit", ("n",), default=dict)
+    prev = CharField(max_length=64)
+    hash = CharField(max_length=64)
+    signature = CharField(max_length=80, blank=True, default="")
+    """Of ``n`` and ``hash``, by a key that is not in the database; empty in entries from before there was one."""
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["run", "n"], name="audit_by_run"),
+            models.Index(fields=["actor", "n"], name="audit_by_actor"),
+            models.Index(fields=["workflow", "n"], name="audit_by_workflow"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.n} {self.actor} {self.verb}"
+
+
+class AuditHead(models.Model):
+    """The end of the chain: one row, locked while an entry is appended."""
+
+    n = models.BigIntegerField(default=0)
+    hash = CharField(max_length=64, blank=True)
+    signature = CharField(max_length=80, blank=True, default="")
+
+    def __str__(self) -> str:
+        return str(self.n)
+
+
+class Notice(models.Model):
+    """The outbox: a notification on one channel, not before ``due``, retried until it is ``sent``."""
+
+    id = CharField(max_length=36, primary_key=True)
+    user = models.ForeignKey(PERSON, null=True, on_delete=models.CASCADE, related_name="notices")
+    kind = CharField(max_length=20)
+    """opened | reminder | escalated | assigned | mentioned | asked | replied | taken | unanswerable | decided."""
+    channel = CharField(max_length=12)
+    """browser | mail | webhook | apprise."""
+    target = CharField(max_length=36, blank=True)
+    """The webhook's id."""
+    request = models.ForeignKey(REQUEST, null=True, on_delete=models.CASCADE, related_name="+")
+    payload = EncryptedJsonField("notice", ("id",), default=dict)
+    once = CharField(max_length=200, null=True, unique=True)
+    """A second notice of the same key is not written."""
+    created = MomentField()
+    due = MomentField()
+    attempts = models.IntegerField(default=0)
+    sent = MomentField(null=True)
+    given_up = MomentField(null=True)
+    read = MomentField(null=True)
+    error = CharField(max_length=500, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["due"], condition=Q(sent__isnull=True, given_up__isnull=True), name="notice_to_send"),
+            models.Index(fields=["user", "-created"], name="notice_by_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.channel}"
+
+
+class Preference(models.Model):
+    """A person's notification settings: see ``wfdash.notifications.preferences`` for the shape of ``data``."""
+
+    user = models.OneToOneField(PERSON, primary_key=True, on_delete=models.CASCADE, related_name="preference")
+    data = JsonField(default=dict)
+    looks = JsonField(default=dict)
+    """How they look at lists: ``{"runs": {"columns": [...]}}``."""
+
+    def __str__(self) -> str:
+        return f"preferences of {self.user_id}"
+
+
+class Webhook(models.Model):
+    """A webhook: an address that receives events of requests, signed with its own secret."""
+
+    id = CharField(max_length=36, primary_key=True)
+    name = CharField(max_length=80)
+    url = CharField(max_length=500)
+    secret = EncryptedTextField("webhook", ("id",))
+    workflow = CharField(max_length=200, default="*")
+    kinds = JsonField(default=list)
+    active = models.BooleanField(default=True)
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    created = MomentField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class UsedLink(models.Model):
+    """A signed answer link that was used: its nonce decides only once."""
+
+    nonce = CharField(max_length=36, primary_key=True)
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    at = MomentField()
+
+    def __str__(self) -> str:
+        return self.nonce

@@ -1,0 +1,1 @@
+"""The storage verbs as generators of SQL statements, and what runs them on SQLite and PostgreSQL."""

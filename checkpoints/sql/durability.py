@@ -1,0 +1,36 @@
+"""Durability levels: which commits are fsynced before they are acknowledged.
+
+Every commit survives a killed process. ``full`` (the default) lets all of them survive a power failure too;
+``relaxed`` only those of ``must_sync``, for machines whose disk is slow to sync and whose steps may be repeated.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from checkpoints.errors import InvalidConfig
+from checkpoints.records import Commit
+
+
+class Durability(StrEnum):
+    """How much a power failure may undo."""
+
+    FULL = "full"
+    RELAXED = "relaxed"
+
+
+def parse_durability(text: str, *, name: str = "WFDASH_DURABILITY") -> Durability:
+    """Return the level of that name. ``InvalidConfig`` mentions the setting by ``name``."""
+    try:
+        return Durability(text)
+    except ValueError:
+        raise InvalidConfig(f"{name} must be full or relaxed, not {text!r}") from None
+
+
+def must_sync(commit: Commit) -> bool:
+    """Say whether a commit must survive a power failure in either class.
+
+    So must the end of a drive (parked, asleep, finished, failed), an answer, and the record of a call that may happen
+    only once.
+    """
+    return commit.standing is not None or bool(commit.answered) or any(effect.once for effect in commit.effects)

@@ -1,0 +1,35 @@
+"""The statement that lists a run's checkpoints, by what its caller wants to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.records import CheckpointFilter
+from checkpoints.sql.statements import METADATA, Dialect, Statement
+
+CONDITIONS = {
+    "step": "step=?",
+    "reason": "reason=?",
+    "clean": "clean=?",
+    "has_request": ("waiting=0", "waiting>0"),
+    "labelled": ("label IS NULL", "label IS NOT NULL"),
+    "label": "label=?",
+    "since": "created>=?",
+    "until": "created<?",
+}
+"""How each field of a ``CheckpointFilter`` is said; a pair says false and true, without a parameter."""
+
+
+def list_checkpoints(dialect: Dialect, run: str, before: int, limit: int, where: CheckpointFilter) -> Statement:
+    """Return the statement that lists a run's metadata, newest first."""
+    conditions = ["run_id=?", "n < ?"]
+    parameters: list[Any] = [run, before]
+    for name, said in CONDITIONS.items():
+        value = getattr(where, name)
+        if value is not None:
+            conditions.append(said if isinstance(said, str) else said[value])
+        if value is not None and isinstance(said, str):
+            parameters.append(dialect.parameter(value))
+    wanted = " AND ".join(conditions)
+    sql = dialect.sql(f"SELECT {METADATA} FROM checkpoints_checkpoint WHERE {wanted} ORDER BY n DESC LIMIT ?")
+    return sql, (*parameters, limit)

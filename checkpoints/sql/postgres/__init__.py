@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, their pool, and transactions that several runs share."""

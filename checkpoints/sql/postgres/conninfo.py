@@ -1,0 +1,104 @@
+"""PostgreSQL's connection parameters: from a URL to Django's settings, and from those to psycopg's parameters.
+
+Whatever libpq knows (``sslmode``, ``sslrootcert``, ``connect_timeout``, ``target_session_attrs``, ``options`` ...)
+reaches both Django's connections and the storage's own. What is not known is refused, never dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from checkpoints.errors import InvalidConfig
+
+DJANGO = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+"""libpq's name of what Django has a setting of its own for."""
+DJANGO_ONLY = frozenset({"client_encoding", "cursor_factory", "isolation_level", "server_side_binding"})
+"""Django's ``OPTIONS`` that say how Django uses a connection, not where it leads."""
+OF_DRIVER = frozenset({"prepare_threshold"})
+"""Parameters of psycopg that are not libpq's."""
+NO_JIT = "-c jit=off"
+"""Compiling a list's query takes longer than running it."""
+
+
+def settings_of(url: str, *, name: str = "WFDASH_DATABASE") -> dict[str, Any]:
+    """Return Django's setting of a database for a ``postgresql://`` URL, its query as ``OPTIONS``.
+
+    ``InvalidConfig`` for what libpq does not know, naming the parameter and the setting (``name``), never the
+    password. ``prepare_threshold=none`` is for transaction pooling, ``options=`` (empty) sends no ``options`` at all.
+    """
+    query = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    refuse_unknown(set(query) - set(DJANGO), name)
+    found = {key: value for key, value in parsed(url, name).items() if value}
+    found |= {key: read_threshold(query[key], name) for key in OF_DRIVER & query.keys()}
+    main = {key: str(found.pop(key, "")) for key in DJANGO}
+    if "options" not in query:
+        found["options"] = NO_JIT
+    found.setdefault("fallback_application_name", application_name("pages"))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **{DJANGO[key]: value for key, value in main.items()},
+        "OPTIONS": found,
+    }
+
+
+def parsed(url: str, name: str) -> dict[str, Any]:
+    """Return what libpq reads from the URL, without psycopg's own parameters."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    base, _, query = url.partition("?")
+    kept = [part for part in query.split("&") if part and part.split("=")[0] not in OF_DRIVER]
+    try:
+        return dict(conninfo_to_dict(f"{base}?{'&'.join(kept)}" if kept else base))
+    except psycopg.ProgrammingError:
+        # The driver's message may quote the password.
+        text = f"{name} is no URL that PostgreSQL understands: postgresql://user:password@host:port/name?sslmode=..."
+        raise InvalidConfig(f"{text} (write special characters as %40 and the like)") from None
+
+
+def read_threshold(text: str, name: str) -> int | None:
+    """Return psycopg's ``prepare_threshold``: None for ``none``, else a number from 0 up."""
+    if text.lower() == "none":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidConfig(f"{name}: prepare_threshold must be none or a number from 0 up, not {text!r}")
+    return int(text)
+
+
+def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return psycopg's parameters for the storage's own connections from Django's setting of a database.
+
+    ``InvalidConfig`` for an option that nobody knows. A pool of Django's (``OPTIONS["pool"]``) is Django's alone.
+    """
+    options = {key: value for key, value in (settings.get("OPTIONS") or {}).items() if key not in DJANGO_ONLY}
+    options.pop("pool", None)
+    if role := options.pop("assume_role", None):
+        options["options"] = f"{options.get('options', '')} -c role={escaped(role)}".strip()
+    refuse_unknown(set(options), "DATABASES")
+    main = {key: settings[given] for key, given in DJANGO.items() if settings.get(given)}
+    return options | main | {"fallback_application_name": application_name("storage")}
+
+
+def escaped(value: str) -> str:
+    """Return a value as it stands in ``options``: blanks and backslashes are written with a backslash."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def refuse_unknown(names: set[str], setting: str) -> None:
+    """Raise ``InvalidConfig`` for parameters that neither libpq nor psycopg has."""
+    from psycopg.pq import Conninfo
+
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()} | OF_DRIVER
+    unknown = sorted(names - known)
+    if unknown:
+        text = f"{setting}: unknown PostgreSQL option {', '.join(map(repr, unknown))}"
+        raise InvalidConfig(f"{text}: use those of libpq (sslmode, sslrootcert, connect_timeout, options ...)")
+
+
+def application_name(part: str) -> str:
+    """Return the name under which an operator finds this process's connections in ``pg_stat_activity``."""
+    return f"wfdash {part} {socket.gethostname()[:40]}:{os.getpid()}"

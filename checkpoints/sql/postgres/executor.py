@@ -1,0 +1,123 @@
+"""PostgreSQL: a connection pool per event loop, each transaction in one pipeline.
+
+PostgreSQL groups the flushes of concurrent connections itself. Nothing here notifies: NOTIFY holds a
+database-wide lock through the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from psycopg import errors
+from psycopg.types.string import TextLoader
+
+from checkpoints.sql.durability import Durability
+from checkpoints.sql.postgres.group_commit import GroupCommit, run_scripts
+from checkpoints.sql.postgres.pool import Connection, Pool
+from checkpoints.sql.statements import require_synchronous_commit
+from checkpoints.sql.writes import Script
+
+T = TypeVar("T")
+MAX_CONNECTIONS = 12
+"""Connections per event loop at most; more are not faster."""
+IDLE_IN_TRANSACTION_TIMEOUT = 10.0
+"""Seconds a transaction may wait for its client: locks of a frozen process are released then, as is its claim."""
+TRANSACTION_TIMEOUT = 30.0
+"""Seconds a transaction may take in all (PostgreSQL 17+): a process may also freeze in the middle of a pipeline."""
+TCP_KEEPALIVES = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 2}
+"""TCP keepalive settings by which the server drops a client whose machine is unreachable."""
+ATTEMPTS = 3
+"""How often a script runs when PostgreSQL chose it to break a deadlock."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopConnections:
+    """The connection pool and group commit of one event loop."""
+
+    pool: Pool
+    group_commit: GroupCommit
+
+    async def aclose(self) -> None:
+        """Close the connections once every pending script has finished."""
+        await self.group_commit.aclose()
+        self.pool.close()
+
+
+class Pools:
+    """One pool per event loop: connections cannot move between loops. Those of loops that have ended are closed."""
+
+    def __init__(self, parameters: dict[str, Any], *, durability: Durability = Durability.FULL) -> None:
+        """``parameters`` are psycopg's."""
+        self._parameters = parameters
+        self._full = durability is Durability.FULL
+        self._by_loop: dict[asyncio.AbstractEventLoop, LoopConnections] = {}
+        self._lock = threading.Lock()
+
+    async def run(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in one transaction; once more if a deadlock ended it. ``shared``: perhaps with others."""
+        flush = sync or self._full
+        connections = self._by_loop.get(asyncio.get_running_loop()) or self._opened()
+        if shared:
+            return await connections.group_commit.run(make, flush)
+        return await self._alone(connections.pool, make, flush)
+
+    async def _alone(self, pool: Pool, make: Callable[[], Script[T]], flush: bool) -> T:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with pool.connection() as connection:
+                    (result,) = await run_scripts(connection, [make()], flush=flush)
+                    return result  # type: ignore[no-any-return]
+            except (errors.DeadlockDetected, errors.SerializationFailure):
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def aclose_loop(self) -> None:
+        """Close the pool of this loop."""
+        connections = self._by_loop.pop(asyncio.get_running_loop(), None)
+        if connections is not None:
+            await connections.aclose()
+
+    async def aclose(self) -> None:
+        """Close the pools of this loop and of all others."""
+        here = asyncio.get_running_loop()
+        for loop in list(self._by_loop):
+            connections = self._by_loop.pop(loop)
+            if loop is here:
+                await connections.aclose()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(connections.aclose(), loop))
+            else:
+                connections.pool.close()
+
+    def _opened(self) -> LoopConnections:
+        """Return this loop's connections, after closing those of loops that have ended."""
+        with self._lock:
+            for loop in [loop for loop in self._by_loop if loop.is_closed()]:
+                self._by_loop.pop(loop).pool.close()
+            pool = Pool(self._parameters, MAX_CONNECTIONS, configure)
+            connections = LoopConnections(pool, GroupCommit(pool, partial(self._alone, pool)))
+            self._by_loop[asyncio.get_running_loop()] = connections
+            return connections
+
+
+async def configure(connection: Connection) -> None:
+    """Set up a new connection: JSON is read as text, commits wait for the disk whatever the server's default is.
+
+    Timeouts release the locks of a process that is frozen or whose machine is unreachable.
+    """
+    connection.adapters.register_loader("json", TextLoader)
+    await connection.execute(require_synchronous_commit(local=False))
+    for name, value in limits(connection.info.server_version).items():
+        await connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+
+
+def limits(server_version: int) -> dict[str, int]:
+    """Return the server's settings for our connections, times in milliseconds."""
+    total = {"transaction_timeout": int(TRANSACTION_TIMEOUT * 1000)} if server_version >= 170000 else {}
+    return {"idle_in_transaction_session_timeout": int(IDLE_IN_TRANSACTION_TIMEOUT * 1000), **total, **TCP_KEEPALIVES}

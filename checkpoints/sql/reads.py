@@ -1,0 +1,171 @@
+"""The reading verbs as generators: they yield batches of statements and receive their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias, TypeVar
+
+from checkpoints import rules
+from checkpoints.content.canonical_json import loads
+from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, unbind_from_row, verify_chunks
+from checkpoints.content.encryption import Encryptor, encryptor_of
+from checkpoints.errors import Damaged, NotFound
+from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.records import (
+    ENDED,
+    Answer,
+    Checkpoint,
+    CheckpointFilter,
+    CheckpointInfo,
+    Event,
+    Phase,
+    Reason,
+    Request,
+    RunFacts,
+)
+from checkpoints.retention import Needs
+from checkpoints.sql.listing import list_checkpoints
+from checkpoints.sql.statements import Dialect, Rows, Statement, Statements, select_chunks
+from checkpoints.sql.tables import INFO
+
+T = TypeVar("T")
+Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
+
+NEVER = datetime.fromtimestamp(0, UTC)
+CHUNKS_PER_READ = 30_000
+"""Chunks read by one statement; databases limit the number of parameters."""
+
+
+@dataclass(frozen=True)
+class ReadScripts:
+    """The reading verbs in one dialect."""
+
+    dialect: Dialect
+    sql: Statements
+    encryptor: Encryptor = field(default_factory=lambda: encryptor_of(""))
+    """Encrypts what is written and opens what is read; without keys, neither."""
+
+    def facts(self, run: RunId) -> Script[RunFacts]:
+        """Read what driving a run needs."""
+        (rows,) = yield [(self.sql.facts, (run,))]
+        if not rows:
+            raise NotFound("Run not found", run=run)
+        id_, workflow, version, message, n, attempts = rows[0]
+        try:
+            read = self._document(message, "run", run, "input")
+        except ValueError as error:
+            raise Damaged("the run's input cannot be read: restore the database from a backup", run=run) from error
+        return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)
+
+    def needs(self, run: RunId) -> Script[Needs]:
+        """Read what depends on a run's checkpoints."""
+        phases, origins = yield [(self.sql.phase, (run,)), (self.sql.origins, (run,))]
+        ended = bool(phases) and Phase(phases[0][0]) in ENDED
+        return Needs(ended=ended, origins=frozenset(id_ for (id_,) in origins))
+
+    def load(self, run: RunId, checkpoint: CheckpointId) -> Script[Checkpoint]:
+        """Read one checkpoint with its chunks."""
+        (rows,) = yield [(self.sql.load, (run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+        return (yield from self._content(rows[0]))
+
+    def latest(self, run: RunId) -> Script[Checkpoint | None]:
+        """Read the newest checkpoint with its chunks."""
+        (rows,) = yield [(self.sql.latest, (run,))]
+        return (yield from self._content(rows[0])) if rows else None
+
+    def _content(self, row: tuple[Any, ...]) -> Script[Checkpoint]:
+        info = self._info(row)
+        rules.refuse_unreadable(info)
+        try:
+            root = self._root(info, row[-1])
+            content = decode(root, (yield from self._tree(info.run, root)))
+            requests = tuple(Request.model_validate(request) for request in content["requests"])
+            return Checkpoint.model_construct(**dict(info), body=content["body"], requests=requests)
+        except Damaged as error:
+            error.facts.update(run=info.run, checkpoint=info.id)
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged("the stored checkpoint lacks its parts", run=info.run, checkpoint=info.id) from error
+
+    def _root(self, info: CheckpointInfo, body: str) -> str:
+        """Return the root of a checkpoint's content. ``Damaged`` if it is another row's; ``Locked``."""
+        return unbind_from_row(self.encryptor.decrypt(body, "checkpoint", info.run, info.id), rules.row_of(info))
+
+    def _tree(self, run: str, root: str) -> Script[dict[str, bytes]]:
+        """Read a root's chunks, one level of the tree per statement."""
+        chunks: dict[str, bytes] = {}
+        wanted = hashes_in(root)
+        if wanted:
+            ((family,),) = (yield [(self.sql.family, (run,))])[0]
+        while wanted:
+            now, wanted = wanted[:CHUNKS_PER_READ], wanted[CHUNKS_PER_READ:]
+            level = yield from self.chunks(family, now)
+            chunks.update(level)
+            wanted += {key for data in level.values() for key in hashes_in_chunk(data)} - chunks.keys()
+        return chunks
+
+    def chunks(self, family: str, hashes: Sequence[str]) -> Script[dict[str, bytes]]:
+        """Return the chunks of a family that are stored, by hash. ``Damaged``, ``Locked``."""
+        names = self.encryptor.names(family, hashes)
+        (rows,) = yield [(select_chunks(self.dialect, len(names)), (family, *names))]
+        return verify_chunks(
+            [(names[name], self.encryptor.decrypt_chunk(bytes(data), family, name)) for name, data in rows]
+        )
+
+    def listing(self, run: RunId, before: int, limit: int, where: CheckpointFilter) -> Script[list[CheckpointInfo]]:
+        """Read metadata, newest first."""
+        (rows,) = yield [list_checkpoints(self.dialect, run, before, limit, where)]
+        return [self._info(row) for row in rows]
+
+    def ids(self, run: RunId) -> Script[list[CheckpointId]]:
+        """Read all ids, newest first."""
+        (rows,) = yield [(self.sql.ids, (run,))]
+        return [CheckpointId(id_) for (id_,) in rows]
+
+    def events(self, run: RunId, after: int, limit: int) -> Script[list[Event]]:
+        """Read events in order."""
+        (rows,) = yield [(self.sql.events, (run, after, limit))]
+        return [self._event(run, *row) for row in rows]
+
+    def answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
+        """Read answers the engine has not taken."""
+        (rows,) = yield [(self.sql.answers, (run,))]
+        return {RequestKey(row[1]): self._answer(*row) for row in rows}
+
+    def past_answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
+        """Read the last answer of each request, also those the engine has taken."""
+        (rows,) = yield [(self.sql.past_answers, (run,))]
+        return {RequestKey(row[1]): self._answer(*row) for row in rows}
+
+    def now(self) -> Script[datetime]:
+        """Read the database's clock."""
+        ((now,),) = (yield [(self.sql.now, ())])[0]
+        return self.dialect.time(now)  # type: ignore[no-any-return]
+
+    def _document(self, text: str | None, *row: str) -> Any:
+        """Return the document that a row keeps as text, None where it keeps none. ``Damaged``, ``Locked``."""
+        return None if text is None else loads(self.encryptor.decrypt_document(text, *row))
+
+    def _info(self, row: tuple[Any, ...]) -> CheckpointInfo:
+        facts = dict(zip(INFO, row, strict=False))
+        try:
+            facts["reason"] = Reason(facts["reason"])
+            facts["created"] = self.dialect.time(facts["created"])
+            facts["clean"] = bool(facts["clean"])
+            facts["facts"] = rules.facts_in(facts["facts"])
+        except (ValueError, TypeError):
+            facts.update(reason=Reason.STEP, created=NEVER, clean=False, flaw=rules.UNREADABLE, facts={})
+        return CheckpointInfo.model_construct(**facts)
+
+    def _event(self, run: RunId, kind: str, step: str | None, data: str, seq: int, at: Any) -> Event:
+        read, time = self._document(data, "event", run, str(seq), "data"), self.dialect.time(at)
+        return Event.model_construct(kind=kind, step=step, data=read, run=run, seq=seq, at=time)
+
+    def _answer(self, request: str, key: str, value: str | None, by: str | None, at: Any, acting_for: str) -> Answer:
+        read = self._document(value, "answer", request, "value")
+        given = {"by": by, "at": self.dialect.time(at), "acting_for": acting_for or None}
+        return Answer.model_construct(key=RequestKey(key), value=read, **given)

@@ -1,0 +1,320 @@
+"""SQLite: a writer thread and a reader thread; scripts that arrive during a commit share the next transaction.
+
+A task that is the only writer on a quick disk writes inline, in the thread of its event loop: two thread switches cost
+more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.fair_lock``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from checkpoints.errors import Damaged
+from checkpoints.sql.durability import Durability
+from checkpoints.sql.sqlite.fair_lock import FairLock as FairLock
+from checkpoints.sql.sqlite.fair_lock import write_lock as write_lock
+from checkpoints.sql.sqlite.write_queue import QueuedScript, WriteLatency, fail_all, resolve_in_loops
+from checkpoints.sql.statements import Rows, Statement
+from checkpoints.sql.writes import Script, Scripts
+
+T = TypeVar("T")
+
+MAX_GROUP = 64
+"""Scripts that may share a transaction."""
+
+BUSY_TIMEOUT = 20.0
+"""Seconds a thread waits for another process's write lock."""
+
+PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA journal_size_limit=67108864",
+    "PRAGMA cache_size=-32768",
+    "PRAGMA wal_autocheckpoint=4000",
+)
+
+
+class SqliteThread:
+    """A thread with one connection that runs queued scripts."""
+
+    name = "checkpoints"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._queue: SimpleQueue[QueuedScript | None] = SimpleQueue()
+        self._open = True
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: QueuedScript) -> asyncio.Future[Any]:
+        """Queue a script and return the future of its result."""
+        with self._lock:
+            if not self._open:
+                raise RuntimeError("the storage is being closed: nothing was written")
+            self._queue.put(job)
+        return job.future
+
+    def close(self) -> None:
+        """Finish what is queued and end the thread."""
+        with self._lock:
+            self._open = False
+            self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        connection: sqlite3.Connection | None = None
+        while jobs := self._next():
+            try:
+                connection = connection or connect(self._path)
+                self._run_all(connection, jobs)
+            except Exception as error:
+                fail_all(jobs, error)
+            resolve_in_loops(jobs)
+            jobs.clear()
+        if connection is not None:
+            connection.close()
+
+    def _next(self) -> list[QueuedScript]:
+        jobs: list[QueuedScript] = []
+        job = self._queue.get()
+        with contextlib.suppress(Empty):
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == MAX_GROUP:
+                    return jobs
+                job = self._queue.get_nowait()
+            if jobs:
+                self._queue.put(None)
+        return jobs
+
+    def _run_all(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> None:
+        """Run all scripts and keep each one's result or error."""
+        raise NotImplementedError
+
+
+class SqliteReader(SqliteThread):
+    """The reader thread: outside of transactions, it never waits for a writer."""
+
+    name = "checkpoints-reader"
+
+    def _run_all(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> None:
+        for job in jobs:
+            run_job(connection, job)
+
+
+class SqliteWriter(SqliteThread):
+    """The writer thread: many scripts per transaction, resolved once the commit is on the disk."""
+
+    name = "checkpoints-writer"
+
+    def __init__(self, path: str, lock: FairLock = write_lock) -> None:
+        """``lock``: the write lock of this process for the file."""
+        self._write_lock = lock
+        self._synced = True
+        self.latency = WriteLatency()
+        super().__init__(path)
+
+    def _run_all(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> None:
+        with self._write_lock:
+            began = time.perf_counter()
+            self._commit(connection, jobs)
+            self.latency.record(jobs, time.perf_counter() - began)
+
+    def _commit(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> None:
+        try:
+            self._synced = set_synchronous(connection, any(job.sync for job in jobs), self._synced)
+            if self._commit_group(connection, jobs):
+                return
+        except Exception as error:
+            roll_back(connection)
+            fail_all(jobs, error)
+            return
+        for job in jobs:
+            self._commit_one(connection, job)
+
+    def _commit_group(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> bool:
+        """Run all in one transaction; False (and nothing done) if one failed after it had written."""
+        connection.execute("BEGIN IMMEDIATE")
+        for job in jobs:
+            before = connection.total_changes
+            run_job(connection, job)
+            # SQLite may end a transaction itself (disk full): what follows must not run outside of one.
+            if job.error is not None and (connection.total_changes != before or not connection.in_transaction):
+                roll_back(connection)
+                return False
+        connection.execute("COMMIT")
+        return True
+
+    def _commit_one(self, connection: sqlite3.Connection, job: QueuedScript) -> None:
+        job.error = None
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            job.error = error
+            return
+        run_and_commit(connection, job)
+
+
+class InlineWriter:
+    """Writes in the caller's thread, without waiting for any lock."""
+
+    def __init__(self, path: str, lock: FairLock, latency: WriteLatency) -> None:
+        self._path = path
+        self._write_lock = lock
+        self._latency = latency
+        self._connection: sqlite3.Connection | None = None
+        self._synced = True
+        self._open = True
+
+    def write(self, job: QueuedScript) -> bool:
+        """Run the script if that is quick and the lock is free; False (and nothing done) leaves it to the writer."""
+        if not self._latency.allows_inline(job) or not self._write_lock.try_acquire():
+            return False
+        began = time.perf_counter()
+        try:
+            return self._open and self._run(job)
+        finally:
+            self._latency.record([job], time.perf_counter() - began)
+            self._write_lock.release()
+
+    def _run(self, job: QueuedScript) -> bool:
+        try:
+            self._connection = self._connection or connect(self._path, busy_timeout=0)
+            self._synced = set_synchronous(self._connection, job.sync, self._synced)
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        run_and_commit(self._connection, job)
+        return True
+
+    def close(self) -> None:
+        """Close the connection; later writes return False."""
+        with self._write_lock:
+            self._open = False
+            if self._connection is not None:
+                self._connection.close()
+
+
+class SqliteDatabase:
+    """A writer thread and a reader thread."""
+
+    def __init__(
+        self, path: str, scripts: Scripts, lock: FairLock, *, durability: Durability = Durability.FULL
+    ) -> None:
+        """``lock``: the write lock of this process for the file."""
+        self.scripts = scripts
+        self._full = durability is Durability.FULL
+        self._writer = SqliteWriter(path, lock)
+        self._inline = InlineWriter(path, lock, self._writer.latency)
+        self._reader = SqliteReader(path)
+
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in a transaction, perhaps with others: there is one writer for all."""
+        job = QueuedScript(make, sync=sync or self._full)
+        if not self._inline.write(job):
+            return await self._writer.submit(job)  # type: ignore[no-any-return]
+        job.resolve()
+        # A task that writes in a loop must not starve the event loop's other tasks.
+        await asyncio.sleep(0)
+        return await job.future  # type: ignore[no-any-return]
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+        return await self._reader.submit(QueuedScript(make))  # type: ignore[no-any-return]
+
+    async def aclose(self) -> None:
+        """End both threads once their queues are empty."""
+        self.close()
+
+    async def aclose_loop(self) -> None:
+        """Nothing here belongs to one event loop."""
+
+    def close(self) -> None:
+        """End both threads once their queues are empty."""
+        self._writer.close()
+        self._inline.close()
+        self._reader.close()
+
+
+def connect(path: str, *, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connection:
+    """Return a connection that leaves transactions to its caller.
+
+    It waits ``busy_timeout`` seconds for other processes. Threads may use it in turn.
+    """
+    connection = sqlite3.connect(
+        path, isolation_level=None, timeout=busy_timeout, cached_statements=512, check_same_thread=False
+    )
+    for pragma in PRAGMAS:
+        connection.execute(pragma).close()
+    return connection
+
+
+def set_synchronous(connection: sqlite3.Connection, synced: bool, before: bool) -> bool:
+    """Set ``PRAGMA synchronous`` for the next transactions. A synced commit makes earlier ones durable too: one log."""
+    if synced != before:
+        connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}").close()
+    return synced
+
+
+def run_job(connection: sqlite3.Connection, job: QueuedScript) -> None:
+    """Run a job's script to its end and keep its result or error."""
+    try:
+        job.result = run_script(connection, job.make())
+    except Exception as error:
+        job.error = error
+
+
+def run_script(connection: sqlite3.Connection, script: Script[T]) -> T:
+    """Run a script's statements and return what it returns."""
+    execute = connection.execute
+    batch = next(script)
+    try:
+        while True:
+            try:
+                rows = [execute(sql, params).fetchall() for sql, params in batch]
+            except sqlite3.OperationalError as error:
+                rows = read_undecodable(connection, batch, error)
+            batch = script.send(rows)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def read_undecodable(connection: sqlite3.Connection, batch: Sequence[Statement], error: Exception) -> list[Rows]:
+    """Return the rows of a batch whose text is no longer UTF-8: bad bytes become U+FFFD, which fails the digest.
+
+    Only checkpoints have a digest: for other tables ``Damaged``. Any other error is raised unchanged.
+    """
+    if "Could not decode to UTF-8" not in str(error):
+        raise error
+    if not all(sql.startswith("SELECT ") and " FROM checkpoints_checkpoint " in sql for sql, _ in batch):
+        raise Damaged("a stored text is no text any more: restore the database from a backup") from error
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    try:
+        return [connection.execute(sql, params).fetchall() for sql, params in batch]
+    finally:
+        connection.text_factory = str
+
+
+def run_and_commit(connection: sqlite3.Connection, job: QueuedScript) -> None:
+    """Run a job in the transaction that was begun for it, and commit it; a failure is the job's alone."""
+    run_job(connection, job)
+    if job.error is None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            job.error = error
+    roll_back(connection)
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """End a failed transaction, if SQLite has not done so itself."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

@@ -1,0 +1,344 @@
+"""The statements of the hot path, once for both databases.
+
+Written with ``?``; a ``Dialect`` says what differs. Every write takes its locks in one order: run, claim,
+requests, the rest. Code that writes elsewhere keeps that order, or PostgreSQL detects deadlocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from checkpoints import rules
+from checkpoints.limits import findable
+from checkpoints.sql.tables import CHECKPOINT, EFFECT, EVENT, REQUEST, RUN
+
+Rows = list[tuple[Any, ...]]
+Statement = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """What differs between the databases."""
+
+    name: str
+    mark: str
+    now: str
+    later: str
+    """Now plus a parameter in seconds."""
+    lock: str
+    """Clause of a SELECT that locks the row."""
+    skip_locked: str
+    """Clause of a SELECT that locks rows and skips those that are locked."""
+
+    def sql(self, text: str) -> str:
+        """Return a statement in this dialect."""
+        filled = text.replace("{now}", self.now).replace("{later}", self.later).replace("{lock}", self.lock)
+        return filled.replace("?", self.mark)
+
+    def moment(self, at: datetime | None) -> Any:
+        """Return a time as a parameter."""
+        if at is None or self.name == "postgresql":
+            return at
+        return at.astimezone(UTC).isoformat(" ", "microseconds")[:26]
+
+    def parameter(self, value: Any) -> Any:
+        """Return a time, text, enum or plain value as a parameter."""
+        if isinstance(value, datetime):
+            return self.moment(value)
+        return findable(str(value)) if isinstance(value, str) else value
+
+    def time(self, stored: Any) -> Any:
+        """Return a stored time as an aware datetime, or None."""
+        if stored is None or isinstance(stored, datetime):
+            return stored
+        return datetime.fromisoformat(stored).replace(tzinfo=UTC)
+
+
+SQLITE = Dialect(
+    name="sqlite",
+    mark="?",
+    # SQLite's clock has three decimals and stored times have six: text is compared to its end.
+    now="(strftime('%Y-%m-%d %H:%M:%f','now') || '000')",
+    later="(strftime('%Y-%m-%d %H:%M:%f','now',? || ' seconds') || '000')",
+    lock="",
+    skip_locked="",
+)
+POSTGRES = Dialect(
+    name="postgresql",
+    mark="%s",
+    now="clock_timestamp()",
+    later="clock_timestamp() + ? * interval '1 second'",
+    lock=" FOR UPDATE",
+    skip_locked=" FOR UPDATE SKIP LOCKED",
+)
+
+CHUNKS_PER_STATEMENT = 64
+"""Chunks written by one statement."""
+CONTENT = ", ".join(CHECKPOINT)
+"""What a whole checkpoint is read from; the last column is its content."""
+METADATA = ", ".join(CHECKPOINT[:-1])
+"""What a list is read from."""
+ANSWERED = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS NULL AND answered IS NOT NULL"
+LIVE = "run_id=? AND token=? AND expires > {now}"
+IS_CURRENT = "c.epoch >= r.epoch"
+"""A claim of an earlier epoch was revoked; its row blocks other workers until its own has stopped running steps."""
+TIMED = "('waiting','sleeping','retrying')"
+TAKEOVER_DELAYS = " ".join(f"WHEN {attempts} THEN {seconds}" for attempts, seconds in enumerate(rules.TAKEOVER_DELAYS))
+TAKEOVER_DELAY = f"CASE r.attempts {TAKEOVER_DELAYS} ELSE {rules.TAKEOVER_DELAYS[-1]} END"
+"""Seconds that a run must have been without a live claim before it is taken over."""
+
+
+class Statements:
+    """The fixed statements in one dialect."""
+
+    def __init__(self, dialect: Dialect, *, users: str | None = "auth_user", username: str = "username") -> None:
+        """``users`` is the table of people; None where answers name their author as text."""
+        say = dialect.sql
+        move = "UPDATE checkpoints_run SET seq=seq+?, n=CASE WHEN n<? THEN ? ELSE n END, attempts=attempts*?, "
+        set_phase = "phase=?, wake_at=?, output=?, error=?, retry=?, finished=CASE WHEN ?=1 THEN {now} END, "
+        end = "updated={now} WHERE id=?"
+        self.move = say(move + end + " RETURNING seq, n, family, workflow")
+        self.move_fenced = say(move + end + " AND epoch=? RETURNING seq, n, family, workflow")
+        self.set_phase = say(move + set_phase + end + " RETURNING seq, n, family, workflow")
+        self.set_phase_fenced = say(move + set_phase + end + " AND epoch=? RETURNING seq, n, family, workflow")
+        run = insert("checkpoints_run", RUN, created="{now}", updated="{now}")
+        self.new_run = say(f"{run} ON CONFLICT (id) DO NOTHING RETURNING id")
+        self.is_fresh = say(f"SELECT expires > {{later}} FROM checkpoints_claim WHERE {LIVE}")
+        self.extend = say(f"UPDATE checkpoints_claim SET expires={{later}} WHERE {LIVE} RETURNING expires")
+        self.extend_by_ttl = say(
+            f"UPDATE checkpoints_claim SET ttl=?, expires={{later}} WHERE {LIVE}"
+            " AND epoch >= (SELECT epoch FROM checkpoints_run WHERE id=run_id) RETURNING expires"
+        )
+        self.release_live = say(f"DELETE FROM checkpoints_claim WHERE {LIVE} RETURNING 1")
+        self.release = say("DELETE FROM checkpoints_claim WHERE run_id=? AND token=?")
+        self.wake_if_answered = say(
+            "UPDATE checkpoints_run SET phase='ready', wake_at=NULL"
+            f" WHERE id=? AND phase IN {TIMED} AND EXISTS ({ANSWERED})"
+        )
+        self._write_rows(dialect)
+        self._claims(dialect)
+        self._reads(dialect)
+        self._pruning(dialect)
+        self._answering(dialect, users, username)
+        name = "a.by_id" if users is None else f"u.{username}"
+        people = "" if users is None else f" LEFT JOIN {users} u ON u.id=a.by_id"
+        acting_for = "''" if users is None else "a.acting_for"
+        answers = (
+            f"SELECT q.id, q.key, a.value, {name}, a.at, {acting_for} FROM checkpoints_humanrequest q"
+            f" JOIN checkpoints_answer a ON a.request_id=q.id{people} WHERE q.run_id=?"
+        )
+        self.answers = say(f"{answers} AND q.closed IS NULL")
+        self.past_answers = say(f"{answers} ORDER BY a.at")
+
+    def _write_rows(self, dialect: Dialect) -> None:
+        say = dialect.sql
+        checkpoint = insert("checkpoints_checkpoint", CHECKPOINT)
+        self.checkpoint = say(f"{checkpoint} ON CONFLICT DO NOTHING RETURNING n")
+        self.close = say(
+            "UPDATE checkpoints_humanrequest SET closed={now},"
+            " closed_as=CASE WHEN answered IS NULL THEN 'withdrawn' ELSE 'taken' END"
+            " WHERE run_id=? AND key=? AND closed IS NULL"
+        )
+        request = insert("checkpoints_humanrequest", REQUEST, created="{now}", closed_as="''")
+        self.open = say(
+            f"{request} ON CONFLICT (run_id, key) WHERE closed IS NULL DO UPDATE SET key=excluded.key RETURNING key, id"
+        )
+        self.effect_result = say(
+            "UPDATE checkpoints_effect SET state=?, result=?, n=?, at={now}"
+            " WHERE run_id=? AND key=? AND state IN ('intended','unknown') RETURNING id"
+        )
+        self.effect = say(insert("checkpoints_effect", EFFECT, at="{now}"))
+
+    def _answering(self, dialect: Dialect, users: str | None, username: str) -> None:
+        """Statements that record an answer. Where people have a table, answers name their author by its key."""
+        say = dialect.sql
+        # A reply that takes effect in some seconds is the dashboard's: it has decided already.
+        decided = "0" if users is None else "CASE WHEN settles IS NULL THEN 0 ELSE 1 END"
+        self.pending = say(
+            f"SELECT id, {decided} FROM checkpoints_humanrequest WHERE run_id=? AND key=? AND closed IS NULL"
+        )
+        by = "?" if users is None else f"(SELECT id FROM {users} WHERE {username}=?)"
+        verdict, mark = ("", "") if users is None else (", verdict", ",?")
+        self.answer = say(
+            f"INSERT INTO checkpoints_answer (request_id, value, by_id, at{verdict}) VALUES (?,?,{by},{{now}}{mark})"
+        )
+        self.answered = say("UPDATE checkpoints_humanrequest SET answered={now} WHERE id=?")
+        self.supersede = say(
+            "UPDATE checkpoints_humanrequest SET closed={now}, closed_as='superseded' WHERE run_id=? AND closed IS NULL"
+        )
+
+    @property
+    def names_verdict(self) -> bool:
+        """Whether an answer's row also says what it is called in lists."""
+        return "verdict" in self.answer
+
+    def _claims(self, dialect: Dialect) -> None:
+        say = dialect.sql
+        self.run_to_take = say("SELECT phase, acted_by, attempts FROM checkpoints_run WHERE id=?{lock}")
+        self.claim_holder = say(
+            "SELECT worker, expires, CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM checkpoints_claim WHERE run_id=?"
+        )
+        self.head = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
+        self.known_checkpoint = say("SELECT 1 FROM checkpoints_checkpoint WHERE id=?")
+        self.run_to_claim = say(
+            f"SELECT CASE WHEN phase='ready' OR (phase IN {TIMED} AND wake_at <= {{now}}) THEN 1 ELSE 0 END,"
+            " attempts FROM checkpoints_run WHERE id=?{lock}"
+        )
+        resting = dialect.later.replace("?", f"-({TAKEOVER_DELAY})")
+        self.claim_to_take_over = say(
+            f"SELECT CASE WHEN c.expires > {resting} THEN 1 ELSE 0 END, CASE WHEN {IS_CURRENT} THEN c.worker END"
+            " FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id WHERE c.run_id=?"
+        )
+        self.trust = say("UPDATE checkpoints_run SET attempts=0 WHERE id=? AND epoch=?")
+        self.next_epoch = say(
+            "UPDATE checkpoints_run SET epoch=epoch+1, phase='ready', wake_at=NULL, attempts=? WHERE id=?"
+            " RETURNING epoch"
+        )
+        self.take = say(
+            "INSERT INTO checkpoints_claim (run_id, token, worker, epoch, ttl, expires) VALUES (?,?,?,?,?,{later})"
+            " ON CONFLICT (run_id) DO UPDATE SET token=excluded.token, worker=excluded.worker, epoch=excluded.epoch,"
+            " ttl=excluded.ttl, expires=excluded.expires RETURNING expires"
+        )
+        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ?")
+        claims = "EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id"
+        suspect = f"(r.attempts >= {rules.SUSPECT} OR (r.attempts = {rules.SUSPECT - 1} AND {claims})))"
+        self.due = {
+            which: say(
+                f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND {free}"
+                f" UNION ALL SELECT id FROM checkpoints_run r WHERE wake_at <= {{now}} AND phase IN {TIMED} AND {free}"
+                " LIMIT ?"
+            )
+            for which, chosen in ((None, ""), (True, f" AND {suspect}"), (False, f" AND NOT {suspect}"))
+            for free in [f"NOT {claims} AND c.expires > {resting}){chosen}"]
+        }
+
+    def _reads(self, dialect: Dialect) -> None:
+        say = dialect.sql
+        self.load = say(f"SELECT {CONTENT} FROM checkpoints_checkpoint WHERE run_id=? AND id=?")
+        self.latest = say(f"SELECT {CONTENT} FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
+        self.ids = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC")
+        self.good = say("SELECT 1 FROM checkpoints_checkpoint WHERE run_id=? AND id=? AND clean")
+        self.delete = say("DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id=? RETURNING n")
+        self.quarantine = say("UPDATE checkpoints_checkpoint SET clean=?, flaw=? WHERE run_id=? AND id=? RETURNING n")
+        self.label = say("UPDATE checkpoints_checkpoint SET label=? WHERE run_id=? AND id=? RETURNING n")
+        self.facts = say("SELECT id, workflow, version, input, n, attempts FROM checkpoints_run WHERE id=?")
+        self.family = say("SELECT family FROM checkpoints_run WHERE id=?")
+        self.events = say(
+            "SELECT kind, step, data, seq, at FROM checkpoints_event WHERE run_id=? AND seq > ? ORDER BY seq LIMIT ?"
+        )
+        self.now = say("SELECT {now}")
+
+    def _pruning(self, dialect: Dialect) -> None:
+        say = dialect.sql
+        self.lock_run = say("SELECT family FROM checkpoints_run WHERE id=?{lock}")
+        self.phase = say("SELECT phase FROM checkpoints_run WHERE id=?")
+        self.origins = say(
+            "SELECT f.forked_from FROM checkpoints_run r JOIN checkpoints_run f ON f.family=r.family"
+            " WHERE r.id=? AND f.forked_from IS NOT NULL"
+        )
+        self.relatives = say("SELECT id FROM checkpoints_run WHERE family=? ORDER BY id")
+        self.lock_relatives = say("SELECT id FROM checkpoints_run WHERE family=? ORDER BY id{lock}")
+        self.needed = say(
+            "SELECT id FROM checkpoints_checkpoint WHERE run_id=? AND n IN ("
+            "(SELECT n FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1),"
+            "(SELECT n FROM checkpoints_checkpoint WHERE run_id=? AND clean ORDER BY n DESC LIMIT 1))"
+        )
+        self.roots = say(
+            "SELECT run_id, id, format, body, n FROM checkpoints_checkpoint WHERE run_id=? AND n < ?"
+            " ORDER BY n DESC LIMIT ?"
+        )
+        self.hashes = say("SELECT hash FROM checkpoints_chunk WHERE family=?")
+
+
+def insert(table: str, columns: Sequence[str], *, rows: int = 1, **said: str) -> str:
+    """Return the statement that inserts rows: parameters for the columns, SQL for what is ``said``."""
+    names = ", ".join(f'"{name}"' for name in (*columns, *said))
+    row = ",".join(["?"] * len(columns) + list(said.values()))
+    return f"INSERT INTO {table} ({names}) VALUES {','.join([f'({row})'] * rows)}"
+
+
+@lru_cache(maxsize=512)
+def insert_events(dialect: Dialect, count: int) -> str:
+    """Return the statement that inserts ``count`` events of one run."""
+    return dialect.sql(insert("checkpoints_event", EVENT, rows=count, at="{now}"))
+
+
+@lru_cache(maxsize=512)
+def select_chunks(dialect: Dialect, count: int) -> str:
+    """Return the statement that reads ``count`` chunks of one family by hash."""
+    return dialect.sql(f"SELECT hash, data FROM checkpoints_chunk WHERE family=? AND hash IN ({placeholders(count)})")
+
+
+def insert_chunks(dialect: Dialect, family: str, chunks: Mapping[str, bytes]) -> list[Statement]:
+    """Return the statements that add chunks of one family by hash, where they are not there yet."""
+    rows = [(family, key, data) for key, data in chunks.items()]
+    groups = [rows[at : at + CHUNKS_PER_STATEMENT] for at in range(0, len(rows), CHUNKS_PER_STATEMENT)]
+    return [(_insert_chunks(dialect, len(group)), tuple(chain.from_iterable(group))) for group in groups]
+
+
+@lru_cache(maxsize=4 * CHUNKS_PER_STATEMENT)
+def _insert_chunks(dialect: Dialect, count: int) -> str:
+    # Rewriting a corrupt chunk repairs it.
+    return dialect.sql(
+        f"INSERT INTO checkpoints_chunk (family, hash, data) VALUES {','.join(['(?,?,?)'] * count)}"
+        " ON CONFLICT (family, hash) DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
+    )
+
+
+def delete_chunks(dialect: Dialect, family: str, hashes: Sequence[str]) -> Statement:
+    """Return the statement that removes chunks of one family by hash."""
+    sql = f"DELETE FROM checkpoints_chunk WHERE family=? AND hash IN ({placeholders(len(hashes))})"
+    return dialect.sql(sql), (family, *hashes)
+
+
+def delete_checkpoints(dialect: Dialect, run: str, ids: Sequence[str]) -> Statement:
+    """Return the statement that removes checkpoints of one run by id, and returns those it found."""
+    sql = f"DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id IN ({placeholders(len(ids))}) RETURNING n"
+    return dialect.sql(sql), (run, *ids)
+
+
+def select_roots(dialect: Dialect, ids: Sequence[str]) -> Statement:
+    """Return the statement that reads run, id, format and body of checkpoints by id."""
+    sql = f"SELECT run_id, id, format, body FROM checkpoints_checkpoint WHERE id IN ({placeholders(len(ids))})"
+    return dialect.sql(sql), tuple(ids)
+
+
+@lru_cache(maxsize=512)
+def extend_many(dialect: Dialect, count: int) -> str:
+    """Return the statement that extends ``count`` claims by token and returns the tokens of those it extended.
+
+    A claim whose row is locked is skipped: a commit holds it, which extends the claim itself or ends it.
+    """
+    live = f"token IN ({placeholders(count)}) AND expires > {{now}}"
+    free = f"SELECT run_id FROM checkpoints_claim WHERE {live}{dialect.skip_locked}"
+    return dialect.sql(
+        f"UPDATE checkpoints_claim SET ttl=?, expires={{later}} WHERE run_id IN ({free}) RETURNING token"
+    )
+
+
+@lru_cache(maxsize=512)
+def live_tokens(dialect: Dialect, count: int) -> str:
+    """Return the statement that says which of ``count`` claims are live and have their run, by token."""
+    return dialect.sql(
+        "SELECT c.token FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
+        f" WHERE c.token IN ({placeholders(count)}) AND c.expires > {{now}} AND {IS_CURRENT}"
+    )
+
+
+def require_synchronous_commit(*, local: bool) -> str:
+    """Return PostgreSQL's statement that makes commits wait for the disk where they are set not to.
+
+    ``local`` means this transaction's, else this connection's. Stronger settings (of replication) stay as they are.
+    """
+    asked = "current_setting('synchronous_commit')"
+    return f"SELECT set_config('synchronous_commit', 'on', {str(local).lower()}) WHERE {asked} = 'off'"
+
+
+def placeholders(count: int) -> str:
+    """Return that many parameter placeholders."""
+    return ",".join("?" * count)

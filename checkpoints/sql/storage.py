@@ -1,0 +1,321 @@
+"""The storage ports over SQL scripts, independent of the database that runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Lock
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
+from checkpoints.content.encoder import Encoded, encode
+from checkpoints.content.encoder_cache import CachedEncoding, EncoderCache
+from checkpoints.content.encryption import Encryptor, encryptor_of
+from checkpoints.errors import Damaged, NotFound
+from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
+from checkpoints.limits import check, check_commit, check_label, cleaned, findable
+from checkpoints.records import (
+    Answer,
+    Checkpoint,
+    CheckpointFilter,
+    CheckpointInfo,
+    Claim,
+    Commit,
+    Event,
+    RunFacts,
+)
+from checkpoints.retention import Needs
+from checkpoints.sql.durability import must_sync
+from checkpoints.sql.pruning import Pruning, Survey
+from checkpoints.sql.runs import Removed
+from checkpoints.sql.writes import BaseGone, PreparedCommit, Script, Scripts, text_of
+
+T = TypeVar("T")
+
+NO_LIMIT = 2**62
+
+
+class Database(Protocol):
+    """A database that runs scripts, from any event loop and thread."""
+
+    scripts: Scripts
+
+    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        """Run a script in a transaction; what others share it with cannot spoil it.
+
+        ``sync`` says that it must survive a power failure, also where ordinary steps need not; ``shared`` that it is
+        short and there may be many like it.
+        """
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+
+    async def aclose(self) -> None:
+        """End threads and connections once every queued script has finished."""
+
+    async def aclose_loop(self) -> None:
+        """End the connections that belong to this event loop."""
+
+
+class SqlStorage(ABC):
+    """``CheckpointStorage``, ``Journal`` and ``Claims`` over a database that is opened at first use."""
+
+    def __init__(self, encryptor: Encryptor | None = None) -> None:
+        """``encryptor`` encrypts what is stored; without one content is stored in plain text."""
+        self.encryptor = encryptor or encryptor_of("")
+        self._lock = Lock()
+        self._database: Database | None = None
+        self._clock: tuple[float, datetime] | None = None
+        self._encoder_cache = EncoderCache()
+        self.renewer = ClaimRenewer(self, ttl=TTL, every=RENEW_SECONDS, persistent=False)
+        """Renews the claims of runs that this process drives without a worker."""
+
+    @abstractmethod
+    def _open(self) -> Database:
+        """Open the database."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End threads and connections. The storage opens them again when it is used again."""
+        if self.renewer.runs:
+            await asyncio.to_thread(self.renewer.close)
+        database = self._closed()
+        if database is not None:
+            await database.aclose()
+
+    async def aclose_loop(self) -> None:
+        """End what belongs to this event loop; other loops, and this one at its next use, are not concerned."""
+        if self._database is not None:
+            await self._database.aclose_loop()
+
+    def now(self) -> datetime:
+        """Return the database's time, aware, UTC; this machine's until ``sync_clock`` was awaited."""
+        if self._clock is None:
+            return datetime.now(UTC)
+        read_at, theirs = self._clock
+        return theirs + timedelta(seconds=time.monotonic() - read_at)
+
+    async def sync_clock(self) -> None:
+        """Read the database's time; ``now()`` follows it from then on, whatever this machine's clock does."""
+        theirs = await self._read(lambda s: s.now())
+        self._clock = time.monotonic(), theirs
+
+    # CheckpointStorage
+
+    async def save(self, checkpoint: Checkpoint) -> CheckpointId:
+        """See ``CheckpointStorage.save``."""
+        await self.commit(Commit(run=checkpoint.run, checkpoint=checkpoint))
+        return checkpoint.id
+
+    async def load(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
+        """See ``CheckpointStorage.load``."""
+        return await self._content(lambda s: s.load(findable(run), findable(checkpoint)))
+
+    async def get_latest(self, run: RunId) -> Checkpoint | None:
+        """See ``CheckpointStorage.get_latest``."""
+        return await self._content(lambda s: s.latest(findable(run)))
+
+    async def list_checkpoints(
+        self, run: RunId, *, before: int | None = None, limit: int = 50, where: CheckpointFilter | None = None
+    ) -> Sequence[CheckpointInfo]:
+        """See ``CheckpointStorage.list_checkpoints``."""
+        chosen = (NO_LIMIT if before is None else before, limit, where or CheckpointFilter())
+        return await self._read(lambda s: s.listing(findable(run), *chosen))
+
+    async def list_checkpoint_ids(self, run: RunId) -> Sequence[CheckpointId]:
+        """See ``CheckpointStorage.list_checkpoint_ids``."""
+        return await self._read(lambda s: s.ids(findable(run)))
+
+    async def delete(self, run: RunId, checkpoint: CheckpointId) -> bool:
+        """See ``CheckpointStorage.delete``."""
+        return await self._write(lambda s: s.delete(findable(run), findable(checkpoint)))
+
+    async def prune(self, run: RunId, checkpoints: Collection[CheckpointId]) -> int:
+        """See ``CheckpointStorage.prune``. Marks outside of the transaction that removes: see ``pruning``."""
+        survey = await self._read(lambda s: pruning(s).survey(findable(run), [*map(findable, checkpoints)]))
+        if survey is None:
+            return 0
+        for relative in survey.runs if survey.unreached else ():
+            before: int | None = NO_LIMIT
+            while before is not None and survey.unreached:
+                before = await self._read(partial(mark, survey=survey, run=relative, before=before))
+        return await self._write(lambda s: pruning(s).sweep(survey))
+
+    async def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> None:
+        """See ``CheckpointStorage.quarantine``."""
+        await self._write(lambda s: s.quarantine(findable(run), findable(checkpoint), cleaned(reason)))
+
+    async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
+        """See ``CheckpointStorage.set_label``."""
+        check_label(label)
+        await self._write(lambda s: s.label(findable(run), findable(checkpoint), label))
+
+    async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
+        """See ``CheckpointStorage.fork``."""
+        check("run id", new_run)
+        await self.load(run, checkpoint)
+        copy = new_checkpoint_id()
+        await self._write(lambda s: s.fork(findable(run), findable(checkpoint), new_run, copy))
+        return await self.load(new_run, copy)
+
+    # Journal
+
+    async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
+        """See ``Journal.commit``."""
+        check_commit(commit)
+        try:
+            try:
+                return await self._commit(commit, claim, self._encoder_cache.get(commit.run))
+            except BaseGone:
+                return await self._commit(commit, claim, None)
+        except BaseException:
+            self._encoder_cache.forget(commit.run)
+            raise
+
+    async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
+        """See ``Journal.read_events``."""
+        return await self._read(lambda s: s.events(findable(run), after, limit))
+
+    async def read_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
+        """See ``Journal.read_answers``."""
+        return await self._read(lambda s: s.answers(findable(run)))
+
+    async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
+        """See ``RemembersAnswers.read_past_answers``."""
+        return await self._read(lambda s: s.past_answers(findable(run)))
+
+    # Claims
+
+    async def claim(self, run: RunId, *, worker: str, ttl: float, suspects: bool = True) -> Claim | None:
+        """See ``Claims.claim``. Without ``suspects``: not a run that may end its workers (``rules.is_suspect``)."""
+        check("worker name", worker)
+        return await self._write(lambda s: s.claim(findable(run), worker, ttl, suspects), sync=False)
+
+    async def take(
+        self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
+    ) -> Claim:
+        """See ``Claims.take``."""
+        return await self._write(lambda s: s.take(findable(run), worker, ttl, head, stopped=stopped), sync=False)
+
+    async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
+        """See ``Claims.begin``."""
+        check_commit(commit)
+        given = prepared(commit, None, None)
+        claim = await self._write(lambda s: s.begin(given, worker, ttl), sync=must_sync(commit))
+        self._encoder_cache.update(commit, given.encoded)
+        return claim
+
+    async def renew(self, claim: Claim, *, ttl: float) -> Claim:
+        """See ``Claims.renew``."""
+        return await self._write(lambda s: s.renew(claim, ttl), sync=False)
+
+    async def renew_many(self, claims: Sequence[Claim], *, ttl: float) -> frozenset[str]:
+        """Extend claims that are still live by one statement; return the tokens of those that are lost."""
+        if not claims:
+            return frozenset()
+        return await self._write(lambda s: s.renew_many(claims, ttl), sync=False)
+
+    async def release(self, claim: Claim) -> None:
+        """See ``Claims.release``."""
+        await self._write(lambda s: s.release(claim), sync=False)
+
+    async def due(self, *, limit: int = 500, suspect: bool | None = None) -> Sequence[RunId]:
+        """See ``Claims.due``. ``suspect``: only those that perhaps end their workers, or only the others."""
+        return await self._read(lambda s: s.due(limit, suspect))
+
+    async def trust(self, claim: Claim) -> None:
+        """Reset the run's count of takeovers: it has run long enough to be no suspect."""
+        await self._write(lambda s: s.trust(claim), sync=False)
+
+    async def expire_claims(self, *, worker_prefix: str) -> None:
+        """Expire every claim of workers with this name prefix, for a caller that knows they have ended."""
+        await self._write(lambda s: s.expire(worker_prefix))
+
+    async def read_run(self, run: RunId) -> RunFacts:
+        """Return what driving the run needs; ``NotFound``."""
+        return await self._read(lambda s: s.facts(findable(run)))
+
+    async def read_needs(self, run: RunId) -> Needs:
+        """Return what else depends on the run's checkpoints: whether it goes on, and what was forked from."""
+        return await self._read(lambda s: s.needs(findable(run)))
+
+    async def forget_run(self, run: RunId, removed: Removed | None) -> bool:
+        """Remove the content that nobody needs after a run was removed; says whether one was."""
+        self._encoder_cache.forget(run)
+        if removed is not None and removed.relative is not None:
+            await self.prune(removed.relative, [])
+        return removed is not None
+
+    # Internals
+
+    async def _commit(self, commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> int:
+        given = prepared(commit, claim, head)
+        seq = await self._write(lambda s: s.commit(given), sync=must_sync(commit), shared=True)
+        self._encoder_cache.update(commit, given.encoded)
+        return seq
+
+    async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+        database = self._database or self._opened()
+        return await database.write(lambda: verb(database.scripts), sync=sync, shared=shared)
+
+    async def _read(self, verb: Callable[[Scripts], Script[T]]) -> T:
+        database = self._database or self._opened()
+        return await database.read(lambda: verb(database.scripts))
+
+    def _opened(self) -> Database:
+        with self._lock:
+            self._database = self._database or self._open()
+            return self._database
+
+    def _closed(self) -> Database | None:
+        with self._lock:
+            database, self._database = self._database, None
+            return database
+
+    async def _content(self, verb: Callable[[Scripts], Script[T]]) -> T:
+        try:
+            return await self._read(verb)
+        except Damaged as error:
+            run, checkpoint, reason = error.facts.get("run"), error.facts.get("checkpoint"), str(error)
+            if run is not None and checkpoint is not None and not error.facts.get("known"):
+                with contextlib.suppress(NotFound):
+                    await self._write(lambda s: s.quarantine(findable(run), findable(checkpoint), cleaned(reason)))
+            raise
+
+
+def pruning(scripts: Scripts) -> Pruning:
+    """Return the moves of a pruning in the dialect of the scripts."""
+    return Pruning(scripts.dialect, scripts.sql, scripts.encryptor)
+
+
+def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script[int | None]:
+    """Follow a page of a run's checkpoints."""
+    return pruning(scripts).mark(survey, run, before)
+
+
+def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
+    """Return a commit with all encoded that can be. ``ValueError`` if something is no JSON."""
+    encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
+    events = tuple((e.kind, e.step, text_of(e.data)) for e in commit.events)
+    base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
+    return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base)
+
+
+def encoded_content(checkpoint: Checkpoint, head: CachedEncoding | None, *, frozen: bool) -> Encoded:
+    """Return a checkpoint's body and requests as text. ``ValueError`` if they are no JSON."""
+    requests = [r.model_dump(mode="json") for r in checkpoint.requests]
+    known = None if head is None else head.known
+    return encode({"body": checkpoint.body, "requests": requests}, known=known, frozen=frozen)

@@ -1,0 +1,172 @@
+"""The rows that scripts and the ORM both write: one builder per table, its columns in the order they are inserted.
+
+Values are Python's: whoever writes a row turns documents into text, seals content and has its own way to say a time.
+What the database's clock fills in (``created``, ``updated``, ``at``) is in no row here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, TypedDict
+
+from checkpoints.content.chunks import bind_to_row
+from checkpoints.ids import RequestId, RunId
+from checkpoints.records import CheckpointInfo, Effect, Json, Phase, Request
+from checkpoints.rules import facts_text, risk_of, row_of
+
+INFO = tuple(CheckpointInfo.model_fields)
+"""A checkpoint's metadata, by the record's names."""
+METADATA = attrgetter(*INFO)
+"""Takes their values from a record."""
+CHECKPOINT = (*("run_id" if name == "run" else name for name in INFO), "body")
+"""A checkpoint's columns: its metadata, then its content."""
+
+
+def checkpoint_row(info: CheckpointInfo, root: str, **counted: int) -> dict[str, Any]:
+    """Return a checkpoint's row; ``counted`` is what the storage says of it: ``size``, ``seq``, ``waiting``."""
+    row = dict(zip(CHECKPOINT, METADATA(info), strict=False))
+    row.update(counted)
+    row["reason"], row["facts"], row["body"] = (
+        info.reason.value,
+        facts_text(info.facts),
+        bind_to_row(root, row_of(info)),
+    )
+    return row
+
+
+def copied(origin: CheckpointInfo, **changes: Any) -> CheckpointInfo:
+    """Return the metadata of a new checkpoint that has another one's content; ``changes`` say what differs."""
+    return origin.model_copy(update={"parent": origin.id, "label": None, "clean": True, "flaw": "", **changes})
+
+
+class RunRow(TypedDict):
+    """A run before its first commit."""
+
+    id: RunId
+    workflow: str
+    version: str
+    engine: str
+    title: str
+    phase: str
+    seq: int
+    n: int
+    epoch: int
+    attempts: int
+    family: str
+    forked_from: str | None
+    acted_by: str
+
+
+def run_row(
+    run: RunId,
+    *,
+    workflow: str = "",
+    version: str = "",
+    engine: str = "native",
+    title: str = "",
+    n: int = 0,
+    family: str | None = None,
+    forked_from: str | None = None,
+) -> RunRow:
+    """Return a new run's row: ready, driven by nobody, of a family of its own unless it is forked."""
+    return {
+        "id": run,
+        "workflow": workflow,
+        "version": version,
+        "engine": engine,
+        "title": title,
+        "phase": Phase.READY.value,
+        "seq": 0,
+        "n": n,
+        "epoch": 0,
+        "attempts": 0,
+        "family": family or run,
+        "forked_from": forked_from,
+        "acted_by": "",
+    }
+
+
+class RequestRow(TypedDict):
+    """A question that is open."""
+
+    id: RequestId
+    run_id: str
+    key: str
+    workflow: str
+    step: str
+    kind: str
+    card: dict[str, Json]
+    answer_schema: dict[str, Json]
+    by: list[str]
+    not_by: list[str]
+    due: datetime | None
+    policy: dict[str, Json]
+    alarm: datetime | None
+    risk: int
+
+
+def request_row(id_: RequestId, run: str, workflow: str, request: Request) -> RequestRow:
+    """Return the row of a request that opens."""
+    return {
+        "id": id_,
+        "run_id": run,
+        "key": request.key,
+        "workflow": workflow,
+        "step": request.step,
+        "kind": request.kind,
+        "card": request.card,
+        "answer_schema": request.answer_schema,
+        "by": list(request.by),
+        "not_by": list(request.not_by),
+        "due": request.due,
+        "policy": request.policy,
+        "alarm": request.alarm,
+        "risk": risk_of(request.card),
+    }
+
+
+class EventRow(TypedDict):
+    """One thing that happened."""
+
+    run_id: str
+    seq: int
+    kind: str
+    step: str | None
+    data: Any
+
+
+def event_row(run: str, seq: int, kind: str, step: str | None, data: Any) -> EventRow:
+    """Return an event's row; ``data`` as a document, or as its text."""
+    return {"run_id": run, "seq": seq, "kind": kind, "step": step, "data": data}
+
+
+class EffectRow(TypedDict):
+    """A recorded call."""
+
+    run_id: str
+    key: str
+    step: str
+    name: str
+    once: bool
+    state: str
+    result: Json
+    n: int
+
+
+def effect_row(run: str, effect: Effect, n: int) -> EffectRow:
+    """Return the row of a call that was recorded at checkpoint ``n``."""
+    return {
+        "run_id": run,
+        "key": effect.key,
+        "step": effect.step,
+        "name": effect.name,
+        "once": effect.once,
+        "state": effect.state,
+        "result": effect.result,
+        "n": n,
+    }
+
+
+RUN, REQUEST, EVENT, EFFECT = (tuple(row.__annotations__) for row in (RunRow, RequestRow, EventRow, EffectRow))
+"""Columns of the other tables."""

@@ -1,0 +1,330 @@
+"""The writing verbs as generators: they yield batches of statements and receive their rows.
+
+No database is called here, so SQLite's writer thread and PostgreSQL's async pool run the very same scripts.
+A script that raises leaves nothing behind: its runner rolls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import NoneType
+from typing import Any, TypeAlias
+
+from checkpoints import rules
+from checkpoints.content.canonical_json import dumps
+from checkpoints.content.encoder import Encoded
+from checkpoints.errors import ClaimLost, Conflict, NotFound
+from checkpoints.events import UNENCRYPTED
+from checkpoints.ids import CheckpointId, RunId, new_request_id, new_token
+from checkpoints.records import (
+    ENDED,
+    Answer,
+    Checkpoint,
+    Claim,
+    Commit,
+    Phase,
+    Reason,
+    Request,
+    Standing,
+)
+from checkpoints.sql.reads import ReadScripts
+from checkpoints.sql.reads import Script as Script
+from checkpoints.sql.statements import Rows, Statement, extend_many, insert_chunks, insert_events, live_tokens
+from checkpoints.sql.tables import checkpoint_row, copied, effect_row, event_row, request_row, run_row
+
+EXTEND_BELOW = 0.5
+"""Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
+PLAIN = frozenset({str, int, bool, NoneType})
+"""Types of values that every database takes as they are."""
+RunCounters: TypeAlias = tuple[int, int, str, str]
+"""A run's seq, n, family and workflow after the count."""
+
+
+class BaseGone(Exception):
+    """The checkpoint whose chunks a commit reuses is gone or damaged: write in full."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCommit:
+    """A commit with everything encoded that can be, so that the writer has little left to do."""
+
+    commit: Commit
+    claim: Claim | None
+    encoded: Encoded | None
+    events: tuple[tuple[str, str | None, str], ...]
+    """Kind, step, data of each event."""
+    base: CheckpointId | None = None
+    """The stored checkpoint whose chunks this commit reuses and leaves out."""
+
+
+@dataclass(frozen=True)
+class Scripts(ReadScripts):
+    """All verbs in one dialect."""
+
+    def commit(self, given: PreparedCommit) -> Script[int]:
+        """Write a commit; returns the run's last seq."""
+        commit = given.commit
+        seq, n, family, workflow = yield from self._move(given)
+        ids = (yield from self._record_answers(commit)) if commit.answered else {}
+        batch: list[Statement] = [(self.sql.close, (commit.run, key)) for key in commit.closed]
+        if commit.restores:
+            batch.append((self.sql.supersede, (commit.run,)))
+        if commit.opened:
+            rows = yield [*batch, *(self._open(commit.run, workflow, request) for request in commit.opened)]
+            ids |= {key: id_ for (key, id_), *_ in rows[len(batch) :]}
+            batch = []
+        if given.events:
+            batch.append(self._events(given, seq, ids))
+        if commit.effects:
+            yield from self._effects(commit, n)
+        if commit.standing is not None and commit.standing.phase in rules.TIMED:
+            batch.append((self.sql.wake_if_answered, (commit.run, commit.run)))
+        if commit.checkpoint is not None and given.encoded is not None:
+            if given.base is not None:
+                batch.append((self.sql.good, (commit.run, given.base)))
+            rows = yield from self._checkpoint(commit.checkpoint, given.encoded, seq, family, batch)
+            if given.base is not None and not rows[-1]:
+                raise BaseGone(given.base)
+        elif batch:
+            yield batch
+        return seq
+
+    def _move(self, given: PreparedCommit) -> Script[RunCounters]:
+        """Check the fence, advance the run's counters and phase, and renew or drop the claim."""
+        commit, claim = given.commit, given.claim
+        n = 0 if commit.checkpoint is None else commit.checkpoint.n
+        params = (len(commit.events), n, n, int(commit.checkpoint is None))
+        if commit.standing is not None:
+            params += self._standing(commit.run, commit.standing)
+        if claim is not None:
+            return (yield from self._move_fenced(commit, claim, params))
+        statement = (self.sql.move if commit.standing is None else self.sql.set_phase, (*params, commit.run))
+        (rows,) = yield [statement]
+        if not rows:
+            _, rows = yield [self._new_run(commit), statement]
+        return rows[0]
+
+    def _move_fenced(self, commit: Commit, claim: Claim, params: tuple[Any, ...]) -> Script[RunCounters]:
+        params = (*params, commit.run, claim.epoch)
+        if commit.standing is None:
+            is_fresh = (self.sql.is_fresh, (claim.ttl * EXTEND_BELOW, commit.run, claim.token))
+            moved, held = yield [(self.sql.move_fenced, params), is_fresh]
+            if held and not held[0][0]:
+                (held,) = yield [(self.sql.extend, (claim.ttl, commit.run, claim.token))]
+        else:
+            release_live = (self.sql.release_live, (commit.run, claim.token))
+            moved, held = yield [(self.sql.set_phase_fenced, params), release_live]
+        if not moved or not held:
+            raise ClaimLost(run=commit.run)
+        return moved[0]
+
+    def _record_answers(self, commit: Commit) -> Script[dict[str, str]]:
+        """Record first answers; returns the ids of the requests they answer."""
+        known = yield from self.answers(commit.run)
+        found: dict[str, str] = {}
+        for given in commit.answered:
+            if not rules.is_first_answer(commit.run, given, known.get(given.key)):
+                continue
+            (rows,) = yield [(self.sql.pending, (commit.run, given.key))]
+            for id_, decided in rows:
+                if decided:
+                    text = f"request {given.key} has been decided and its answer takes effect shortly: wait for it"
+                    raise Conflict(text, run=commit.run, key=given.key)
+                yield from self.record_answer(id_, given)
+                found[given.key] = id_
+        return found
+
+    def record_answer(self, request: str, given: Answer) -> Script[None]:
+        """Insert the answer to a request, which has none."""
+        verdict = (rules.verdict_of(given.value),) if self.sql.names_verdict else ()
+        params = (request, self._encrypted(given.value, "answer", request, "value"), given.by, *verdict)
+        yield [(self.sql.answer, params), (self.sql.answered, (request,))]
+
+    def _encrypted(self, value: Any, *row: str) -> str:
+        """Return a document as that row keeps it."""
+        return self.encryptor.encrypt_document(text_of(value), *row)
+
+    def _standing(self, run: RunId, standing: Standing) -> tuple[Any, ...]:
+        error = standing.error
+        retry = {"attempt": standing.attempt, "attempts": standing.attempts}
+        return (
+            standing.phase.value,
+            self.dialect.moment(standing.wake_at),
+            None if standing.output is None else self._encrypted(standing.output, "run", run, "output"),
+            None if error is None else self.encryptor.encrypt_document(error.model_dump_json(), "run", run, "error"),
+            text_of(retry) if standing.phase is Phase.RETRYING else None,
+            int(standing.phase in ENDED),
+        )
+
+    def _new_run(self, commit: Commit) -> Statement:
+        first = commit.checkpoint
+        named = {} if first is None else {name: getattr(first, name) for name in ("workflow", "version", "engine")}
+        return self.sql.new_run, self._parameters(run_row(commit.run, **named))
+
+    def _parameters(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return a row's values as its statement takes them: documents as text, times in the dialect."""
+        return tuple([value if type(value) in PLAIN else self._parameter(value) for value in row.values()])
+
+    def _parameter(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            return self.dialect.moment(value)
+        return text_of(value) if isinstance(value, dict | list) else value
+
+    def _events(self, given: PreparedCommit, seq: int, ids: dict[str, str]) -> Statement:
+        run, first = given.commit.run, seq - len(given.events) + 1
+        events = given.events
+        if ids:
+            drafts = rules.link_requests(given.commit.events, ids)  # type: ignore[arg-type]
+            events = tuple((e.kind, e.step, text_of(e.data)) for e in drafts)
+        params: list[Any] = []
+        for at, (kind, step, data) in enumerate(events, first):
+            sealed = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
+            params += event_row(run, at, kind, step, sealed).values()
+        return insert_events(self.dialect, len(events)), tuple(params)
+
+    def _checkpoint(
+        self, checkpoint: Checkpoint, encoded: Encoded, seq: int, family: str, rest: list[Statement]
+    ) -> Script[list[Rows]]:
+        chunks = insert_chunks(self.dialect, family, self.encryptor.encrypt_chunks(encoded.chunks, family))
+        counted = {"size": encoded.size, "seq": seq, "waiting": len(checkpoint.requests)}
+        row = checkpoint_row(checkpoint, encoded.root, **counted)
+        rows = yield [self._insert_checkpoint(row), *chunks, *rest]
+        if not rows[0]:
+            (known,) = yield [(self.sql.known_checkpoint, (checkpoint.id,))]
+            rules.refuse_taken(checkpoint, id_taken=bool(known))
+        return rows
+
+    def _insert_checkpoint(self, row: dict[str, Any]) -> Statement:
+        row["body"] = self.encryptor.encrypt(row["body"], "checkpoint", row["run_id"], row["id"])
+        return self.sql.checkpoint, self._parameters(row)
+
+    def _open(self, run: RunId, workflow: str, request: Request) -> Statement:
+        id_ = new_request_id()
+        row: dict[str, Any] = {**request_row(id_, run, workflow, request)}
+        for name in ("card", "answer_schema"):
+            row[name] = self._encrypted(row[name], "request", id_, name)
+        return self.sql.open, self._parameters(row)
+
+    def _effects(self, commit: Commit, n: int) -> Script[None]:
+        for effect in commit.effects:
+            result = self._encrypted(effect.result, "effect", commit.run, effect.key, "result")
+            (rows,) = yield [(self.sql.effect_result, (effect.state, result, n, commit.run, effect.key))]
+            if not rows:
+                row = {**effect_row(commit.run, effect, n), "result": result}
+                yield [(self.sql.effect, self._parameters(row))]
+
+    def delete(self, run: RunId, checkpoint: CheckpointId) -> Script[bool]:
+        """Remove a checkpoint; its chunks stay until a pruning, which knows what else needs them."""
+        (rows,) = yield [(self.sql.delete, (run, checkpoint))]
+        return bool(rows)
+
+    def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId, copy: CheckpointId) -> Script[None]:
+        """Create a run whose first checkpoint has the content of another's."""
+        # Locked first: pruning the origin must not run between the look and the copy.
+        families, rows = yield [(self.sql.lock_run, (run,)), (self.sql.load, (run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+        origin = self._info(rows[0])
+        named = {name: getattr(origin, name) for name in ("workflow", "version", "engine")}
+        begun = run_row(new_run, **named, family=families[0][0], forked_from=checkpoint)
+        created, ((now,),) = yield [(self.sql.new_run, self._parameters(begun)), (self.sql.now, ())]
+        if not created:
+            raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
+        made = {"id": copy, "run": new_run, "n": 1, "reason": Reason.FORK, "created": self.dialect.time(now), "seq": 0}
+        row = checkpoint_row(copied(origin, **made), self._root(origin, rows[0][-1]))
+        yield [self._insert_checkpoint(row), (self.sql.move, (0, 1, 1, 1, new_run))]
+
+    def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> Script[None]:
+        """Mark a checkpoint as not to be read."""
+        (rows,) = yield [(self.sql.quarantine, (False, reason, run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+
+    def label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> Script[None]:
+        """Name a checkpoint, or take its name away."""
+        (rows,) = yield [(self.sql.label, (label, run, checkpoint))]
+        if not rows:
+            raise NotFound(run=run, checkpoint=checkpoint)
+
+    # Claims
+
+    def claim(self, run: RunId, worker: str, ttl: float, suspects: bool) -> Script[Claim | None]:
+        """Claim a due run that no live claim holds."""
+        runs, claims = yield [(self.sql.run_to_claim, (run,)), (self.sql.claim_to_take_over, (run,))]
+        if not runs or not runs[0][0] or (claims and claims[0][0]):
+            return None
+        before = claims[0][1] if claims else None
+        attempts = rules.taken_over(runs[0][1], before, worker)
+        if rules.is_suspect(attempts) and not suspects:
+            return None
+        return (yield from self._take(run, worker, ttl, attempts, recovered=before is not None))
+
+    def take(
+        self, run: RunId, worker: str, ttl: float, head: CheckpointId | None, *, stopped: bool = False
+    ) -> Script[Claim]:
+        """Claim a run, due or not, without a live claim and whose newest checkpoint is ``head``."""
+        looks = [(self.sql.run_to_take, (run,)), (self.sql.claim_holder, (run,)), (self.sql.head, (run,))]
+        runs, claims, heads = yield looks
+        if not runs:
+            raise NotFound("Run not found", run=run)
+        phase, acted_by, attempts = runs[0]
+        for holder, expires, live in claims:
+            if live:
+                rules.refuse_held(run, holder, self.dialect.time(expires))
+        if not stopped:
+            rules.refuse_stopped(run, Phase(phase), acted_by)
+        rules.refuse_moved(run, heads[0][0] if heads else None, head)
+        attempts = rules.taken_over(attempts, claims[0][0] if claims else None, worker)
+        return (yield from self._take(run, worker, ttl, attempts, recovered=bool(claims)))
+
+    def begin(self, given: PreparedCommit, worker: str, ttl: float) -> Script[Claim]:
+        """Write a run's first checkpoint and take the run."""
+        yield [self._new_run(given.commit)]
+        claim = yield from self.take(given.commit.run, worker, ttl, None)
+        yield from self.commit(replace(given, claim=claim))
+        return claim
+
+    def _take(self, run: RunId, worker: str, ttl: float, attempts: int, *, recovered: bool) -> Script[Claim]:
+        ((epoch,),) = (yield [(self.sql.next_epoch, (attempts, run))])[0]
+        token = new_token()
+        ((expires,),) = (yield [(self.sql.take, (run, token, worker, epoch, ttl, ttl))])[0]
+        held = {"run": run, "token": token, "worker": worker, "epoch": epoch, "ttl": ttl}
+        return Claim(**held, expires=self.dialect.time(expires), recovered=recovered, attempts=attempts)
+
+    def renew(self, claim: Claim, ttl: float) -> Script[Claim]:
+        """Extend a claim that is still live."""
+        (rows,) = yield [(self.sql.extend_by_ttl, (ttl, ttl, claim.run, claim.token))]
+        if not rows:
+            raise ClaimLost(run=claim.run)
+        return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
+
+    def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[frozenset[str]]:
+        """Extend claims that have not expired; returns the tokens of those that did, or whose run was taken away."""
+        tokens = tuple(str(claim.token) for claim in claims)
+        extend = (extend_many(self.dialect, len(tokens)), (ttl, ttl, *tokens))
+        _, rows = yield [extend, (live_tokens(self.dialect, len(tokens)), tokens)]
+        return frozenset(tokens) - {token for (token,) in rows}
+
+    def release(self, claim: Claim) -> Script[None]:
+        """Drop a claim, if it is still there."""
+        yield [(self.sql.release, (claim.run, claim.token))]
+
+    def trust(self, claim: Claim) -> Script[None]:
+        """Reset a run's count of takeovers."""
+        yield [(self.sql.trust, (claim.run, claim.epoch))]
+
+    def due(self, limit: int, suspect: bool | None) -> Script[list[RunId]]:
+        """Find runs to drive."""
+        (rows,) = yield [(self.sql.due[suspect], (limit,))]
+        return [RunId(id_) for (id_,) in rows]
+
+    def expire(self, prefix: str) -> Script[None]:
+        """End the claims of workers by the start of their names."""
+        yield [(self.sql.expire, (prefix, prefix))]
+
+
+def text_of(value: Any) -> str:
+    """Return JSON text."""
+    return dumps(value).decode()

@@ -1,0 +1,78 @@
+// The notices in the bar: their number and the newest few, live; a message on the desktop while the tab is not in front.
+import { LiveSocket } from "../live/socket.js";
+import { refresh as renewTimes } from "../site/time.js";
+import { toast } from "../site/toast.js";
+
+const menu = document.querySelector("[data-notices]");
+const LISTS = "/live/lists/";
+const canShow = () => "Notification" in window && Notification.permission === "granted";
+
+// What there was when the page was made is no news, nor is what was told.
+const made = new Date(menu?.dataset.made);
+const told = new Set();
+let fetching = false;
+let again = false;
+let looked = Date.now();
+
+async function refresh() {
+  looked = Date.now();
+  if (fetching) return void (again = true);
+  fetching = true;
+  try {
+    const answer = await fetch(menu.dataset.notices, { headers: { accept: "text/html" } });
+    if (answer.ok && !answer.redirected) show(await answer.text());
+  } catch {
+    // Offline: the socket will say when it is back.
+  } finally {
+    fetching = false;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+}
+
+function show(html) {
+  const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("#notice-menu");
+  if (!fresh) return;
+  const unread = Number(fresh.dataset.count);
+  const badge = menu.querySelector("[data-notice-count]");
+  badge.textContent = unread;
+  badge.hidden = !unread;
+  menu.querySelector("summary").setAttribute("aria-label", unread ? `Notifications, ${unread} unread` : "Notifications");
+  fresh.querySelectorAll("[data-loud]").forEach(tell);
+  if (!menu.querySelector(".menu-panel").matches(":focus-within")) {
+    menu.querySelector("#notice-menu").replaceWith(document.importNode(fresh, true));
+    renewTimes(menu);
+  }
+}
+
+// Several tabs show the same message once: its tag is the notice's.
+function tell(item) {
+  const { notice } = item.dataset;
+  if (told.has(notice) || new Date(item.querySelector("time").dateTime) < made) return;
+  told.add(notice);
+  const words = item.querySelector("[data-notice-words]").textContent;
+  if (!document.hidden) return toast(words);
+  if (!canShow()) return;
+  const message = new Notification("wfdash", { body: words, tag: notice });
+  message.addEventListener("click", () => {
+    focus();
+    location.assign(item.getAttribute("href"));
+  });
+}
+
+if (menu) {
+  menu.addEventListener("toggle", () => menu.open && refresh());
+  document.body.addEventListener("live:notices", refresh);
+  // Pages without a list have no socket of their own for this.
+  if (!document.querySelector(`[data-live="${LISTS}"]`)) {
+    const changed = (what) => what.includes("notices") && refresh();
+    const socket = new LiveSocket(LISTS, null, { changed, state() {} });
+    addEventListener("pagehide", () => socket.stop());
+    addEventListener("pageshow", (event) => event.persisted && socket.retry());
+    document.addEventListener("visibilitychange", () => document.hidden || socket.retry());
+  }
+  // A push may have been lost with the connection.
+  document.addEventListener("visibilitychange", () => !document.hidden && Date.now() - looked > 60_000 && refresh());
+}

@@ -1,0 +1,57 @@
+// Keeps what is typed in the card's form as this person's draft, a moment after they stop.
+import { exact } from "../site/time.js";
+
+const PAUSE = 800;
+const OWN = new Set(["csrfmiddlewaretoken", "_seen", "_reason"]);
+
+let timer = 0;
+let pending = false;
+
+const form = () => document.getElementById("answer-form");
+const note = (words) => {
+  const place = document.querySelector("[data-draft-note]");
+  if (place) place.textContent = words;
+};
+
+function fieldsOf(source) {
+  const fields = new URLSearchParams();
+  for (const [name, value] of new FormData(source)) if (!OWN.has(name) && typeof value === "string") fields.append(name, value);
+  const open = source.querySelector("details.action[open] button[name=_action]");
+  if (open) fields.set("_action", open.value);
+  return fields;
+}
+
+async function save() {
+  clearTimeout(timer);
+  const source = form();
+  const button = document.querySelector("[data-draft]");
+  if (!pending || !source || !button) return;
+  pending = false;
+  const body = fieldsOf(source);
+  body.set("csrfmiddlewaretoken", new FormData(source).get("csrfmiddlewaretoken") ?? "");
+  try {
+    const answer = await fetch(button.dataset.draft, { method: "POST", body, headers: { "x-quiet": "1" }, keepalive: true });
+    const now = exact(new Date()).slice(11, 16);
+    note(answer.ok ? `Draft saved ${now}` : "Draft not saved. Copy your text before leaving");
+  } catch {
+    note("Offline: draft not saved yet");
+    pending = true;
+  }
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.form !== form() || !form() || OWN.has(event.target.name)) return;
+  pending = true;
+  clearTimeout(timer);
+  timer = setTimeout(save, PAUSE);
+});
+
+// An answer that is sent needs no draft any more.
+document.addEventListener("submit", (event) => {
+  if (event.target !== form() || event.defaultPrevented) return;
+  clearTimeout(timer);
+  pending = false;
+});
+addEventListener("online", save);
+addEventListener("pagehide", save);
+document.addEventListener("visibilitychange", () => { if (document.hidden) save(); });

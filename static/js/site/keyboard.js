@@ -1,0 +1,86 @@
+// On every page: moves through a list by j and k, ticks rows by x, leaves by Escape what [data-leave] leads out of.
+// Other keys belong to their elements.
+import { places } from "./rows.js";
+
+const OFF = "wfdash_shortcuts_off";
+const MOVED = "wfdash_moved";
+const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
+
+function move(step) {
+  const all = places();
+  if (!all.length) return false;
+  const row = document.activeElement?.closest("[data-nav-row], tbody tr");
+  const at = all.findIndex((element) => element === document.activeElement || row?.contains(element));
+  const here = at < 0 ? all.findIndex((element) => element.hasAttribute("aria-current")) : at;
+  const next = here < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, here + step));
+  all[next].focus({ preventScroll: true });
+  all[next].scrollIntoView({ block: "nearest" });
+  if (next !== here && opens(all[next])) {
+    sessionStorage.setItem(MOVED, "1");
+    all[next].click();
+  }
+  return true;
+}
+
+// In the inbox a row opens beside the list, where there is room for both.
+const opens = (row) => row.closest("#inbox-list") && document.querySelector(".inbox-card")?.checkVisibility();
+
+// The list of the inbox is one stop for Tab: arrows move within it.
+function rove(element = document.activeElement) {
+  const rows = [...document.querySelectorAll("#inbox-list [data-nav]")];
+  const stop = rows.includes(element) ? element : rows.find((row) => row.hasAttribute("aria-current")) ?? rows[0];
+  for (const row of rows) row.tabIndex = row === stop ? 0 : -1;
+}
+
+function arrow(step) {
+  const rows = [...document.querySelectorAll("#inbox-list [data-nav]")];
+  const at = rows.indexOf(document.activeElement);
+  if (at < 0) return false;
+  rows[Math.min(rows.length - 1, Math.max(0, at + step))].focus();
+  return true;
+}
+
+rove();
+if (sessionStorage.getItem(MOVED)) {
+  sessionStorage.removeItem(MOVED);
+  document.querySelector("#inbox-list [data-nav][aria-current]")?.focus({ preventScroll: true });
+}
+document.addEventListener("focusin", (event) => event.target.closest("#inbox-list") && rove(event.target));
+document.addEventListener("htmx:after:swap", () => rove());
+
+// Ctrl+Enter sends what one types in: the action whose form is open, or a form with one button to send it.
+function sendForm(field) {
+  const { form } = field;
+  const panel = field.closest("details.action");
+  const buttons = [...(panel ?? form)?.querySelectorAll("button:not([type=button], [hidden], [formaction], :disabled)") ?? []];
+  const choices = buttons.filter((button) => button.name === "_action" || !["_add", "_remove", "_up", "_down", "_show", "_mode"].includes(button.name));
+  const button = panel ? choices.find((one) => one.name === "_action") : choices.length === 1 ? choices[0] : choices.find((one) => one.classList.contains("primary") && one.name !== "_action");
+  if (!form || !button) return false;
+  form.requestSubmit(button);
+  return true;
+}
+
+function tick() {
+  const box = document.activeElement?.closest("[data-nav-row], tbody tr")?.querySelector("input[type=checkbox]");
+  box?.click();
+  return Boolean(box);
+}
+
+const KEYS = { j: () => move(1), k: () => move(-1), x: tick, ArrowDown: () => arrow(1), ArrowUp: () => arrow(-1) };
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
+    if (sendForm(event.target)) event.preventDefault();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
+  if (document.querySelector("dialog[open]")) return;
+  const typing = event.target.closest?.(FIELDS);
+  if (event.key === "Escape") {
+    if (typing) typing.blur();
+    else document.querySelector("[data-leave]")?.click();
+    return;
+  }
+  if (typing || (localStorage.getItem(OFF) !== null && !event.key.startsWith("Arrow"))) return;
+  if (KEYS[event.key]?.()) event.preventDefault();
+});

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.models import Absence, AuditEntry, Reply
+from wfdash import actions
+from wfdash.access.viewer import viewer_for
+from wfdash.errors import Invalid, NotAllowed, NotFound
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+
+
+def test_while_somebody_is_away_their_delegate_decides_for_them(person, ask) -> None:
+    ana, ben, request = person("ana", "reviewer"), person("ben", "reviewer"), ask(by=["ana"])
+    with pytest.raises(NotAllowed):
+        actions.answer_request(ben, request.id, {"action": "approve"})
+    now = timezone.now()
+    absence = actions.set_absence(ana, "ben", now - HOUR, now + HOUR)
+    ben = viewer_for(ben.user)
+    actions.answer_request(ben, request.id, {"action": "approve"})
+    assert Reply.objects.get().acting_for == "ana"
+    actions.end_absence(ana, absence.pk)
+    assert not viewer_for(ben.user).stands_for
+    assert [entry.verb for entry in AuditEntry.objects.exclude(verb="answer").order_by("n")] == ["away", "back"]
+
+
+def test_an_absence_names_somebody_else_and_a_time_to_come(person) -> None:
+    ana, now = person("ana", "reviewer"), timezone.now()
+    person("ben", "reviewer")
+    for name, since, until, where in [
+        ("nobody", now, now + HOUR, "delegate"),
+        ("ana", now, now + HOUR, "delegate"),
+        ("ben", now, now - HOUR, "until"),
+        ("ben", now - 2 * HOUR, now - HOUR, "until"),
+        ("ben", now, now + timedelta(days=500), "until"),
+    ]:
+        with pytest.raises(Invalid) as refused:
+            actions.set_absence(ana, name, since, until)
+        assert refused.value.errors[0]["loc"] == [where]
+    actions.set_absence(ana, "ben", now, now + HOUR)
+    with pytest.raises(Invalid) as twice:
+        actions.set_absence(ana, "ben", now, now + HOUR)
+    assert twice.value.errors[0]["loc"] == ["since"]
+
+
+def test_an_absence_to_come_is_dropped_and_one_of_others_not_found(person) -> None:
+    ana, ben, now = person("ana", "reviewer"), person("ben", "reviewer"), timezone.now()
+    absence = actions.set_absence(ana, "ben", now + HOUR, now + 2 * HOUR)
+    with pytest.raises(NotFound):
+        actions.end_absence(ben, absence.pk)
+    actions.end_absence(ana, absence.pk)
+    assert not Absence.objects.exists()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from django.db import connection
+
+from checkpoints.database.storage import write
+from checkpoints.models import AuditEntry, AuditHead, Run
+from wfdash import actions
+from wfdash.actions.audit import entries
+from wfdash.domain.hash_chain import hash_of
+
+YES = {"action": "approve"}
+
+
+@pytest.mark.django_db
+def test_each_act_is_one_entry_that_says_who_by_which_right_on_what_and_what_came_of_it(person, ask, run) -> None:
+    request = ask(card={"subject": "Pay?", "proposal": {"amount": 5}}, by=["ana"])
+    actions.answer_request(person("ana", "reviewer"), request.id, {**YES, "amount": 4}, reason="fits")
+    actions.pause_run(person("otto", "operator"), run.id)
+    answer, pause = AuditEntry.objects.order_by("n")
+    assert (answer.n, answer.actor, answer.verb, answer.right) == (1, "ana", "answer", "named: ana")
+    assert (answer.run, answer.request, answer.workflow) == (run.id, request.id, "expense")
+    assert answer.facts["subject"] == "Pay?"
+    assert answer.facts["proposal"] == {"amount": 5}
+    assert (answer.facts["verdict"], answer.facts["stands"], answer.facts["reason"]) == ("approve", "approved", "fits")
+    assert (pause.n, pause.actor, pause.verb, pause.prev) == (2, "otto", "pause", answer.hash)
+    assert entries.check_chain() == (2, [])
+
+
+@pytest.mark.django_db
+def test_a_refused_act_leaves_no_entry(person, ask) -> None:
+    with pytest.raises(Exception, match="fit"):
+        actions.answer_request(person("ana", "reviewer"), ask().id, {"action": "maybe"})
+    assert not AuditEntry.objects.exists()
+
+
+def acts(person, run, count: int) -> None:
+    otto = person("otto", "operator")
+    for _ in range(count // 2):
+        actions.pause_run(otto, run.id)
+        actions.resume_run(otto, run.id)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda: AuditEntry.objects.filter(n=2).update(actor="mallory"), [2]),
+        (lambda: AuditEntry.objects.filter(n=2).update(facts={"amount": 1}), [2]),
+        (lambda: AuditEntry.objects.filter(n=2).delete(), [3]),
+        (lambda: AuditEntry.objects.filter(n=1).delete(), [2]),
+        (lambda: AuditEntry.objects.filter(n=4).delete(), [4]),
+        (lambda: AuditEntry.objects.filter(n=3).update(prev="0" * 64), [3, 3]),
+        (lambda: AuditHead.objects.update(hash="0" * 64), [4]),
+    ],
+    ids=["who", "what", "gone", "first gone", "last gone", "link", "head"],
+)
+def test_whatever_is_altered_is_found(person, run, change, found) -> None:
+    acts(person, run, 4)
+    change()
+    assert [broken.n for broken in entries.check_chain()[1]] == found
+
+
+@pytest.mark.django_db
+def test_an_altered_entry_with_a_new_hash_breaks_its_signature_and_the_one_after_it(person, run) -> None:
+    acts(person, run, 4)
+    forged = AuditEntry.objects.get(n=2)
+    forged.actor = "mallory"
+    AuditEntry.objects.filter(n=2).update(actor="mallory", hash=hash_of(entries.as_json(forged)))
+    assert [broken.n for broken in entries.check_chain()[1]] == [2, 3]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_acts_at_once_make_one_chain_without_gaps(person, run) -> None:
+    otto = person("otto", "operator")
+    gate = threading.Barrier(4)
+
+    def act() -> None:
+        gate.wait()
+        for _ in range(5):
+            with write():
+                entries.record_run(otto, "pause", Run(pk=run.id, workflow="expense"))
+        connection.close()
+
+    threads = [threading.Thread(target=act) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert entries.check_chain() == (20, [])

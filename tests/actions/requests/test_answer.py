@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.models import Answer, Event, Run
+from wfdash import actions
+from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_answer_is_kept_and_makes_the_waiting_run_due(person, ask, run) -> None:
+    request = ask()
+    answer = actions.answer_request(person("ana", "reviewer"), request.id, {"action": "approve"})
+    assert (answer.verdict, answer.value, answer.by.username) == ("approve", {"action": "approve"}, "ana")
+    run.refresh_from_db()
+    assert run.phase == "ready"
+    event = Event.objects.get(run=run)
+    assert (event.kind, event.seq, run.seq) == ("request.answered", 1, 1)
+    assert event.data["by"] == "ana"
+
+
+def test_a_value_that_does_not_fit_is_refused_at_its_field_and_the_request_stays_open(person, ask, run) -> None:
+    request = ask()
+    with pytest.raises(Invalid) as refused:
+        actions.answer_request(person("ana", "reviewer"), request.id, {"action": "approve", "amount": 9999})
+    assert refused.value.errors == [{"loc": ["amount"], "msg": "Must be 500 or less"}]
+    assert not Answer.objects.exists()
+    assert Run.objects.get(pk=run.pk).phase == "waiting"
+    actions.answer_request(person("ben", "reviewer"), request.id, {"action": "approve", "amount": 5})
+
+
+def test_the_second_is_told_who_was_first_and_what_they_said(person, ask) -> None:
+    request = ask()
+    actions.answer_request(person("ana", "reviewer"), request.id, {"action": "reject"})
+    with pytest.raises(AlreadyAnswered, match="Already answered by ana") as lost:
+        actions.answer_request(person("ben", "reviewer"), request.id, {"action": "approve"})
+    assert lost.value.facts["verdict"] == "reject"
+    assert lost.value.facts["value"] == {"action": "reject"}
+    assert Answer.objects.get().by.username == "ana"
+
+
+@pytest.mark.parametrize("phase", ["paused", "failed"])
+def test_an_answer_to_a_run_that_stands_still_is_kept_and_wakes_nothing(person, ask, run, phase) -> None:
+    Run.objects.filter(pk=run.pk).update(phase=phase)
+    actions.answer_request(person("ana", "reviewer"), ask().id, {"action": "approve"})
+    assert Run.objects.get(pk=run.pk).phase == phase
+    assert Answer.objects.count() == 1
+
+
+def test_a_closed_request_takes_no_answer(person, ask) -> None:
+    from tests.actions.conftest import NOW
+
+    request = ask(closed=NOW, closed_as="superseded")
+    with pytest.raises(NoLongerOpen, match="superseded"):
+        actions.answer_request(person("ana", "reviewer"), request.id, {"action": "approve"})
+
+
+def test_a_stranger_does_not_find_the_request(person, ask) -> None:
+    for name, role, workflow in [("sam", None, "*"), ("otto", "reviewer", "another")]:
+        with pytest.raises(NotFound):
+            actions.answer_request(person(name, role, workflow), ask(key=name).id, {"action": "approve"})
+
+
+def test_a_viewer_may_look_but_not_answer(person, ask) -> None:
+    with pytest.raises(NotAllowed):
+        actions.answer_request(person("vera", "viewer"), ask().id, {"action": "approve"})
+
+
+def test_a_request_to_others_is_refused(person, ask) -> None:
+    with pytest.raises(NotAllowed, match="Addressed to others"):
+        actions.answer_request(person("ana", "reviewer"), ask(by=["finance"]).id, {"action": "approve"})
+
+
+def test_whoever_answered_first_cannot_be_the_second_person(person, ask) -> None:
+    ana = person("ana", "reviewer")
+    with pytest.raises(NotAllowed, match="second person"):
+        actions.answer_request(ana, ask(not_by=["ana"]).id, {"action": "approve"})
+
+
+def test_an_unknown_request_is_not_found(person) -> None:
+    with pytest.raises(NotFound):
+        actions.answer_request(person("ana", "reviewer"), "nope", {})

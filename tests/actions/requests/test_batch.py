@@ -1,0 +1,142 @@
+"""One decision for many: each on its own, in its own transaction, with its own record."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.models import AuditEntry, HumanRequest, Reply
+from tests import people
+from wfdash import actions, queries
+from wfdash.errors import Invalid
+from wfdash.queries.requests.batch import compare, flatten
+
+APPROVE = {"action": "approve"}
+
+
+@pytest.fixture
+def everybody(db):
+    return people.make_people()
+
+
+@pytest.fixture
+def run(everybody):
+    return people.make_run(created_by=everybody["otto"])
+
+
+def refund(run, number: int, **facts) -> HumanRequest:
+    card = {"subject": f"Refund {number}?", "proposal": {"amount": number, "to": "card"}, "actions": people.ACTIONS}
+    return people.ask(run, card=card, **facts)
+
+
+def shown(name: str, request: HumanRequest, **where) -> list[tuple[str, str]]:
+    """Return what a person's table shows: request and fingerprint."""
+    return [(row.id, row.seen) for row in queries.similar_requests(people.viewer(name), request.pk, **where).rows]
+
+
+def test_each_of_a_batch_has_its_own_reply_and_its_own_record(run):
+    requests = [refund(run, number) for number in range(5)]
+    ana = people.viewer("ana")
+    outcomes = actions.answer_batch(ana, shown("ana", requests[0]), APPROVE, verdict="approve", page="<table>")
+    assert all(one.reply is not None and one.problem == "" for one in outcomes)
+    assert Reply.objects.filter(via="batch", by=ana.user, settles__isnull=False).count() == 5
+    entries = AuditEntry.objects.filter(verb="answer")
+    assert {entry.request for entry in entries} == {request.pk for request in requests}
+    assert {entry.facts["via"] for entry in entries} == {"batch"}
+
+
+def test_what_was_answered_or_changed_meanwhile_stays_and_is_told(run):
+    answered, changed, fine = (refund(run, number) for number in range(3))
+    table = shown("ana", fine)
+    actions.answer_request(people.viewer("ben"), answered.pk, APPROVE)
+    changed.card = {**changed.card, "body": "something new"}
+    changed.save(update_fields=["card"])
+    outcomes = {one.request: one for one in actions.answer_batch(people.viewer("ana"), table, APPROVE)}
+    assert outcomes[answered.pk].kind == "AlreadyAnswered"
+    assert "ben" in outcomes[answered.pk].problem
+    assert outcomes[changed.pk].kind == "Changed"
+    assert outcomes[fine.pk].reply is not None
+    changed.refresh_from_db()
+    assert changed.settles is changed.answered is None
+
+
+def test_high_risks_and_what_its_author_forbids_are_decided_alone(run):
+    risky, alone, fine = refund(run, 1, risk=3), refund(run, 2, policy={"batch": False}), refund(run, 3)
+    table = queries.similar_requests(people.viewer("ana"), fine.pk)
+    assert [bool(row.refusal) for row in table.rows] == [True, True, False]
+    everything = [(row.id, row.seen) for row in table.rows]
+    outcomes = actions.answer_batch(people.viewer("ana"), everything, APPROVE)
+    assert [one.reply is not None for one in outcomes] == [False, False, True]
+    assert "High risk" in outcomes[0].problem
+    assert HumanRequest.objects.filter(pk__in=[risky.pk, alone.pk], settles__isnull=True).count() == 2
+
+
+def test_nothing_is_decided_that_was_not_shown(run):
+    (outcome,) = actions.answer_batch(people.viewer("ana"), [(refund(run, 1).pk, "")], APPROVE)
+    assert outcome.kind == "Invalid"
+    (outcome,) = actions.answer_batch(people.viewer("ana"), [("nonsense", "x")], APPROVE)
+    assert outcome.kind == "NotFound"
+
+
+def test_an_answer_that_does_not_fit_is_refused_for_each(run):
+    request = refund(run, 1)
+    (outcome,) = actions.answer_batch(people.viewer("ana"), shown("ana", request), {"action": "reject"})
+    assert outcome.kind == "Invalid"
+    assert not Reply.objects.exists()
+
+
+def test_an_empty_batch_is_refused(run):
+    with pytest.raises(Invalid):
+        actions.answer_batch(people.viewer("ana"), [], APPROVE)
+
+
+def test_a_batch_is_taken_back_as_a_whole(run, settings):
+    requests = [refund(run, number) for number in range(3)]
+    ana = people.viewer("ana")
+    actions.answer_batch(ana, shown("ana", requests[0]), APPROVE)
+    assert actions.undo_batch(ana, [request.pk for request in requests]) == (3, 0)
+    assert actions.undo_batch(ana, [request.pk for request in requests]) == (0, 3)
+    assert HumanRequest.objects.filter(settles__isnull=True, answered__isnull=True).count() == 3
+
+
+def test_the_table_holds_what_is_alike_and_mine_to_answer(run, everybody):
+    first, other = refund(run, 1), refund(run, 2)
+    refund(run, 3, step="elsewhere"), refund(run, 4, by=["cfo"]), refund(run, 5, answer_schema={"type": "string"})
+    people.answered(refund(run, 6), everybody["ben"])
+    found = queries.similar_requests(people.viewer("ana"), first.pk)
+    assert [row.id for row in found.rows] == [first.pk, other.pk]
+    assert found.left == 1
+    assert [row.id for row in queries.similar_requests(people.viewer("ana"), first.pk, text='"Refund 2"').rows] == [
+        other.pk
+    ]
+
+
+def test_only_what_differs_becomes_a_column(run):
+    first = refund(run, 1)
+    refund(run, 2)
+    found = queries.similar_requests(people.viewer("ana"), first.pk)
+    assert found.columns == (("subject",), ("proposal", "amount"))
+    assert found.same == {("proposal", "to"): "card"}
+    assert [row.values[("proposal", "amount")] for row in found.rows] == [1, 2]
+
+
+def test_cards_are_flattened_by_what_they_say():
+    card = {
+        "subject": "s",
+        "context": {"a": {"b": {"c": 1}}, "list": [1, 2]},
+        "evidence": [{"title": "Order", "value": {"n": 1}}, {"value": 2}, "odd"],
+        "actions": ["not compared"],
+    }
+    assert flatten(card) == {
+        ("subject",): "s",
+        ("context", "a", "b"): {"c": 1},
+        ("context", "list"): [1, 2],
+        ("evidence", "Order", "n"): 1,
+        ("evidence", "evidence 2"): 2,
+    }
+
+
+def test_what_one_has_and_another_has_not_differs():
+    columns, same = compare([{("a",): 1, ("b",): None}, {("a",): 1}])
+    assert columns == ()
+    assert same == {("a",): 1, ("b",): None}
+    assert compare([{("a",): 1}, {}])[0] == (("a",),)

@@ -1,0 +1,246 @@
+"""Schedules on hand-set rows: each time starts one run, in the right name, whoever sweeps and however late."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from checkpoints.models import AuditEntry, Event, Grant, Run, RunFact, Schedule
+from checkpoints.records import Phase
+from tests.actions.schedules.test_manage import PLAN
+from wfdash import actions, catalog
+from wfdash.access.viewer import Viewer
+from wfdash.actions.schedules.trigger import fire_schedules, next_firing
+from wfdash.domain.cron import ALL, parse
+
+Person = Callable[..., Viewer]
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _paper_catalog(settings) -> Iterator[None]:
+    settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine"]
+    settings.WFDASH_APPS = ["tests.pages.served"]
+    settings.WFDASH_WORKFLOWS = []
+    catalog.load.cache_clear()
+    yield
+    catalog.load.cache_clear()
+
+
+@pytest.fixture
+def daily(person: Person) -> Callable[..., Schedule]:
+    """Make a schedule that was due that long ago, twelve hours away from now."""
+    otto = person("otto", "operator")
+
+    def make(ago: timedelta = timedelta(), **facts: object) -> Schedule:
+        row = actions.create_schedule(otto, "expense_batch", PLAN)
+        cron = f"0 {(timezone.now().hour + 12) % 24} * * *"
+        (due,) = parse(cron).until(timezone.now() - ago)
+        for name, value in ({"cron": cron, "zone": "UTC", "next_at": due} | facts).items():
+            setattr(row, name, value)
+        row.save()
+        return row
+
+    return make
+
+
+def again(schedule: Schedule) -> Schedule:
+    return Schedule.objects.get(pk=schedule.pk)
+
+
+def dues() -> list[datetime]:
+    told = Event.objects.filter(kind="run.queued").order_by("run__created", "run_id").values_list("data", flat=True)
+    return [datetime.fromisoformat(data["due"]) for data in told]
+
+
+def test_a_time_that_has_come_starts_a_run_in_the_owner_s_name(daily) -> None:
+    schedule = daily()
+    assert fire_schedules() == 1
+    run = Run.objects.get()
+    assert (run.created_by, run.input, run.phase) == (schedule.owner, PLAN.message, Phase.READY)
+    told = Event.objects.get(run=run).data
+    assert told == {
+        "by": "otto",
+        "schedule": schedule.pk,
+        "schedule_name": "Nightly",
+        "due": schedule.next_at.isoformat(),
+    }
+    assert RunFact.objects.get(run=run, name="schedule").text == schedule.pk
+    entry = AuditEntry.objects.last()
+    assert (entry.verb, entry.actor, entry.right) == ("start", "otto", "schedule Nightly")
+    after = again(schedule)
+    assert (after.last_at, after.last_run) == (schedule.next_at, run.pk)
+    assert after.next_at == schedule.next_at + DAY
+    assert fire_schedules() == 0
+
+
+def test_nothing_starts_before_its_time_nor_while_it_is_paused(daily, person: Person) -> None:
+    schedule = daily(next_at=timezone.now() + HOUR)
+    assert fire_schedules() == 0
+    assert next_firing() == again(schedule).next_at
+    actions.pause_schedule(person("otto"), schedule.pk)
+    assert next_firing() is None
+
+
+@pytest.mark.parametrize(("missed", "expected"), [("skip", 0), ("once", 1), ("all", 6)])
+def test_what_was_missed_is_left_out_or_made_up_for_as_it_says(daily, missed: str, expected: int) -> None:
+    schedule = daily(5 * DAY, missed=missed)
+    while fire_schedules():
+        pass
+    assert dues() == (parse(schedule.cron).until(timezone.now(), expected) if expected else [])
+    assert again(schedule).next_at > timezone.now()
+
+
+def test_of_very_many_missed_times_the_last_hundred_are_made_up_for(daily) -> None:
+    schedule = daily(200 * DAY, missed="all")
+    while fire_schedules():
+        pass
+    assert dues() == parse(schedule.cron).until(timezone.now(), ALL)
+
+
+def test_a_little_late_is_not_missed(daily) -> None:
+    now = timezone.now()
+    daily(cron="* * * * *", missed="skip", next_at=now.replace(second=0, microsecond=0))
+    assert fire_schedules() == 1
+    assert Run.objects.count() == 1
+
+
+def test_a_time_is_passed_over_while_the_last_run_is_open(daily) -> None:
+    schedule = daily(2 * DAY, missed="all", overlap="skip")
+    while fire_schedules():
+        pass
+    assert Run.objects.count() == 1
+    after = again(schedule)
+    assert after.passed_at > after.last_at
+    Run.objects.update(phase=Phase.COMPLETED)
+    Schedule.objects.update(next_at=after.passed_at)
+    assert fire_schedules() == 1
+    assert Run.objects.count() == 2
+
+
+def test_it_stops_when_its_owner_may_not_start_runs_any_more(daily, person: Person) -> None:
+    schedule = daily()
+    Grant.objects.all().delete()
+    assert fire_schedules() == 1
+    after = again(schedule)
+    assert after.next_at is None
+    assert "otto cannot start this workflow" in after.problem
+    assert not Run.objects.exists()
+    entry = AuditEntry.objects.last()
+    assert (entry.actor, entry.verb) == ("a schedule", "stop schedule")
+    adam = person("adam", "admin")
+    actions.resume_schedule(adam, schedule.pk)
+    Schedule.objects.update(next_at=timezone.now())
+    fire_schedules()
+    assert Run.objects.get().created_by == adam.user
+
+
+def test_somebody_who_left_starts_nothing(daily) -> None:
+    schedule = daily()
+    schedule.owner.is_active = False
+    schedule.owner.save()
+    fire_schedules()
+    assert again(schedule).problem
+    assert not Run.objects.exists()
+
+
+def test_it_stops_when_its_input_does_not_fit_any_more(daily) -> None:
+    schedule = daily(message={"claims": ""})
+    fire_schedules()
+    assert again(schedule).next_at is None
+    assert "claims" in again(schedule).problem
+
+
+def test_without_its_workflow_it_passes_over_the_time_and_goes_on(daily, settings) -> None:
+    schedule = daily()
+    settings.WFDASH_APPS = []
+    catalog.load.cache_clear()
+    assert fire_schedules() == 1
+    after = again(schedule)
+    assert after.next_at == schedule.next_at + DAY
+    assert "not loaded" in after.problem
+    settings.WFDASH_APPS = ["tests.pages.served"]
+    catalog.load.cache_clear()
+    Schedule.objects.update(next_at=timezone.now())
+    fire_schedules()
+    assert (again(schedule).problem, Run.objects.count()) == ("", 1)
+
+
+def test_a_check_that_breaks_does_not_keep_the_others_from_starting(daily, monkeypatch, caplog) -> None:
+    broken, _ = daily(name="broken", message={"claims": "boom"}, next_at=timezone.now() - 2 * DAY), daily()
+    check = type(catalog.get("expense_batch").engine).check_input
+
+    def explode(engine: object, definition: object, message: dict[str, str]) -> object:
+        if message["claims"] == "boom":
+            raise RuntimeError("no")
+        return check(engine, definition, message)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(catalog.get("expense_batch").engine), "check_input", explode)
+    assert fire_schedules() == 2
+    assert Run.objects.count() == 1
+    assert "RuntimeError: no" in again(broken).problem
+
+
+def test_a_zone_that_is_gone_stops_it(daily) -> None:
+    schedule = daily(zone="Nowhere/Town")
+    fire_schedules()
+    assert "Unknown time zone" in again(schedule).problem
+
+
+def test_a_crash_in_between_leaves_neither_half(daily, monkeypatch) -> None:
+    schedule = daily()
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("wfdash.actions.schedules.trigger.note_run", die)
+        fire_schedules()
+    assert not Run.objects.exists()
+    assert again(schedule).next_at == schedule.next_at
+    assert fire_schedules() == 1
+    assert Run.objects.count() == 1
+
+
+def test_what_somebody_changed_meanwhile_is_not_fired_as_it_was(daily, person: Person, monkeypatch) -> None:
+    schedule = daily()
+    otto = person("otto")
+
+    def pause_first(owner: object) -> Viewer:
+        actions.pause_schedule(otto, schedule.pk)
+        return otto
+
+    monkeypatch.setattr("wfdash.actions.schedules.trigger.viewer_for", pause_first)
+    assert fire_schedules() == 0
+    assert not Run.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_sweep_at_once_one_starts_the_run(person: Person) -> None:
+    otto = person("otto", "operator")
+    schedule = actions.create_schedule(otto, "expense_batch", PLAN)
+    for minute in range(5):
+        Schedule.objects.update(cron=f"{minute} 3 * * *", next_at=datetime(2026, 1, 1, tzinfo=UTC))
+        assert sum(sweep_at_once(4)) == 1
+    assert Run.objects.count() == 5
+    assert again(schedule).next_at > timezone.now()
+
+
+def sweep_at_once(count: int) -> list[int]:
+    gate = threading.Barrier(count)
+
+    def sweep(_: int) -> int:
+        gate.wait()
+        try:
+            return fire_schedules()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(sweep, range(count)))

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoints.database.storage import write
+from checkpoints.models import AuditEntry, Event, IdempotencyKey, Reply
+from wfdash import actions
+from wfdash.access.viewer import Viewer
+from wfdash.actions.idempotency import _digest, forget_keys, idempotent
+from wfdash.errors import KeyReused, NotFound, WrongState, status_for
+
+pytestmark = pytest.mark.django_db
+
+YES = {"action": "approve"}
+
+
+def test_the_same_command_with_the_same_key_is_done_once(person, run) -> None:
+    otto = person("otto", "operator")
+    first = actions.pause_run(otto, run.id, key="k")
+    again = actions.pause_run(otto, run.id, key="k")
+    assert (again.pk, again.phase) == (first.pk, "paused")
+    assert Event.objects.filter(kind="run.paused").count() == AuditEntry.objects.count() == 1
+
+
+def test_a_key_stands_for_one_command_whatever_became_of_the_run(person, run) -> None:
+    otto = person("otto", "operator")
+    actions.pause_run(otto, run.id, key="k")
+    actions.resume_run(otto, run.id, key="l")
+    assert actions.pause_run(otto, run.id, key="k").phase == "ready"
+
+
+def test_a_key_that_came_with_another_command_is_a_conflict_and_nothing_happens(person, run) -> None:
+    otto = person("otto", "operator")
+    actions.pause_run(otto, run.id, key="k")
+    with pytest.raises(KeyReused, match="use a new key") as refused:
+        actions.cancel_run(otto, run.id, key="k")
+    assert status_for(refused.value) == 409
+    assert not Event.objects.filter(kind="run.cancelled").exists()
+
+
+def test_another_person_may_use_the_same_key(person, run) -> None:
+    actions.pause_run(person("otto", "operator"), run.id, key="k")
+    actions.resume_run(person("adam", "admin"), run.id, key="k")
+    assert IdempotencyKey.objects.count() == 2
+
+
+def test_a_refused_command_leaves_its_key_free(person, run) -> None:
+    otto = person("otto", "operator")
+    with pytest.raises(WrongState):
+        actions.resume_run(otto, run.id, key="k")
+    assert not IdempotencyKey.objects.exists()
+    assert actions.pause_run(otto, run.id, key="k").phase == "paused"
+
+
+def test_a_repeated_command_shows_nothing_to_those_who_lost_their_right(person, run) -> None:
+    actions.pause_run(person("otto", "operator"), run.id, key="k")
+    with pytest.raises(NotFound):
+        actions.pause_run(Viewer(user=None, name="otto"), run.id, key="k")
+
+
+def test_a_repeated_answer_is_the_same_reply(person, ask) -> None:
+    ana, request = person("ana", "reviewer"), ask()
+    first = actions.answer_request(ana, request.id, YES, key="k")
+    assert actions.answer_request(ana, request.id, dict(YES), key="k").id == first.id
+    with pytest.raises(KeyReused):
+        actions.answer_request(ana, request.id, {"action": "reject"}, key="k")
+    assert Reply.objects.count() == 1
+
+
+def test_without_a_key_nothing_is_kept(person, run) -> None:
+    actions.pause_run(person("otto", "operator"), run.id)
+    actions.resume_run(person("otto"), run.id, key="")
+    assert not IdempotencyKey.objects.exists()
+
+
+def test_keys_are_forgotten_after_a_week(person, run) -> None:
+    otto = person("otto", "operator")
+    actions.pause_run(otto, run.id, key="old")
+    IdempotencyKey.objects.update(at=timezone.now() - timedelta(days=7, seconds=1))
+    actions.resume_run(otto, run.id, key="new")
+    assert (forget_keys(), forget_keys()) == (1, 0)
+    assert IdempotencyKey.objects.get().verb == "resume"
+
+
+def test_the_row_holds_neither_key_nor_values(person, ask) -> None:
+    actions.answer_request(person("ana", "reviewer"), ask().id, {**YES, "amount": 77}, key="sesame")
+    row = IdempotencyKey.objects.get()
+    told = f"{row.key} {row.digest} {row.result}"
+    assert "sesame" not in told
+    assert "77.0" not in told
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(key=st.text(min_size=1), command=JSON)
+def test_any_key_and_any_command_have_a_fingerprint_that_order_does_not_change(key: str, command: object) -> None:
+    turned = dict(reversed(command.items())) if isinstance(command, dict) else command
+    assert _digest(key, "start", command) == _digest(key, "start", turned)
+    assert _digest(key, "start", command) != _digest(key, "fork", command)
+
+
+def test_what_was_kept_comes_back(person) -> None:
+    otto = person("otto")
+    for expected in (None, {"run": "r1"}):
+        with write(), idempotent(otto, "k", "fork", ["r0"]) as call:
+            assert call.previous_result == expected
+            if call.previous_result is None:
+                call.record(run="r1")
+
+
+def test_an_answer_that_was_taken_back_is_not_given_again_by_the_same_key(person, ask) -> None:
+    ana, request = person("ana", "reviewer"), ask(policy={"need": 2})
+    actions.answer_request(ana, request.id, YES, key="k")
+    actions.undo_answer(ana, request.id, key="l")
+    actions.undo_answer(ana, request.id, key="l")
+    with pytest.raises(KeyReused, match="was undone"):
+        actions.answer_request(ana, request.id, YES, key="k")
+    actions.answer_request(ana, request.id, YES, key="m")
+    assert Reply.objects.filter(undone=None).count() == 1

@@ -1,0 +1,81 @@
+"""Bodies with unknown fields are refused on every address, and every refusal has one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Run
+from wfdash.api.router import api
+
+SHAPE = {"error", "status", "facts"}
+
+
+def bodies() -> Iterator[tuple[str, str]]:
+    """Yield method and address of whatever takes a body."""
+    for path, methods in api.get_openapi_schema()["paths"].items():
+        for method, told in methods.items():
+            if "requestBody" in told:
+                yield method, path
+
+
+def filled(path: str) -> str:
+    for name in ("run_id", "checkpoint_id", "request_id", "schedule_id", "bulk_id"):
+        path = path.replace(f"{{{name}}}", "x")
+    return path
+
+
+def errors(answer: Any) -> dict[str, str]:
+    assert answer.json().keys() == SHAPE
+    return {".".join(map(str, one["loc"])): one["msg"] for one in answer.json()["facts"]["errors"]}
+
+
+@pytest.mark.parametrize(("method", "path"), list(bodies()))
+def test_a_field_that_no_address_knows_is_refused_by_its_name(method: str, path: str, as_) -> None:
+    answer = getattr(as_("adam"), method)(filled(path), {"no_such_field": 1}, content_type="application/json")
+    assert answer.status_code == 422
+    assert errors(answer)["no_such_field"].startswith("Unknown field. Available: ")
+
+
+def test_a_start_whose_message_has_another_name_starts_nothing(as_) -> None:
+    given = {"workflow": "expense_batch", "input": {"claims": "x"}}
+    answer = as_("otto").post("/api/runs", given, content_type="application/json")
+    assert errors(answer) == {"input": "Unknown field. Available: workflow, message, key"}
+    assert not Run.objects.exists()
+
+
+def test_what_is_missing_or_of_the_wrong_kind_is_named_where_it_is(as_) -> None:
+    answer = as_("otto").post("/api/runs", {"key": 5}, content_type="application/json")
+    assert errors(answer)["workflow"] == "This field is required"
+    assert "key" in errors(answer)
+    assert "limit" in errors(as_("otto").get("/api/runs?limit=0"))
+
+
+def test_every_refusal_has_one_shape(question, everybody, as_) -> None:
+    forged = Client(enforce_csrf_checks=True)
+    forged.force_login(everybody["ana"])
+    address = f"/api/requests/{question.pk}/answer"
+    refusals = {
+        401: Client().get("/api/runs"),
+        403: forged.post(address, {"value": {}}, content_type="application/json"),
+        400: as_("ana").post(address, "{", content_type="application/json"),
+        404: as_("ana").get("/api/nothing/here"),
+        405: as_("ana").delete(address),
+        422: as_("ana").post(address, {"answer": {}}, content_type="application/json"),
+    }
+    for status, answer in refusals.items():
+        assert answer.status_code == status
+        assert answer.json().keys() == SHAPE
+        assert answer.json()["status"] == status
+    assert refusals[405]["Allow"] == "POST"
+    assert "X-CSRFToken" in refusals[403].json()["error"]
+
+
+def test_debug_pages_leave_the_statuses_of_errors_alone(as_, settings) -> None:
+    settings.DEBUG = True
+    answer = as_("ana").get("/api/runs/nothing")
+    assert answer.status_code == 404
+    assert answer.json().keys() == SHAPE

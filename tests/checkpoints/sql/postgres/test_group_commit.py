@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+from django.db import connections
+
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import Conflict
+from checkpoints.events import EventKind
+from checkpoints.ids import RunId, new_run_id
+from checkpoints.records import Commit
+from checkpoints.sql.postgres.conninfo import parameters_of
+from tests.conformance.worlds import checkpoint, started
+
+pytestmark = pytest.mark.postgres
+
+TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM checkpoints_checkpoint WHERE run_id = ANY(%s)"
+
+
+@pytest_asyncio.fixture
+async def storage(postgres_alias: str) -> AsyncIterator[DatabaseStorage]:
+    """Give a storage on a server."""
+    storage = DatabaseStorage(postgres_alias)
+    yield storage
+    await storage.aclose()
+
+
+def connected(alias: str) -> psycopg.Connection[Any]:
+    """Return a connection beside the storage's."""
+    return psycopg.connect(**parameters_of(connections[alias].settings_dict))
+
+
+async def begun(storage: DatabaseStorage, count: int) -> list[RunId]:
+    """Begin so many runs."""
+    runs = [new_run_id() for _ in range(count)]
+    for run in runs:
+        await storage.commit(started(run))
+    return runs
+
+
+def step(run: RunId, n: int = 1) -> Commit:
+    """Return a commit of one step."""
+    return Commit(run=run, checkpoint=checkpoint(run, n), events=(EventKind.CUSTOM.draft(),))
+
+
+async def test_commits_that_come_at_once_share_transactions(storage: DatabaseStorage, postgres_alias: str) -> None:
+    runs = await begun(storage, 30)
+    assert await asyncio.gather(*(storage.commit(step(run)) for run in runs)) == [2] * 30
+    with connected(postgres_alias) as connection:
+        ((transactions,),) = connection.execute(TRANSACTIONS, (runs,)).fetchall()
+    assert transactions <= 10
+
+
+async def test_a_commit_that_fails_takes_nobody_with_it(storage: DatabaseStorage) -> None:
+    runs = await begun(storage, 12)
+    await storage.save(checkpoint(runs[5], 1))
+    done = await asyncio.gather(*(storage.commit(step(run)) for run in runs), return_exceptions=True)
+    assert isinstance(done.pop(5), Conflict)
+    assert done == [2] * 11
+    assert len(await storage.read_events(runs[5])) == 1
+
+
+async def test_a_row_somebody_keeps_holds_up_its_own_run_alone(storage: DatabaseStorage, postgres_alias: str) -> None:
+    runs = await begun(storage, 8)
+    with connected(postgres_alias) as connection:
+        connection.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (runs[4],))
+        tasks = [asyncio.create_task(storage.commit(step(run))) for run in runs]
+        held = tasks.pop(4)
+        assert await asyncio.wait_for(asyncio.gather(*tasks), 10) == [2] * 7
+        assert not held.done()
+    assert await held == 2
+
+
+async def test_who_gives_up_waiting_leaves_the_others_their_commits(storage: DatabaseStorage) -> None:
+    runs = await begun(storage, 8)
+    tasks = [asyncio.create_task(storage.commit(step(run))) for run in runs]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    tasks[5].cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [one for place, one in enumerate(done) if place not in (0, 5)] == [2] * 6
+
+
+async def test_closing_waits_for_what_was_asked(storage: DatabaseStorage) -> None:
+    runs = await begun(storage, 8)
+    tasks = [asyncio.create_task(storage.commit(step(run))) for run in runs]
+    await asyncio.sleep(0)
+    await storage.aclose()
+    assert await asyncio.gather(*tasks) == [2] * 8

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from django.db import connections, transaction
+
+from checkpoints import models
+from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.events import EventKind
+from checkpoints.ids import new_run_id
+from checkpoints.records import Commit
+from checkpoints.sql.sqlite.executor import InlineWriter, SqliteWriter, connect
+from checkpoints.sql.sqlite.fair_lock import FairLock
+from checkpoints.sql.sqlite.write_queue import QUICK, QueuedScript, WriteLatency
+from tests.conformance.worlds import checkpoint, started
+
+
+@pytest_asyncio.fixture
+async def storage(sqlite_alias: str) -> AsyncIterator[DatabaseStorage]:
+    """Give a storage on a file."""
+    storage = DatabaseStorage(sqlite_alias)
+    yield storage
+    await storage.aclose()
+
+
+def test_the_gate_lets_in_one_at_a_time_in_order() -> None:
+    lock, order, inside = FairLock(), [], []
+    ready = [threading.Event() for _ in range(8)]
+
+    def enter(place: int) -> None:
+        ready[place].set()
+        with lock:
+            inside.append(place)
+            assert inside == [place]
+            order.append(place)
+            inside.clear()
+
+    lock.acquire()
+    threads = [threading.Thread(target=enter, args=(place,)) for place in range(8)]
+    for place, thread in enumerate(threads):
+        thread.start()
+        ready[place].wait()
+        while len(lock._waiting) <= place:
+            pass
+    lock.release()
+    for thread in threads:
+        thread.join()
+    assert order == list(range(8))
+
+
+def test_the_gate_may_be_entered_again_by_its_holder() -> None:
+    lock = FairLock()
+    with lock, lock:
+        assert lock._depth == 2
+    assert lock._owner is None
+
+
+async def test_verbs_of_the_orm_never_find_the_database_locked(storage: DatabaseStorage, sqlite_alias: str) -> None:
+    runs = [new_run_id() for _ in range(8)]
+    for run in runs:
+        await storage.commit(started(run))
+
+    def verb(run: str) -> None:
+        try:
+            for _ in range(25):
+                with write(sqlite_alias), write(sqlite_alias):
+                    row = models.Run.objects.using(sqlite_alias).get(id=run)
+                    models.Run.objects.using(sqlite_alias).filter(id=run).update(title=row.title + "x")
+        finally:
+            connections[sqlite_alias].close()
+
+    async def drive(run: Any) -> None:
+        for n in range(1, 60):
+            await storage.commit(Commit(run=run, checkpoint=checkpoint(run, n), events=(EventKind.CUSTOM.draft(),)))
+
+    people = [asyncio.to_thread(verb, run) for run in runs]
+    await asyncio.gather(*people, *(drive(run) for run in runs))
+    assert await asyncio.to_thread(titles, sqlite_alias, runs) == {"x" * 25}
+
+
+async def test_writes_outside_of_a_verb_wait_their_turn_too(storage: DatabaseStorage, sqlite_alias: str) -> None:
+    runs = [new_run_id() for _ in range(4)]
+    for run in runs:
+        await storage.commit(started(run))
+    busy = asyncio.gather(*(keep_committing(storage, new_run_id()) for _ in range(20)))
+    done = await asyncio.gather(*(asyncio.to_thread(rename, sqlite_alias, run) for run in runs))
+    busy.cancel()
+    await asyncio.gather(busy, return_exceptions=True)
+    assert done == [40] * 4
+
+
+async def keep_committing(storage: DatabaseStorage, run: Any) -> None:
+    """Commit until cancelled."""
+    n = 0
+    while True:
+        n += 1
+        await storage.commit(Commit(run=run, checkpoint=checkpoint(run, n)))
+
+
+def rename(alias: str, run: str) -> int:
+    """Write 40 times, each in a transaction of its own or none, and return how many rows that changed."""
+    rows = models.Run.objects.using(alias).filter(id=run)
+    try:
+        changed = sum(rows.update(title=str(i)) for i in range(20))
+        for i in range(20):
+            with transaction.atomic(alias):
+                changed += rows.update(title=str(i))
+        return changed
+    finally:
+        connections[alias].close()
+
+
+def titles(alias: str, runs: list[Any]) -> set[str]:
+    """Return the titles of runs."""
+    try:
+        return set(models.Run.objects.using(alias).filter(id__in=runs).values_list("title", flat=True))
+    finally:
+        connections[alias].close()
+
+
+async def test_one_storage_serves_several_loops(storage: DatabaseStorage) -> None:
+    async def work() -> int:
+        run = new_run_id()
+        await storage.save(checkpoint(run))
+        return len(await storage.list_checkpoint_ids(run))
+
+    others = [asyncio.to_thread(lambda: asyncio.run(work())) for _ in range(3)]
+    assert await asyncio.gather(work(), *others) == [1, 1, 1, 1]
+
+
+async def test_closing_ends_the_threads_and_use_opens_them_again(storage: DatabaseStorage) -> None:
+    run = new_run_id()
+    for _ in range(2):
+        await storage.commit(started(run))
+        assert "checkpoints-writer" in {thread.name for thread in threading.enumerate()}
+        await storage.aclose()
+        assert "checkpoints-writer" not in {thread.name for thread in threading.enumerate()}
+    assert len(await storage.read_events(run)) == 2
+
+
+async def test_a_database_that_cannot_be_opened_fails_each_call(tmp_path: Any) -> None:
+    writer = SqliteWriter(str(tmp_path / "nowhere" / "runs.sqlite3"))
+    for _ in range(2):
+        with pytest.raises(sqlite3.OperationalError):
+            await writer.submit(QueuedScript(select_one))
+    writer.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        writer.submit(QueuedScript(select_one))
+
+
+def select_one() -> Any:
+    """Return a script of one statement."""
+    yield [("SELECT 1", ())]
+
+
+def hurried(latency: WriteLatency, job: QueuedScript) -> QueuedScript:
+    """Let the job's task have written alone and quickly of late."""
+    for _ in range(20):
+        latency.record([job], 0.0)
+    return job
+
+
+async def test_who_writes_alone_on_a_quick_disk_needs_no_other_thread(storage: DatabaseStorage) -> None:
+    await storage.commit(started(new_run_id()))
+    database: Any = storage._database
+    hurried(database._writer.latency, QueuedScript(name_thread))
+    assert await database.write(name_thread) == threading.get_ident()
+    assert await asyncio.create_task(database.write(name_thread)) != threading.get_ident()
+
+
+def name_thread() -> Any:
+    """Return a script that says which thread runs it."""
+    yield [("SELECT 1", ())]
+    return threading.get_ident()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_slow_disk_or_company_ends_the_haste(jobs: int) -> None:
+    async def judge() -> bool:
+        latency, job = WriteLatency(), QueuedScript(select_one)
+        hurried(latency, job)
+        assert latency.allows_inline(job)
+        latency.record([job] * jobs, 8 * QUICK if jobs == 1 else 0.0)
+        return latency.allows_inline(job)
+
+    assert not asyncio.run(judge())
+
+
+async def test_haste_never_waits_for_another_writer(tmp_path: Path) -> None:
+    path, lock, latency = str(tmp_path / "runs.sqlite3"), FairLock(), WriteLatency()
+    inline, job = InlineWriter(path, lock, latency), QueuedScript(select_one)
+    assert inline.write(hurried(latency, job))
+    with lock:
+        assert not inline.write(hurried(latency, job))
+    other = connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    assert not inline.write(hurried(latency, job))
+    other.execute("ROLLBACK")
+    assert inline.write(hurried(latency, job))
+    other.close()
+    inline.close()
+    assert not inline.write(hurried(latency, job))
+
+
+async def test_haste_leaves_nothing_of_what_fails_behind(tmp_path: Path) -> None:
+    path, latency = str(tmp_path / "runs.sqlite3"), WriteLatency()
+    inline, job = InlineWriter(path, FairLock(), latency), QueuedScript(create_and_fail)
+    assert inline.write(hurried(latency, job))
+    assert isinstance(job.error, sqlite3.OperationalError)
+    reader = connect(path)
+    assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    reader.close()
+    inline.close()
+
+
+def create_and_fail() -> Any:
+    """Return a script whose second statement fails."""
+    yield [("CREATE TABLE some (id)", ()), ("SELECT * FROM none", ())]
+
+
+async def test_a_loop_of_writes_lets_other_tasks_run(storage: DatabaseStorage) -> None:
+    await storage.commit(started(new_run_id()))
+    database: Any = storage._database
+    turns: list[None] = []
+    other = asyncio.create_task(take_turns(turns))
+    for _ in range(20):
+        hurried(database._writer.latency, QueuedScript(name_thread))
+        await database.write(name_thread)
+    other.cancel()
+    assert len(turns) >= 20
+
+
+async def take_turns(turns: list[None]) -> None:
+    """Note each turn of the event loop until cancelled."""
+    while True:
+        turns.append(None)
+        await asyncio.sleep(0)
+
+
+async def test_a_full_disk_fails_the_commit_whole_and_passes(storage: DatabaseStorage, sqlite_alias: str) -> None:
+    run = new_run_id()
+    await storage.commit(started(run))
+    await limit_pages(storage, "(SELECT * FROM pragma_page_count)")
+    # What other tests left free in the file is room, too.
+    free_bytes = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
+    free = await storage._write(lambda scripts: ask(free_bytes))
+    large = {"state": {"text": "".join(str(new_run_id()) for _ in range(20_000 + free // 36))}}
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        await storage.commit(
+            Commit(run=run, checkpoint=checkpoint(run, body=large), events=(EventKind.CUSTOM.draft(),))
+        )
+    assert len(await storage.read_events(run)) == 1
+    assert await storage.get_latest(run) is None
+    await limit_pages(storage, "1073741823")
+    assert await storage.commit(Commit(run=run, checkpoint=checkpoint(run, body=large))) == 1
+
+
+def ask(sql: str) -> Any:
+    """Script: return the one value a query finds."""
+    (rows,) = yield [(sql, ())]
+    return rows[0][0]
+
+
+async def limit_pages(storage: DatabaseStorage, pages: str) -> None:
+    """Limit the database's size through the writer's own connection."""
+
+    count = "SELECT * FROM pragma_page_count"
+    limit = await storage._write(lambda scripts: ask(count)) if pages.startswith("(") else int(pages)
+
+    def set_limit() -> Any:
+        yield [(f"PRAGMA max_page_count={limit}", ())]
+
+    await storage._write(lambda scripts: set_limit())

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from checkpoints.records import CheckpointFilter
+from checkpoints.sql.listing import list_checkpoints
+from checkpoints.sql.sqlite.executor import connect
+from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements
+
+
+@pytest.fixture
+def database(sqlite_alias: str) -> Iterator[sqlite3.Connection]:
+    """Give a bare connection to a migrated database."""
+    connection = connect(str(connections[sqlite_alias].settings_dict["NAME"]))
+    yield connection
+    connection.close()
+
+
+def plan(database: sqlite3.Connection, sql: str) -> str:
+    """Return how SQLite would find the rows."""
+    parameters = [None] * sql.count("?")
+    return "\n".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
+
+
+HOT = ["latest", "ids", "load", "events", "answers", "facts", "due", "move_fenced"]
+PRUNING = ["relatives", "needed", "roots", "hashes", "origins"]
+
+
+@pytest.mark.parametrize("name", [*HOT, *PRUNING])
+def test_no_read_scans_a_table_or_sorts(database: sqlite3.Connection, name: str) -> None:
+    said = getattr(Statements(SQLITE), name)
+    for sql in said.values() if isinstance(said, dict) else [said]:
+        steps = plan(database, sql)
+        assert "SCAN" not in steps
+        assert name in ("relatives",) or "TEMP B-TREE" not in steps
+
+
+FILTERS = [
+    {},
+    {"step": "s", "clean": True},
+    {"has_request": True},
+    {"labelled": True},
+    {"since": datetime(2026, 1, 1, tzinfo=UTC)},
+]
+
+
+@pytest.mark.parametrize("chosen", FILTERS, ids=str)
+def test_no_list_scans_a_table_or_sorts(database: sqlite3.Connection, chosen: dict[str, Any]) -> None:
+    sql, _ = list_checkpoints(SQLITE, "run", 10, 5, CheckpointFilter(**chosen))
+    steps = plan(database, sql)
+    assert "SCAN" not in steps
+    assert "TEMP B-TREE" not in steps
+
+
+def test_lists_of_questions_and_labels_have_an_index_of_their_own(database: sqlite3.Connection) -> None:
+    for chosen, index in (("has_request", "checkpoint_waiting"), ("labelled", "checkpoint_labelled")):
+        sql, _ = list_checkpoints(SQLITE, "run", 10, 5, CheckpointFilter(**{chosen: True}))
+        assert index in plan(database, sql)
+
+
+def test_the_latest_checkpoint_is_one_indexed_read(database: sqlite3.Connection) -> None:
+    assert plan(database, Statements(SQLITE).latest).count("\n") == 0
+
+
+def statements(dialect: Dialect) -> list[str]:
+    """Return every fixed statement in a dialect, always in the same order."""
+    held = vars(Statements(dialect)).values()
+    return [sql for each in held for sql in (each.values() if isinstance(each, dict) else [each])]
+
+
+def test_every_statement_is_valid_sqlite(database: sqlite3.Connection) -> None:
+    for sql in statements(SQLITE):
+        database.execute(f"EXPLAIN {sql}", [None] * sql.count("?")).fetchall()
+
+
+def test_the_dialects_differ_only_where_they_must() -> None:
+    for theirs, ours in zip(statements(POSTGRES), statements(SQLITE), strict=True):
+        assert "?" not in theirs
+        assert theirs.count("%s") == ours.count("?")
+
+
+def test_sqlite_writes_are_durable(database: sqlite3.Connection) -> None:
+    def pragma(name: str) -> Any:
+        return database.execute(f"PRAGMA {name}").fetchone()[0]
+
+    assert pragma("synchronous") == 2
+    assert pragma("journal_mode") == "wal"
+    assert pragma("journal_size_limit") == 67_108_864

@@ -1,0 +1,124 @@
+"""Stories of reaching people: a mail whose link decides, a bell on any page, an escalation after a deadline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import OpenPage, Troubles
+from tests.e2e.desk import add_people, look, start, wait_for_phase
+from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
+from tests.e2e.moves import LATER, act, card
+from tests.e2e.postbox import Postbox
+from tests.e2e.server import Server, serving, shell, wait_until
+
+ANSWER = re.compile(r"http://\S+/answer/\S+/")
+
+
+class Mailing(Server):
+    """A server that sends mail, and answers take effect after a while."""
+
+    mail = ""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """With a mail server."""
+        return super().env | {"WFDASH_MAIL": self.mail, "WFDASH_URL": self.url}
+
+
+@pytest.fixture(scope="module")
+def postbox() -> Iterator[Postbox]:
+    with Postbox() as postbox:
+        yield postbox
+
+
+@pytest.fixture(scope="module")
+def server(postbox: Postbox, tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    data = tmp_path_factory.mktemp("notices") / "data"
+    served = Mailing(data, files=[Path(__file__).parents[1] / "gates.py"], template=sqlite_template, undo=8)
+    served.mail = postbox.url
+    with serving(served):
+        add_people(served)
+        give_address = (
+            "from django.contrib.auth.models import User\nUser.objects.filter(username={!r}).update(email={!r})"
+        )
+        for name in ("ana", "ben"):
+            shell(served, give_address.format(name, f"{name}@example.org"))
+        yield served
+    assert not ANSWER.search(served.log())
+
+
+@pytest.fixture
+def stranger(browser: Browser, server: Server, troubles: Troubles) -> Iterator[Page]:
+    """A page in a browser where nobody is signed in, on a phone."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, locale="en-GB")
+    troubles.watch(context)
+    yield context.new_page()
+    context.close()
+
+
+def link_in_mail(postbox: Postbox, to: str, subject: str) -> str:
+    """Wait for the mail and return its answer link."""
+
+    def find() -> str:
+        for mail in postbox.mails:
+            if mail["to"] == to and subject in mail["subject"]:
+                found = ANSWER.search(mail.get_body(("plain",)).get_content())
+                return found.group() if found else ""
+        return ""
+
+    return wait_until(find, what=f"a mail to {to} about {subject}")
+
+
+def test_a_reminder_by_mail_lets_somebody_decide_on_the_phone_once(
+    server: Server, postbox: Postbox, stranger: Page, troubles: Troubles
+) -> None:
+    (run,) = start(server, {"subject": "Refund by mail?", "policy": {"by": "ana", "due": "1h", "remind": "3599s"}})
+    link = link_in_mail(postbox, "ana@example.org", "Refund by mail?")
+    stranger.goto(link)
+    expect(stranger.get_by_role("main")).to_contain_text("Answering as ana")
+    check_accessibility(stranger)
+    check_no_sideways_scrolling(stranger)
+    assert look(server, run)["replies"] == []
+    act(stranger, "approve")
+    expect(stranger.get_by_role("main").get_by_role("status")).to_contain_text("You approved this")
+    stranger.get_by_role("button", name="Undo").click()
+    act(stranger, "approve")
+    wait_for_phase(server, run, "completed")
+    stranger.goto(link)
+    expect(stranger.get_by_role("main").get_by_role("status")).to_contain_text("Nothing left to do")
+    assert stranger.locator("button[name=_action]").count() == 0
+
+
+@pytest.mark.long
+def test_after_the_deadline_another_is_told_and_may_decide(person: OpenPage, server: Server, postbox: Postbox) -> None:
+    ben = person("ben")
+    ben.goto("/workflows/")
+    bell = ben.locator("[data-notice-count]")
+    policy = {"by": "ana", "due": "8s", "undo": 0, "escalate": "ben"}
+    (run,) = start(server, {"subject": "Refund too late?", "policy": policy})
+    expect(bell).to_be_visible(timeout=LATER)
+    ben.locator(".notices-menu > summary").click()
+    ben.get_by_role("link", name=re.compile("Escalated to you: Refund too late")).click()
+    expect(card(ben)).to_be_visible()
+    act(ben, "approve")
+    wait_for_phase(server, run, "completed")
+    assert link_in_mail(postbox, "ben@example.org", "Refund too late?")
+
+
+@pytest.mark.long
+def test_a_person_chooses_what_they_are_told(person: OpenPage, server: Server) -> None:
+    ana = person("ana")
+    ana.goto("/settings/")
+    ana.get_by_label("New request for me: E-mail").check()
+    ana.get_by_label("Time zone").fill("Europe/Berlin")
+    ana.get_by_label("Once an hour").check()
+    ana.get_by_role("button", name="Save").click()
+    expect(ana.get_by_role("main")).to_contain_text("Settings saved")
+    expect(ana.get_by_label("New request for me: E-mail")).to_be_checked()
+    expect(ana.get_by_label("Time zone")).to_have_value("Europe/Berlin")
+    check_accessibility(ana)

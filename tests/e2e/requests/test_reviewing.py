@@ -1,0 +1,113 @@
+"""A reviewer's morning by keyboard: nothing moves, nothing is lost, undo is one answer, a restart costs no word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.conftest import OpenPage, Troubles
+from tests.e2e.desk import add_people, look, start
+from tests.e2e.looks import COLOURS, check_accessibility, check_no_sideways_scrolling
+from tests.e2e.server import Server, serving
+
+LEAST_WIDTH = 480
+FIELDS = "input:not([type=hidden]), textarea"
+HEADLINE = "#card-subject"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path):
+    data, file = tmp_path_factory.mktemp("morning") / "data", Path(__file__).parents[1] / "gates.py"
+    with serving(Server(data, files=[file], template=sqlite_template, undo=600)) as server:
+        add_people(server)
+        yield server
+
+
+def box_of(element: Locator) -> dict[str, float]:
+    box = element.bounding_box()
+    assert box is not None
+    return dict(box)
+
+
+def top_of(page: Page) -> float:
+    return box_of(page.locator("button[value=approve]").first)["y"]
+
+
+def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Troubles) -> None:
+    troubles.expect("422")
+    runs = start(server, *({"subject": f"Refund number {n}?", "plain": True} for n in range(5)))
+    ana = person("ana")
+    ana.set_viewport_size({"width": 1440, "height": 900})
+    ana.goto("/?tab=mine")
+    first = ana.locator(HEADLINE).inner_text()
+
+    # j opens the next, and k leads back.
+    ana.keyboard.press("j")
+    expect(ana.locator(HEADLINE)).not_to_have_text(first)
+    ana.keyboard.press("k")
+    expect(ana.locator(HEADLINE)).to_have_text(first)
+
+    # The first press asks, the second decides; nothing moves, and the next headline has the focus.
+    before = top_of(ana)
+    ana.keyboard.press("a")
+    expect(ana.get_by_text("Press a again")).to_be_visible()
+    assert ana.evaluate("scrollY") == 0
+    ana.keyboard.press("a")
+    expect(ana.locator(HEADLINE)).not_to_have_text(first)
+    expect(ana.locator(HEADLINE)).to_be_focused()
+    toast = ana.get_by_role("region", name="Undo")
+    expect(toast).to_contain_text(first)
+    assert top_of(ana) == before
+    check_accessibility(ana)
+    ana.emulate_media(color_scheme="dark")
+    check_accessibility(ana, COLOURS)
+    check_no_sideways_scrolling(ana)
+    ana.emulate_media(color_scheme="light")
+
+    # Reasons and edits have room, and what is edited stays in sight.
+    second = ana.locator(HEADLINE).inner_text()
+    for key in ("e", "r"):
+        ana.keyboard.press(key)
+        field = ana.locator("details.action[open] .action-panel").locator(FIELDS).last
+        expect(field).to_be_visible()
+        assert box_of(field)["width"] > LEAST_WIDTH
+        assert box_of(ana.locator(".proposal-box"))["y"] < box_of(ana.locator(".card-actions"))["y"]
+        ana.keyboard.press("Escape")
+
+    # An answer with an error keeps the list; Ctrl+Enter sends.
+    ana.locator("details.action[open] textarea").last.press("Control+Enter")
+    expect(ana.locator("[data-error-summary]")).to_be_focused()
+    expect(ana.locator("#inbox-list [data-row]").first).to_be_visible()
+    reason = ana.locator("details.action[open] textarea").last
+    reason.fill("Not with this receipt")
+    reason.press("Control+Enter")
+    expect(toast).to_contain_text(second)
+    expect(ana.locator(HEADLINE)).to_be_focused()
+
+    # u takes back the last answer alone and opens its card with what was said.
+    ana.keyboard.press("u")
+    expect(ana.locator(HEADLINE)).to_have_text(second)
+    expect(ana.get_by_role("main")).to_contain_text("Decision undone")
+    assert sum(bool(look(server, run)["open"]) for run in runs) == 4
+
+
+def test_an_answer_given_while_the_server_is_away_is_sent_when_it_is_back(
+    person: OpenPage, server: Server, troubles: Troubles
+) -> None:
+    troubles.expect_outage()
+    (run,) = start(server, {"subject": "Refund during a restart?"})
+    (request,) = look(server, run)["open"]
+    ben = person("ben")
+    ben.goto(f"/requests/{request}/")
+    ben.locator("summary", has_text="Reject").first.click()
+    reason = ben.locator("details.action[open] textarea").last
+    reason.fill("Typed with care")
+    server.kill()
+    ben.locator("details.action[open] button[name=_action]").click()
+    expect(ben.get_by_text("Not sent: server unreachable")).to_be_visible()
+    expect(reason).to_have_value("Typed with care")
+    server.start()
+    expect(ben.get_by_role("region", name="Undo")).to_be_visible(timeout=20_000)
+    assert [reply[:2] for reply in look(server, run)["replies"]] == [["ben", "reject"]]

@@ -1,0 +1,43 @@
+"""Every page as it is first seen: no axe violation by day or by night, and nothing wider than a phone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.conftest import OpenPage
+from tests.e2e.looks import check_page
+from tests.e2e.server import Server, shell, wait_until
+
+FOUND = """
+import json
+from checkpoints.models import HumanRequest
+asked = HumanRequest.objects.filter(answered=None, closed=None, workflow="expense_batch").order_by("created").first()
+saved = asked and asked.run.checkpoints.order_by("n").first()
+print(json.dumps(saved and {"request": asked.pk, "run": asked.run_id, "checkpoint": saved.pk}))
+"""
+PAGES = [
+    *("/?tab=groups", "/?tab=asked", "/?tab=answered", "/?sort=alike", "/?q=due:<4x", "/focus/", "/notices/", "/away/"),
+    *("/workflows/", "/workflows/expense_batch/", "/schedules/", "/schedules/new/?workflow=expense_batch", "/runs/"),
+    *("/numbers/", "/audit/", "/settings/", "/settings/webhooks/", "/requests/{request}/", "/runs/{run}/"),
+    *("/runs/{run}/events/", "/runs/{run}/state/", "/runs/{run}/checkpoints/", "/runs/{run}/at/1/"),
+    *("/runs/{run}/cancel/", "/runs/{run}/checkpoints/{checkpoint}/", "/runs/{run}/checkpoints/{checkpoint}/restore/"),
+]
+
+
+@pytest.fixture(scope="module")
+def server(shared_demo: Server) -> Server:
+    """Nothing is changed here."""
+    return shared_demo
+
+
+def test_everybody_can_use_every_page_by_day_by_night_and_on_a_phone(person: OpenPage, server: Server) -> None:
+    found = wait_until(lambda: json.loads(shell(server, FOUND)), what="a request of the demo")
+    page = person("adam")
+    check_page(page)
+    for address in PAGES:
+        answer = page.goto(address.format(**found))
+        assert answer is not None
+        assert answer.status == 200, address
+        check_page(page)

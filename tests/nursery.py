@@ -1,0 +1,196 @@
+"""Processes that begin with the libraries imported: forked from one that has done so, and nothing else.
+
+Half of a server's start are imports of what no setting changes. ``start`` takes the commands that the tests use, of
+``wfdash`` and of ``python -m``, and returns what ``subprocess.Popen`` would. Commands as people run them are tested
+by ``test_cli``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeAlias
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = str(Path(sys.executable).with_name("wfdash"))
+LIBRARIES = """
+django.contrib.admin.options django.contrib.auth.hashers django.contrib.messages.api django.contrib.staticfiles.finders
+django.core.cache.backends.locmem django.core.handlers.asgi django.core.mail django.core.management
+django.core.management.commands.migrate django.db.backends.sqlite3.base django.db.migrations.executor django.db.models
+django.forms django.template.defaultfilters django.template.loader django.template.loader_tags
+django.test.client django.urls django.views.decorators.cache
+twisted.internet.asyncioreactor twisted.internet.tcp twisted.protocols.tls twisted.web.http
+autobahn.websocket.protocol service_identity whitenoise.middleware
+argon2 cronsim cryptography.hazmat.primitives.ciphers.aead fast_sugiyama heroicons jsonschema markdown_it nh3 psycopg
+prometheus_client pydantic.json_schema pygments.formatters pygments.lexers pyotp referencing segno uuid_utils
+checkpoints.manager checkpoints.sql.sqlite wfdash.domain.cron wfdash.schemas wfdash.workflow
+"""
+"""What reads no settings, starts no thread and opens nothing."""
+MOST = 2**18
+"""Bytes of an order, its environment included."""
+
+
+class Child:
+    """A process of the nursery: what ``subprocess.Popen`` tells of one."""
+
+    def __init__(self, status: IO[str]) -> None:
+        self._status = status
+        self.pid = int(status.readline())
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit status once it has ended; raises ``TimeoutExpired``."""
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            self.returncode = int(self._status.readline())
+            self._status.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self.send_signal(signal.SIGKILL)
+
+
+Process: TypeAlias = Child | subprocess.Popen[bytes]
+
+
+def start(
+    command: Sequence[str],
+    *,
+    env: dict[str, str],
+    cwd: Path,
+    stdin: IO[Any] | None = None,
+    stdout: IO[Any] | None = None,
+    stderr: IO[Any] | None = None,
+) -> Process:
+    """Start a command. What the linker is to load beforehand takes a new process, and no fork."""
+    if "LD_PRELOAD" in env:
+        return subprocess.Popen(command, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+    given = [file.fileno() if file else place for place, file in enumerate((stdin, stdout, stderr))]
+    told, status = os.pipe()
+    order = json.dumps({"command": command, "env": env, "cwd": str(cwd)})
+    socket.send_fds(nursery(), [order.encode()], [*given, status])
+    os.close(status)
+    return Child(os.fdopen(told))
+
+
+def run(command: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and return what it printed."""
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        status = start(command, env=env, cwd=cwd, stdout=out, stderr=err).wait()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, status, out.read(), err.read())
+
+
+@cache
+def nursery() -> socket.socket:
+    """Start this process's nursery, which ends with it; returns the socket that takes orders."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+    with theirs:
+        command = [sys.executable, "-m", "tests.nursery", str(theirs.fileno())]
+        process = subprocess.Popen(command, env=kept, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def serve(orders: socket.socket) -> None:
+    """Fork for every order until whoever sends them is gone; returns in a process that has become a command."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        order, files, _, _ = socket.recv_fds(orders, MOST, 4)
+        if not order:
+            os._exit(0)
+        if os.fork() == 0:
+            orders.close()
+            return keep(json.loads(order), files)
+        for file in files:
+            os.close(file)
+
+
+def keep(order: dict[str, Any], files: list[int]) -> None:
+    """Fork the command itself and tell its id, then its exit status."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *standard, status = files
+    pid = os.fork()
+    if pid == 0:
+        os.close(status)
+        return become(order, standard)
+    for file in {*standard, 0, 1, 2}:
+        os.close(file)
+    os.write(status, f"{pid}\n".encode())
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.write(status, f"{ended}\n".encode())
+    os._exit(0)
+
+
+def become(order: dict[str, Any], files: list[int]) -> None:
+    """Take over files, folder, environment and arguments, and run the command."""
+    for place, file in enumerate(files):
+        os.dup2(file, place)
+    for file in set(files) - {0, 1, 2}:
+        os.close(file)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["env"])
+    program, *arguments = order["command"]
+    if program == COMMAND:
+        from wfdash.cli import main
+
+        sys.argv = [program, *arguments]
+        sys.exit(main())
+    if arguments[:2] == ["-W", "ignore"]:
+        warnings.simplefilter("ignore")
+        arguments = arguments[2:]
+    _, module, *rest = arguments
+    sys.argv = [module, *rest]
+    sys.path[:0] = [order["cwd"], *order["env"].get("PYTHONPATH", "").split(os.pathsep)]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def main() -> None:
+    """Import everything, then take orders."""
+    orders = socket.socket(fileno=int(sys.argv[1]))
+    for library in LIBRARIES.split():
+        importlib.import_module(library)
+    gc.collect()
+    gc.freeze()
+    serve(orders)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from checkpoints.database.storage import write
+from checkpoints.models import Grant, Notice
+from tests.people import answered, ask, make_people, make_run
+from wfdash.notifications.write import notify
+
+
+@pytest.fixture
+def people(db):
+    return make_people()
+
+
+@pytest.fixture
+def ana(people, client: Client) -> Client:
+    client.force_login(people["ana"])
+    return client
+
+
+def say(kind: str, request, *users, **facts) -> None:
+    with write():
+        notify(kind, request, users, facts=facts)
+
+
+def test_notices_are_listed_and_counted_in_the_bar(ana: Client, people) -> None:
+    run = make_run()
+    say("mentioned", ask(run, "Pay <900>?"), people["ana"], people["ben"], by="ben", text="see <b>here</b>")
+    say("opened", ask(run, "Pay 20?"), people["ana"])
+    shown = ana.get("/notices/").content.decode()
+    assert "ben mentioned you: Pay &lt;900&gt;?" in shown
+    assert "see &lt;b&gt;here&lt;/b&gt;" in shown
+    assert "2 unread" in shown
+    assert "data-notice-count>2<" in ana.get("/runs/").content.decode()
+
+
+def test_opening_one_reads_it(ana: Client, people) -> None:
+    request = ask(make_run())
+    say("assigned", request, people["ana"], by="ben")
+    notice = Notice.objects.get()
+    response = ana.get(f"/notices/{notice.pk}/")
+    assert response["Location"] == f"/requests/{request.pk}/"
+    notice.refresh_from_db()
+    assert notice.read is not None
+    assert ana.get("/notices/none/").status_code == 404
+
+
+def test_having_a_request_open_reads_what_was_told_of_it(ana: Client, people) -> None:
+    request, other = ask(make_run()), ask(make_run())
+    for each in (request, other):
+        say("assigned", each, people["ana"], by="ben")
+    ana.post(f"/requests/{request.pk}/here/")
+    assert Notice.objects.get(read__isnull=True).request == other
+
+
+def test_all_can_be_read_at_once(ana: Client, people) -> None:
+    for n in range(3):
+        say("assigned", ask(make_run(), f"claim {n}"), people["ana"], people["ben"], by="otto")
+    assert ana.post("/notices/").status_code == 302
+    assert Notice.objects.filter(read__isnull=True).count() == 3
+    assert "All read" in ana.get("/notices/").content.decode()
+
+
+def test_what_was_decided_since_no_longer_counts(ana: Client, people) -> None:
+    request = ask(make_run())
+    say("reminder", request, people["ana"])
+    answered(request, people["ben"])
+    shown = ana.get("/notices/").content.decode()
+    assert "already decided" in shown
+    assert "All read" in shown
+
+
+def test_what_is_no_longer_theirs_to_see_is_gone(ana: Client, people) -> None:
+    say("mentioned", ask(make_run(), "secret plan"), people["ana"], by="ben")
+    Grant.objects.filter(user=people["ana"]).delete()
+    assert "secret plan" not in ana.get("/notices/").content.decode()
+    assert ana.get(f"/notices/{Notice.objects.get().pk}/").status_code == 404
+
+
+def test_the_menu_s_part_names_the_newest_and_what_is_loud(ana: Client, people) -> None:
+    run = make_run()
+    for n in range(12):
+        say("opened", ask(run, f"claim {n}"), people["ana"])
+    say("mentioned", ask(run, "urgent"), people["ana"], by="ben")
+    part = ana.get("/notices/?fragment=menu").content.decode()
+    assert 'data-count="13"' in part
+    assert part.count("data-notice=") == 8
+    assert part.count("data-loud") == 1
+    assert "<html" not in part
+
+
+def test_older_ones_are_a_page_away(ana: Client, people, django_assert_max_num_queries) -> None:
+    run = make_run()
+    request = ask(run)
+    for n in range(45):
+        say("mentioned", request, people["ana"], by="ben", text=f"number {n}.")
+    with django_assert_max_num_queries(14):
+        first = ana.get("/notices/").content.decode()
+    assert "number 44." in first
+    assert "number 14." not in first
+    older = first.split('rel="next"')[0].rsplit('href="', 1)[1].split('"')[0]
+    second = ana.get(older.replace("&amp;", "&")).content.decode()
+    assert "number 14." in second
+    assert "number 0." in second
+    assert 'rel="next"' not in second

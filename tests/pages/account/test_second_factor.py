@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pyotp
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from checkpoints.models import AuditEntry, SecondFactor
+from wfdash.pages.account import second_factor
+from wfdash.signin import second_factor as signin_second_factor
+from wfdash.signin.links import create_link
+
+PASSWORD = {"username": "ana", "password": "ana-password", "next": "/runs/"}
+
+
+def app_of(user: User) -> pyotp.TOTP:
+    return pyotp.TOTP(SecondFactor.objects.get(user=user).secret)
+
+
+def turn_on(user: User) -> list[str]:
+    """Turn it on as if an hour ago: the code of this moment is then not used yet."""
+    setup = signin_second_factor.begin(user)
+    codes = signin_second_factor.confirm(user, app_of(user).now(), setup)
+    SecondFactor.objects.filter(user=user).update(last_step=0)
+    return codes
+
+
+def signed_in(client: Client) -> bool:
+    return client.get("/").status_code == 200
+
+
+def test_it_is_set_up_on_a_page_of_the_settings(as_: Any, everybody: dict[str, User]) -> None:
+    client, address = as_("ana"), "/settings/second-factor/"
+    assert "The second factor is off" in client.get(address).content.decode()
+    assert client.post(address, {"act": "begin"}).status_code == 302
+    shown = client.get(address).content.decode()
+    assert 'src="data:image/svg+xml' in shown
+    wrong = client.post(address, {"act": "confirm", "code": "12"})
+    assert wrong.status_code == 422
+    assert "Wrong code" in wrong.content.decode()
+    done = client.post(address, {"act": "confirm", "code": app_of(everybody["ana"]).now()}).content.decode()
+    assert len(re.findall(r"<code>[a-z2-7-]{19}</code>", done)) == 10
+    assert "You have 10 unused recovery codes" in client.get(address).content.decode()
+    assert not re.findall(r"<code>[a-z2-7-]{19}</code>", client.get(address).content.decode())
+
+
+@pytest.mark.parametrize("door", ["password", "link"])
+def test_a_code_is_asked_for_after_the_password_and_after_a_link(door: str, everybody: dict[str, User]) -> None:
+    turn_on(everybody["ana"])
+    client = Client()
+    answer = client.post("/sign-in/", PASSWORD) if door == "password" else client.post(create_link(everybody["ana"]))
+    assert answer.url == "/sign-in/code/"
+    assert not signed_in(client)
+    assert "as ana" in client.get("/sign-in/code/").content.decode()
+    assert client.post("/sign-in/code/", {"code": "1"}).status_code == 422
+    assert not signed_in(client)
+    done = client.post("/sign-in/code/", {"code": app_of(everybody["ana"]).now()})
+    assert done.url == ("/runs/" if door == "password" else "/")
+    assert signed_in(client)
+    entry = AuditEntry.objects.filter(verb="sign in").latest("n")
+    assert entry.facts["how"] == f"{door} and code"
+
+
+def test_a_recovery_code_signs_in(everybody: dict[str, User]) -> None:
+    codes = turn_on(everybody["ana"])
+    client = Client()
+    client.post("/sign-in/", PASSWORD)
+    assert client.post("/sign-in/code/", {"code": codes[0]}).status_code == 302
+    assert signed_in(client)
+
+
+def test_the_code_page_is_nothing_without_a_password_given_before(everybody: dict[str, User]) -> None:
+    codes = turn_on(everybody["ana"])
+    assert Client().get("/sign-in/code/").url == "/sign-in/"
+    assert Client().post("/sign-in/code/", {"code": codes[0]}).url == "/sign-in/"
+
+
+@pytest.mark.parametrize("what", ["late", "password", "left"])
+def test_a_password_given_before_does_not_count_for_ever(
+    what: str, everybody: dict[str, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = turn_on(everybody["ana"])
+    client = Client()
+    client.post("/sign-in/", PASSWORD)
+    if what == "late":
+        later = time.time() + second_factor.SECONDS + 1
+        monkeypatch.setattr(second_factor.time, "time", lambda: later)
+    elif what == "password":
+        everybody["ana"].set_password("another-password")
+        everybody["ana"].save()
+    else:
+        User.objects.filter(username="ana").update(is_active=False)
+    assert client.post("/sign-in/code/", {"code": codes[0]}).url == "/sign-in/"
+    assert not signed_in(client)
+
+
+def test_too_many_codes_are_refused_with_the_time_to_wait(everybody: dict[str, User]) -> None:
+    turn_on(everybody["ana"])
+    client = Client()
+    client.post("/sign-in/", PASSWORD)
+    answers = [client.post("/sign-in/code/", {"code": "1"}) for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [422] * 5 + [429]
+    assert int(answers[-1].headers["Retry-After"]) > 0
+    assert "<div>Too many wrong codes. Wait 5 minutes.</div>" in answers[-1].content.decode()
+
+
+def test_turning_it_off_and_new_recovery_codes_need_a_code(as_: Any, everybody: dict[str, User]) -> None:
+    codes = turn_on(everybody["ana"])
+    client, address = as_("ana"), "/settings/second-factor/"
+    for act in ("off", "renew"):
+        assert client.post(address, {"act": act, "code": "1"}).status_code == 422
+    assert client.post(address, {"act": "renew", "code": codes[0]}).status_code == 200
+    assert client.post(address, {"act": "off", "code": app_of(everybody["ana"]).now()}).status_code == 302
+    assert not signin_second_factor.is_on(everybody["ana"])
+
+
+def test_where_it_is_required_nobody_gets_in_before_it_is_set_up(everybody: dict[str, User], settings: Any) -> None:
+    settings.WFDASH_REQUIRE_SECOND_FACTOR = True
+    client = Client()
+    client.post("/sign-in/", PASSWORD)
+    assert "A second factor is required" in client.get("/sign-in/code/").content.decode()
+    assert not signed_in(client)
+    done = client.post("/sign-in/code/", {"code": app_of(everybody["ana"]).now()})
+    assert "Keep your recovery codes" in done.content.decode()
+    assert 'href="/runs/"' in done.content.decode()
+    assert signed_in(client)
+
+
+def test_sessions_begun_without_it_end_when_it_becomes_required(as_: Any, settings: Any) -> None:
+    client = as_("ana")
+    assert signed_in(client)
+    settings.WFDASH_REQUIRE_SECOND_FACTOR = True
+    assert not signed_in(client)

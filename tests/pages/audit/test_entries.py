@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests import people
+from wfdash import actions
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def decided(client: Client):
+    everybody = people.make_people()
+    run = people.make_run(created_by=everybody["sam"])
+    asked = people.ask(run, "Pay 900?", policy={"need": 1, "by": ["finance"]}, by=["finance"])
+    page = "<p>Pay 900?</p>"
+    actions.answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=page)
+    actions.pause_run(people.viewer("otto"), run.id)
+    return run, asked
+
+
+def get(client: Client, name: str, address: str, status: int = 200) -> str:
+    client.force_login(people.make_people()[name])
+    response = client.get(address)
+    body = response.getvalue().decode()
+    assert response.status_code == status, body[:500]
+    return body
+
+
+def test_an_operator_reads_who_did_what_by_which_right_and_what_was_shown(client, decided) -> None:
+    page = get(client, "otto", "/audit/")
+    assert "Approved: Pay 900?" in page
+    assert "Pause" in page
+    entry = get(client, "otto", "/audit/1/")
+    assert "group finance" in entry
+    assert "Pay 900?" in entry
+    assert "Decided by finance" in entry
+    assert "<p>Pay 900?</p>" in get(client, "otto", "/audit/1/shown/")
+
+
+def test_a_reviewer_sees_own_acts_only_and_a_stranger_none(client, decided) -> None:
+    assert "Pay 900?" in get(client, "ana", "/audit/")
+    assert "Pause" not in get(client, "ana", "/audit/")
+    assert get(client, "ben", "/audit/1/", 404)
+    page = get(client, "ben", "/audit/")
+    assert page.count('class="audit-what"') == page.count("Signed in")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("actor:ana", 1), ("verb:pause", 1), ("after:2020-01-01", 3), ("before:2020-01-01", 0), ("actor:ana pause", 0)],
+)
+def test_the_record_is_filtered(client, decided, text, found) -> None:
+    assert get(client, "adam", f"/audit/?q={text}").count('class="audit-what"') == found
+
+
+@pytest.mark.parametrize("text", ["colour:red", "after:yesterday"])
+def test_a_filter_that_is_none_is_named(client, decided, text) -> None:
+    assert text.split(":")[0] in get(client, "adam", f"/audit/?q={text}", 422)
+
+
+def test_the_pack_proves_itself_and_betrays_whatever_is_changed(client, decided, tmp_path) -> None:
+    pack = json.loads(get(client, "adam", "/audit/export.json"))
+    assert pack["whole"]
+    path = tmp_path / "pack.json"
+
+    def verify() -> None:
+        path.write_text(json.dumps(pack))
+        call_command("verify", str(path))
+
+    verify()
+    kept = dict(pack["shown"])
+    for key in kept:
+        pack["shown"] = kept | {key: kept[key].replace("900", "9")}
+        with pytest.raises(CommandError, match="do not verify"):
+            verify()
+    pack["shown"] = kept
+    pack["entries"][0]["facts"]["verdict"] = "reject"
+    with pytest.raises(CommandError, match="altered"):
+        verify()
+    path.write_text("{}")
+    with pytest.raises(CommandError, match="not an audit pack"):
+        call_command("verify", str(path))
+
+
+def test_a_selection_proves_its_entries_alone(client, decided, tmp_path) -> None:
+    text = get(client, "otto", "/audit/export.json?q=verb:pause")
+    assert not json.loads(text)["whole"]
+    (tmp_path / "pack.json").write_text(text)
+    call_command("verify", str(tmp_path / "pack.json"))
+
+
+def test_csv_has_a_row_per_act_and_no_cell_that_runs(client, decided) -> None:
+    run, _ = decided
+    asked = people.ask(run, "=cmd()")
+    actions.answer_request(people.viewer("ana"), asked.id, {"action": "reject", "reason": "+1"})
+    rows = list(csv.DictReader(io.StringIO(get(client, "adam", "/audit/export.csv"))))
+    assert [row["verb"] for row in rows] == ["answer", "pause", "answer", "sign in", "export"]
+    assert (rows[2]["subject"], rows[2]["reason"], rows[2]["stands"]) == ("'=cmd()", "'+1", "rejected")
+
+
+def test_the_record_of_a_run_is_one_page(client, decided) -> None:
+    run, _ = decided
+    page = get(client, "otto", f"/runs/{run.id}/record/")
+    assert "1. Approved: Pay 900?" in page
+    assert "2. Pause" in page
+    assert get(client, "sam", f"/runs/{run.id}/record/", 404)
+
+
+def test_the_chain_in_the_database_is_proven_by_a_command(decided, capsys) -> None:
+    call_command("verify")
+    assert "2 entries, the chain holds" in capsys.readouterr().out
+
+
+def test_the_record_of_a_run_takes_as_many_queries_whatever_was_decided(client, decided) -> None:
+    def count(run: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            get(client, "otto", f"/runs/{run}/record/")
+        return len(queries)
+
+    run, _ = decided
+    get(client, "otto", f"/runs/{run.id}/record/")
+    before = count(run.id)
+    for number in range(5):
+        asked = people.ask(run, f"Pay {number}?")
+        actions.answer_request(
+            people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=f"<p>{number}</p>"
+        )
+    assert count(run.id) == before

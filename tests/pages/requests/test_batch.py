@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import re
+
+from pydantic import BaseModel
+
+from checkpoints.models import Reply
+from tests import people
+from wfdash.pages.ui.card import unedited
+from wfdash.workflow import Approval
+from wfdash.workflow.questions.cards import prepare
+
+
+def refund(run, number, **facts):
+    card = {
+        "subject": f"Refund {number}?",
+        "proposal": {"amount": number},
+        "body": "All **late**",
+        "actions": people.ACTIONS,
+    }
+    return people.ask(run, card=card, **facts)
+
+
+def ticks(page: str) -> list[str]:
+    return re.findall(r'name="tick" value="([^"]+)"', page)
+
+
+def ticked(page: str) -> int:
+    return len(re.findall(r'name="tick"[^>]* checked>', page))
+
+
+def test_the_table_shows_what_differs_and_ticks(run, as_):
+    first, *_ = (refund(run, number) for number in range(3))
+    page = as_("ana").get(f"/requests/{first.pk}/alike/").content.decode()
+    assert len(ticks(page)) == 3
+    assert '<th scope="col">Amount</th>' in page
+    assert '<th scope="col">Body</th>' not in page
+    assert "<strong>late</strong>" in page
+    assert ticked(page) == 0
+    assert ticked(as_("ana").get(f"/requests/{first.pk}/alike/?all=1").content.decode()) == 3
+
+
+def test_high_risks_are_shown_without_a_tick(run, as_):
+    first = refund(run, 1)
+    refund(run, 2, risk=3)
+    page = as_("ana").get(f"/requests/{first.pk}/alike/").content.decode()
+    assert len(ticks(page)) == 1
+    assert "High risk: decide it individually" in page
+
+
+def test_one_decision_answers_all_that_are_ticked_and_can_be_undone(run, as_):
+    first, *_ = (refund(run, number) for number in range(3))
+    ana, url = as_("ana"), f"/requests/{first.pk}/alike/?tab=mine"
+    chosen = ticks(ana.get(url).content.decode())[:2]
+    answer = ana.post(url, {"tick": chosen, "_action": "approve"})
+    assert answer["Location"] == "/batch/result/"
+    result = ana.get("/batch/result/").content.decode()
+    assert "2 approved" in result
+    assert "Undo these 2" in result
+    assert Reply.objects.filter(via="batch").count() == 2
+    assert "2 answers undone" in ana.post("/batch/undo/", follow=True).content.decode()
+    assert not Reply.objects.filter(undone__isnull=True).exists()
+
+
+def test_a_batch_without_a_tick_or_with_a_field_missing_decides_nothing(run, as_):
+    first, _ = refund(run, 1), refund(run, 2)
+    ana, url = as_("ana"), f"/requests/{first.pk}/alike/"
+    nothing = ana.post(url, {"_action": "approve"})
+    assert nothing.status_code == 422
+    assert "Select at least one request" in nothing.content.decode()
+    chosen = ticks(ana.get(url).content.decode())
+    missing = ana.post(url, {"tick": chosen, "_action": "reject"})
+    assert missing.status_code == 422
+    assert ticked(missing.content.decode()) == 2
+    assert not Reply.objects.exists()
+
+
+def test_what_stayed_is_told_with_its_reason(run, everybody, as_):
+    first, second = refund(run, 1), refund(run, 2)
+    ana, url = as_("ana"), f"/requests/{first.pk}/alike/"
+    chosen = ticks(ana.get(url).content.decode())
+    people.answered(second, everybody["ben"])
+    page = ana.post(url, {"tick": chosen, "_action": "approve"}, follow=True).content.decode()
+    assert "1 unchanged" in page
+    assert "Already answered by ben" in page
+
+
+def test_a_stranger_finds_no_table_and_a_viewer_an_empty_one(run, as_):
+    first = refund(run, 1)
+    assert as_("sam").get(f"/requests/{first.pk}/alike/").status_code == 404
+    assert "No similar requests left" in as_("vera").get(f"/requests/{first.pk}/alike/").content.decode()
+
+
+def test_without_a_batch_there_is_no_result(as_):
+    assert as_("ana").get("/batch/result/")["Location"] == "/"
+    assert as_("ana").post("/batch/undo/").status_code == 302
+
+
+def test_a_batch_has_no_field_of_an_edit_that_it_does_not_offer(run, as_):
+    class Vendor(BaseModel):
+        iban: str
+
+    first, *_ = (_edited(run, number, Vendor) for number in range(2))
+    page = as_("ana").get(f"/requests/{first.pk}/alike/").content.decode()
+    assert "iban" not in page.split("<form", 2)[-1].lower().split("</table>")[-1]
+    url = f"/requests/{first.pk}/alike/?tab=mine"
+    as_("ana").post(url, {"tick": ticks(page), "_action": "approve"})
+    assert Reply.objects.filter(verdict="approve").count() == 2
+
+
+def _edited(run, number, kind):
+    asking = prepare(Approval(subject=f"Pay {number}?", proposal={"iban": f"DE{number}"}, edit=kind), None)
+    return people.ask(run, card=asking.card, answer_schema=asking.schema)
+
+
+def test_an_answer_among_edits_brings_no_proposal_unless_it_was_one() -> None:
+    asking = prepare(Approval(subject="?", edit=dict), None)
+    assert set(unedited(asking.schema, asking.card)["properties"]) == {"action", "reason"}
+    assert unedited(asking.schema, asking.card)["properties"]["action"]["enum"] == ["approve", "reject"]
+    assert unedited({"type": "string"}, {}) == {"type": "string"}

@@ -1,0 +1,95 @@
+"""Images and files of a card: sent to those who may see the request, and never run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkpoints.models import HumanRequest, Run
+from tests import people
+from tests.domain.test_images import PNG
+from wfdash.workflow.evidence import EvidencePiece, File, Image, Text
+
+HTML = b"<script>alert(document.domain)</script>"
+
+
+@pytest.fixture
+def shown(run: Run) -> HumanRequest:
+    pieces: list[EvidencePiece] = [
+        Text(value="a"),
+        Image(data=PNG, alt="A dot"),
+        File(name="../\u202eevil.html", data=HTML),
+        File(name="Rechnung März.pdf", data=b"%PDF-1.7"),
+    ]
+    return people.ask(run, card={"subject": "x", "evidence": [piece.shown() for piece in pieces]})
+
+
+def address(request: HumanRequest, number: int | str) -> str:
+    return f"/requests/{request.pk}/evidence/{number}/"
+
+
+def test_an_image_is_shown_with_the_type_of_its_content(shown, as_):
+    answer = as_("ana").get(address(shown, 1))
+    assert (answer.status_code, answer["Content-Type"], answer.content) == (200, "image/png", PNG)
+    assert answer["Content-Disposition"].startswith("inline")
+    assert as_("ana").get(address(shown, 1) + "?download")["Content-Disposition"].startswith("attachment")
+
+
+def test_a_file_is_saved_and_never_run(shown, as_):
+    answer = as_("ana").get(address(shown, 2))
+    assert answer.content == HTML
+    assert answer["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer["Content-Disposition"] == 'attachment; filename="_evil.html"'
+    assert "sandbox" in answer["Content-Security-Policy"]
+    assert "default-src 'none'" in answer["Content-Security-Policy"]
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert "no-store" in answer["Cache-Control"]
+
+
+def test_a_name_with_letters_of_any_language_is_kept(shown, as_):
+    assert "filename*=utf-8''Rechnung%20M%C3%A4rz.pdf" in as_("ana").get(address(shown, 3))["Content-Disposition"]
+
+
+@pytest.mark.parametrize("number", [0, 4, 99, "x", "-1"])
+def test_what_is_no_image_or_file_is_not_there(number, shown, as_):
+    assert as_("ana").get(address(shown, number)).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["sam", "ben"])
+def test_nobody_else_gets_the_bytes(name, run, shown, as_):
+    HumanRequest.objects.filter(pk=shown.pk).update(by=["finance"])
+    wanted = as_(name).get(address(shown, 1))
+    assert wanted.status_code == 404
+    assert PNG not in wanted.content
+
+
+def test_strangers_are_sent_to_sign_in(shown, as_):
+    assert as_("").get(address(shown, 1)).status_code == 302
+
+
+def test_the_card_points_there(shown, as_):
+    page = as_("ana").get(f"/requests/{shown.pk}/").content.decode()
+    assert f'<img src="{address(shown, 1)}" alt="A dot" width="5" height="3"' in page
+    assert f'href="{address(shown, 2)}" download="_evil.html"' in page
+    assert "base64" not in page
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"kind": "image", "value": "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+", "media_type": "image/svg+xml"},
+        {"kind": "image", "value": "no base64"},
+        {"kind": "file", "value": None},
+        {"kind": "file", "value": "A" * 3_000_000},
+        {"kind": "image"},
+    ],
+)
+def test_bytes_that_other_engines_bring_are_not_believed(piece: dict[str, Any], run, as_):
+    request = people.ask(run, card={"subject": "x", "evidence": [piece]})
+    page = as_("ana").get(f"/requests/{request.pk}/")
+    assert page.status_code == 200
+    assert b'class="shot"' not in page.content
+    answer = as_("ana").get(address(request, 0))
+    assert answer.status_code == 404 or answer["Content-Disposition"].startswith("attachment")
+    assert "svg" not in answer.get("Content-Type", "")

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests import people
+
+
+def test_the_inbox_lists_what_waits_and_opens_the_first(run, as_):
+    people.ask(run, "First?"), people.ask(run, "Second?")
+    page = as_("ana").get("/").content.decode()
+    assert page.index("First?") < page.index("Second?")
+    assert 'id="card-subject">First?' in page
+    assert 'name="_action" value="approve"' in page
+
+
+def test_the_selected_request_is_in_the_address(run, as_):
+    people.ask(run, "First?")
+    second = people.ask(run, "Second?")
+    assert 'id="card-subject">Second?' in as_("ana").get(f"/?request={second.pk}").content.decode()
+
+
+def test_a_selected_request_that_is_gone_says_so(as_):
+    assert "Request not found" in as_("ana").get("/?request=nonsense").content.decode()
+
+
+def test_tabs_count_what_they_list(run, everybody, as_):
+    people.ask(run, "For finance", by=["finance"])
+    people.answered(people.ask(run, "Done"), everybody["ben"])
+    ben = as_("ben")
+    assert "Your queue is empty" in ben.get("/").content.decode()
+    assert "For finance" in ben.get("/?tab=all").content.decode()
+    assert "Done" in ben.get("/?tab=answered").content.decode()
+
+
+def test_the_list_alone_can_be_fetched(run, as_):
+    people.ask(run, "First?")
+    page = as_("ana").get("/?fragment=list").content.decode()
+    assert page.startswith('<div id="inbox-list"')
+    assert "card-subject" not in page
+
+
+def test_untrusted_text_is_escaped(run, as_):
+    people.ask(run, "<script>alert(1)</script>", card={"subject": "<script>alert(1)</script>", "body": "<img src=x>"})
+    page = as_("ana").get("/").content.decode()
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+
+
+def test_the_inbox_takes_the_same_number_of_queries_however_long(run, as_, django_assert_num_queries):
+    client = as_("ana")
+    for number in range(60):
+        people.ask(run, f"q{number}")
+        if number == 2:
+            client.get("/")
+            with CaptureQueriesContext(connection) as few:
+                client.get("/")
+    with django_assert_num_queries(len(few)):
+        client.get("/")
+    assert len(few) <= 20
+
+
+def test_a_filter_that_is_none_names_the_part_and_lists_nothing(run, as_):
+    people.ask(run, "First?")
+    page = as_("ana").get("/?q=risk:huge").content.decode()
+    assert "Invalid filter" in page
+    assert "<code>risk:huge</code>" in page
+    assert "First?" not in page
+
+
+def test_the_help_names_every_key_without_a_script(run, as_):
+    page = as_("ana").get("/").content.decode()
+    assert all(f"<code>{example}</code>" in page for example in ("workflow:refund", "risk:high", "assignee:me"))
+
+
+def test_news_say_what_became_of_rows_and_how_many_are_new(run, everybody, as_):
+    gone, stays = people.ask(run, "Gone?"), people.ask(run, "Stays?")
+    people.answered(gone, everybody["ben"])
+    since = (timezone.now()).isoformat()
+    people.ask(run, "New?", created=timezone.now() + timedelta(seconds=5))
+    page = as_("ana").get("/", {"fragment": "news", "since": since, "ids": f"{gone.pk},{stays.pk}"}).content.decode()
+    assert "ben approved it" in page
+    assert 'data-new="1"' in page
+    assert "New?" not in page
+
+
+def test_focus_mode_shows_one_card_and_what_is_left(run, as_):
+    first, second = people.ask(run, "First?"), people.ask(run, "Second?")
+    client = as_("ana")
+    page = client.get("/focus/?tab=mine", follow=True).content.decode()
+    assert "<strong>2</strong> of 2 left" in page
+    assert 'id="card-subject">First?' in page
+    assert "Second?" not in page
+    answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=2", {"_action": "approve"})
+    assert f"request={second.pk}" in answer["Location"]
+    page = client.get(answer["Location"]).content.decode()
+    assert "<strong>1</strong> of 2 left" in page
+
+
+def test_focus_mode_ends_with_all_done(run, as_):
+    first = people.ask(run, "First?")
+    client = as_("ana")
+    answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=1", {"_action": "approve"})
+    assert "All done" in client.get(answer["Location"]).content.decode()
+
+
+def test_empty_tabs_teach(run, as_):
+    client = as_("ben")
+    for tab, words in (
+        ("groups", "You are not in a group"),
+        ("asked", "No questions for you"),
+        ("all", "No open requests"),
+    ):
+        assert words in client.get(f"/?tab={tab}").content.decode()
+
+
+def test_alike_ones_are_offered_together(run, as_):
+    first, *_ = (people.ask(run, f"Refund {number}?") for number in range(3))
+    page = as_("ana").get("/?sort=alike").content.decode()
+    assert f"/requests/{first.pk}/alike/?" in page
+    assert "3 similar requests: review together" in page
+    assert "3 similar requests (" in as_("ana").get("/").content.decode()
+
+
+def test_one_press_decides_only_where_an_answer_can_be_taken_back(run, as_, settings):
+    settings.WFDASH_UNDO = 10
+    people.ask(run, "First?")
+    final = people.ask(run, "Final?", policy={"undo": 0})
+    client = as_("ana")
+    assert "data-one-press" in client.get("/?focus=1&tab=mine").content.decode()
+    assert "data-one-press" not in client.get(f"/?focus=1&tab=mine&request={final.pk}").content.decode()

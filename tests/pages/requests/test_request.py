@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.models import Answer, Event, HumanRequest, Reply
+from tests import people
+
+
+@pytest.fixture(autouse=True)
+def _at_once(settings):
+    """Answers take effect at once."""
+    settings.WFDASH_UNDO = 0
+
+
+def test_approving_answers_the_request(question, as_):
+    answer = as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"})
+    assert answer.status_code == 302
+    kept = Answer.objects.get()
+    assert (kept.value, kept.verdict, kept.by.username) == ({"action": "approve"}, "approve", "ana")
+    assert Event.objects.get(kind="request.answered").data["by"] == "ana"
+
+
+def test_a_rejection_needs_its_reason_and_keeps_what_was_typed(question, as_):
+    answer = as_("ana").post(f"/requests/{question.pk}/", {"_action": "reject", "reject:reason": ""})
+    assert answer.status_code == 422
+    assert not Answer.objects.exists()
+    assert HumanRequest.objects.get().answered is None
+    page = answer.content.decode()
+    assert "aria-invalid" in page
+    assert 'id="field-reject:reason"' in page
+
+
+def test_an_approval_does_not_need_the_reason_of_a_rejection(question, as_):
+    assert as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == 302
+
+
+def test_typed_values_stay_after_a_field_error(run, as_):
+    schema = {
+        "type": "object",
+        "properties": {"amount": {"type": "integer", "maximum": 500}, "note": {"type": "string"}},
+        "required": ["amount"],
+    }
+    question = people.ask(run, card={"subject": "How much?"}, answer_schema=schema, kind="form")
+    answer = as_("ana").post(f"/requests/{question.pk}/", {"amount": "9999", "note": "typed with care"})
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "9999" in page
+    assert "typed with care" in page
+    assert as_("ana").post(f"/requests/{question.pk}/", {"amount": "400"}).status_code == 302
+    assert Answer.objects.get().value == {"amount": 400}
+
+
+def test_the_second_answer_hears_who_was_first(question, as_):
+    as_("ben").post(f"/requests/{question.pk}/", {"_action": "approve"})
+    answer = as_("ana").post(f"/requests/{question.pk}/", {"_action": "reject", "reject:reason": "my careful words"})
+    page = answer.content.decode()
+    assert answer.status_code == 409
+    assert "ben answered" in page
+    assert "approve" in page
+    assert "my careful words" in page
+    assert Answer.objects.count() == 1
+
+
+def test_an_unknown_action_is_refused(question, as_):
+    assert as_("ana").post(f"/requests/{question.pk}/", {"_action": "explode"}).status_code == 422
+    assert not Answer.objects.exists()
+
+
+@pytest.mark.parametrize(("name", "status"), [("vera", 403), ("sam", 404)])
+def test_answering_takes_the_right(name, status, question, as_):
+    assert as_(name).post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == status
+
+
+def test_a_request_for_a_group_says_so_to_others(run, as_):
+    question = people.ask(run, by=["finance"])
+    assert "Only finance" in as_("ben").get(f"/requests/{question.pk}/").content.decode()
+    assert as_("ben").post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == 403
+    assert as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == 302
+
+
+def test_the_requester_cannot_approve_where_a_second_person_is_wanted(run, as_):
+    question = people.ask(run, not_by=["requester"])
+    assert "second person" in as_("otto").get(f"/requests/{question.pk}/").content.decode()
+    assert as_("otto").post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == 403
+
+
+def test_an_earlier_answer_is_shown_as_a_suggestion(run, as_):
+    suggestion = {"value": {"action": "reject", "reason": "too dear"}, "verdict": "reject", "by": "ben", "at": "x"}
+    question = people.ask(run, suggestion=suggestion)
+    page = as_("ana").get(f"/requests/{question.pk}/").content.decode()
+    assert "too dear" in page
+    assert "<strong>ben rejected this</strong>, before the run was restored" in page
+
+
+def test_after_an_answer_from_the_inbox_the_next_one_opens(run, as_):
+    first, second = people.ask(run, "First?"), people.ask(run, "Second?")
+    answer = as_("ana").post(f"/requests/{first.pk}/?tab=mine", {"_action": "approve"}, follow=True)
+    page = answer.content.decode()
+    assert f"request={second.pk}" in answer.redirect_chain[0][0]
+    assert "Approved: First?" in page
+    assert "Second?" in page
+
+
+def test_a_closed_request_says_what_became_of_it(run, everybody, as_):
+    gone = people.ask(run, closed=people.THEN, closed_as="withdrawn")
+    assert "No longer needed" in as_("ana").get(f"/requests/{gone.pk}/").content.decode()
+    old = people.ask(run, closed=people.THEN, closed_as="superseded")
+    new = people.ask(run, replaces=old.pk)
+    assert f"/requests/{new.pk}/" in as_("ana").get(f"/requests/{old.pk}/").content.decode()
+
+
+def test_what_changes_by_itself_can_be_fetched_alone(question, as_):
+    page = as_("ana").get(f"/requests/{question.pk}/?fragment=live").content.decode()
+    assert page.startswith('<div id="request-live"')
+    assert 'hx-swap-oob="outerMorph"' in page
+    assert "card-form" not in page
+    assert "<html" not in page
+    assert as_("ana").get(f"/requests/{question.pk}/?fragment=other").status_code == 404
+
+
+def test_an_operator_answers_in_somebody_s_name_with_a_reason(question, as_):
+    client = as_("otto")
+    assert "Answer on behalf of…" in client.get(f"/requests/{question.pk}/").content.decode()
+    form = client.get(f"/requests/{question.pk}/?override=1").content.decode()
+    assert "<option>ana</option>" in form
+    address, given = f"/requests/{question.pk}/?override=1", {"_action": "approve", "_for": "ana"}
+    refused = client.post(address, given)
+    assert refused.status_code == 422
+    assert "<option selected>ana</option>" in refused.content.decode()
+    client.post(address, {**given, "_reason": "On the phone"})
+    reply = Reply.objects.get(request=question)
+    assert (reply.by.username, reply.acting_for, reply.reason) == ("otto", "ana", "On the phone")
+
+
+def test_an_answer_with_errors_keeps_the_list_it_was_opened_from(run, as_):
+    first, second = people.ask(run, "First?"), people.ask(run, "Second?")
+    typed = {"_action": "reject", "reject:reason": ""}
+    for place in ("tab=mine&sort=due", "tab=mine&focus=1&of=2"):
+        answer = as_("ana").post(f"/requests/{first.pk}/?{place}", typed)
+        page = answer.content.decode()
+        assert answer.status_code == 422
+        assert "data-error-summary" in page
+        assert (f'id="row-{second.pk}"' in page) == ("focus" not in place)
+        assert ("focus-progress" in page) == ("focus" in place)
+    assert "inbox-list" not in as_("ana").post(f"/requests/{first.pk}/", typed).content.decode()
+
+
+def test_a_script_that_sends_an_answer_is_told_where_to_go_next(run, as_):
+    first, second = people.ask(run, "First?"), people.ask(run, "Second?")
+    ana = as_("ana")
+    typed = {"_action": "approve", "_key": "once"}
+    for _ in range(2):
+        # Sent again because the first response was lost: it counts once and leads to the same page.
+        answer = ana.post(f"/requests/{first.pk}/?tab=mine", typed, headers={"X-Answer": "1"})
+        assert (answer.status_code, answer.headers["X-Next"]) == (204, f"/?tab=mine&request={second.pk}")
+    assert Answer.objects.count() == 1
+    refused = ana.post(f"/requests/{second.pk}/", {"_action": "reject"}, headers={"X-Answer": "1"})
+    assert (refused.status_code, "X-Next" in refused.headers) == (422, False)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.models import Event, Reply, Run
+from tests import people
+from wfdash.pages.ui.event_text import describe
+from wfdash.pages.ui.fragments import event_row
+
+
+def test_the_page_says_where_the_run_stands(run, question, history, as_):
+    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
+    assert "Waiting for an answer for <time" in page
+    assert ": “Pay 900?”" in page
+    assert f'data-live="/live/runs/{run.pk}/"' in page
+    assert f'data-after="{run.seq}"' in page
+    assert 'data-step="review"' in page
+    assert page.count('class="event ') == run.seq
+
+
+@pytest.mark.parametrize(
+    "name", ["head", "graph", "step", "timeline", "requests", "rail", "values", "events", "deeds", "live"]
+)
+def test_every_panel_can_be_fetched_alone(name, run, question, history, as_):
+    answer = as_("otto").get(f"/runs/{run.pk}/?fragment={name}")
+    assert answer.status_code == 200
+    assert f'id="run-{name}"' in answer.content.decode()[:200]
+    assert "<html" not in answer.content.decode()
+
+
+def test_an_unknown_panel_is_not_found(run, as_):
+    assert as_("otto").get(f"/runs/{run.pk}/?fragment=../secrets").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("phase", "verb", "after"),
+    [
+        ("waiting", "pause", "paused"),
+        ("paused", "resume", "ready"),
+        ("failed", "retry", "ready"),
+    ],
+)
+def test_a_verb_is_offered_where_it_fits_and_done_by_post(phase, verb, after, run, as_):
+    Run.objects.filter(pk=run.pk).update(phase=phase, acted_by="otto")
+    client = as_("otto")
+    address = f"/runs/{run.pk}/{verb}/"
+    assert address in client.get(f"/runs/{run.pk}/").content.decode()
+    assert client.get(address).status_code == 405
+    assert client.post(address).status_code == 302
+    run.refresh_from_db()
+    assert run.phase == after
+
+
+def test_a_verb_that_came_too_late_is_told_on_the_page(run, as_):
+    Run.objects.filter(pk=run.pk).update(phase="completed")
+    page = as_("otto").post(f"/runs/{run.pk}/pause/", follow=True).content.decode()
+    assert "Cannot pause a run" in page
+
+
+def test_verbs_are_not_offered_to_those_who_may_not(run, as_):
+    assert f"/runs/{run.pk}/cancel/" not in as_("vera").get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_an_event_row_is_the_same_for_a_row_and_in_the_page(run, history, as_):
+    event = Event.objects.get(run=run, kind="step.finished", step="read")
+    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
+    assert event_row(event, inspect=True).strip() in page
+    assert f'id="e{event.seq}"' in event_row(event)
+    assert '"x"' not in event_row(event)
+    assert "&quot;x&quot;" in event_row(event, inspect=True)
+
+
+def test_events_are_told_in_words():
+    assert describe("step.finished", "pay", {"ms": 1500}) == "Pay finished in 1.5 s"
+    assert describe("progress", "pay", {"fraction": 0.4, "text": "rows"}) == "rows: 40%"
+    assert describe("step.started", "pay", {"item": 3}) == "Pay started (item 3)"
+    assert describe("something.new", "", {}) == "something.new"
+    assert describe("run.cancelled", "", {}) == "Cancelled by …"
+
+
+def test_the_page_takes_the_same_number_of_queries_however_long(run, as_, django_assert_max_num_queries):
+    parent = None
+    for number in range(40):
+        people.happen(run, *people.step("read", "started", "finished", activation=str(number)))
+        parent = people.save(run, parent)
+        people.ask(run, f"q{number}")
+    client = as_("otto")
+    with django_assert_max_num_queries(25):
+        client.get(f"/runs/{run.pk}/")
+
+
+def test_events_say_who_did_what_and_what_went_wrong():
+    answered = {"by": "ana", "verdict": "approve", "subject": "Pay 900?"}
+    assert describe("request.answered", "pay", answered) == "ana approved: Pay 900?"
+    assert describe("request.answered", "pay", {"by": "ana", "verdict": "call_back"}) == "ana chose call back"
+    assert describe("step.failed", "part/pay", {"error": {"type": "Oops", "message": "no"}}) == "Pay failed: Oops: no"
+    assert describe("run.sleeping", "", {"until": "2026-11-21T06:00:00+00:00"}).endswith(
+        "until 2026-11-21 06:00:00 UTC"
+    )
+
+
+def test_of_many_requests_the_oldest_open_ones_are_shown_and_the_rest_folded(run, as_):
+    asked = [people.ask(run, f"Question {number}") for number in range(12)]
+    for question in asked[:5]:
+        people.answered(question, run.created_by)
+    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
+    assert "Open requests" in page
+    assert page.count('id="run-request-') == 12
+    assert page.index("Question 5") < page.index("Question 6") < page.index("2 more") < page.index("Question 4")
+    assert "2 more answered" in page
+
+
+def test_an_answer_is_told_with_its_reason_to_those_who_may_inspect(run, question, everybody, as_):
+    people.answered(question, everybody["ben"])
+    facts = {"via": "page", "verdict": "approve", "stands": "approved", "at": people.THEN, "reason": "Seen the parcel"}
+    Reply.objects.create(id="reply-1", request=question, by=everybody["ben"], **facts)
+    assert "Seen the parcel" in as_("vera").get(f"/runs/{run.pk}/?fragment=requests").content.decode()
+    assert "Seen the parcel" not in as_("ana").get(f"/runs/{run.pk}/?fragment=requests").content.decode()
+
+
+def test_who_did_what_is_told(run, as_):
+    people.happen(run, ("run.queued", None, {"by": "otto"}), ("run.paused", None, {"by": "ana"}))
+    page = as_("vera").get(f"/runs/{run.pk}/?fragment=deeds").content.decode()
+    assert page.index("Paused by ana") < page.index("Started by otto")
+
+
+def test_a_secret_of_the_input_is_not_shown(run, as_, monkeypatch):
+    monkeypatch.setattr("wfdash.queries.secrets.secrets_of", lambda workflow: frozenset({"token"}))
+    Run.objects.filter(pk=run.pk).update(input={"token": "hush", "n": [{"token": "hush"}]})
+    client = as_("otto")
+    assert "hush" not in client.get(f"/runs/{run.pk}/").content.decode()
+    page = client.get(f"/runs/{run.pk}/state/?what=input").content.decode()
+    assert "hush" not in page
+    assert "•••" in page
+
+
+def test_a_timeline_is_drawn_from_the_events(run, history, as_):
+    page = as_("vera").get(f"/runs/{run.pk}/?fragment=timeline").content.decode()
+    assert "timeline-bar is-running" in page
+    assert "style=" not in page

@@ -1,0 +1,76 @@
+"""What surrounds every page."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.template import Context, Template
+from django.template.loader import render_to_string
+from django.test import RequestFactory
+
+from wfdash import queries
+from wfdash.pages.site.context_processors import THEME_COOKIE, SiteContext, site_context
+
+
+class Somebody:
+    name = "ana"
+    user = SimpleNamespace(is_staff=False)
+
+
+def request_of(viewer: Any = None, **cookies: str) -> Any:
+    request = RequestFactory().get("/")
+    request.COOKIES.update(cookies)
+    request.resolver_match = SimpleNamespace(url_name="runs")
+    if viewer:
+        request.viewer = viewer
+    return request
+
+
+def test_the_count_is_not_asked_for_until_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(queries, "count_open", lambda viewer: asked.append(viewer) or 7)
+    shell = site_context(request_of(Somebody()))["shell"]
+    assert asked == []
+    assert (shell.open_count, shell.open_count) == (7, 7)
+    assert len(asked) == 1
+
+
+def test_strangers_are_counted_nothing_and_have_no_name() -> None:
+    shell = SiteContext(request_of())
+    assert (shell.open_count, shell.name, shell.is_staff) == (0, "", False)
+
+
+def test_the_theme_comes_from_the_cookie_and_only_a_known_one() -> None:
+    assert SiteContext(request_of(**{THEME_COOKIE: "dark"})).theme == "dark"
+    assert SiteContext(request_of(**{THEME_COOKIE: '"><script>'})).theme == "auto"
+
+
+def test_the_place_one_is_at_is_marked() -> None:
+    assert [place.label for place in SiteContext(request_of()).nav if place.here] == ["Runs"]
+
+
+def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "count_open", lambda viewer: 3)
+    monkeypatch.setattr("wfdash.pages.site.context_processors.count_unread", lambda viewer: 3)
+    request = request_of(Somebody())
+    html = render_to_string("base.html", site_context(request), request=request)
+    assert "style=" not in html
+    assert "<style" not in html
+    assert "onclick" not in html
+    assert html.count("<script") == html.count("<script src=") + html.count('<script type="module" src=')
+    assert 'href="#main"' in html
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "waiting", "failed"])
+def test_a_status_is_told_in_a_word(status: str) -> None:
+    html = Template("{% load wfdash %}{% status s %}").render(Context({"s": status}))
+    assert f"is-{status}" in html
+    assert f">{status}" in html.replace("</span>", ">").replace(">>", ">")
+
+
+def test_a_query_string_keeps_the_rest_and_drops_the_page() -> None:
+    request = RequestFactory().get("/", {"q": "a b", "tab": "all", "after": "x"})
+    html = Template('{% load wfdash %}{% query_set "tab" "mine" %}').render(Context({"request": request}))
+    assert html == "?q=a+b&amp;tab=mine"

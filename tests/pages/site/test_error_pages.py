@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from django.test import RequestFactory
+
+from checkpoints import errors as ground
+from wfdash import errors
+from wfdash.pages.site.error_pages import ErrorPages, server_error
+
+
+def handle(error: Exception, path: str = "/api/x"):
+    return ErrorPages(lambda request: None).process_exception(RequestFactory().get(path), error)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.NotFound(), 404),
+        (errors.NotAllowed(), 403),
+        (errors.Invalid([{"loc": ["a"], "msg": "no"}]), 422),
+        (errors.AlreadyAnswered("ben was first", by="ben"), 409),
+        (ground.Damaged(), 409),
+    ],
+)
+def test_known_errors_become_answers_with_their_facts(error, status):
+    answer = handle(error)
+    assert answer.status_code == status
+    assert answer["Content-Type"] == "application/json"
+
+
+def test_unknown_errors_are_left_to_django():
+    assert handle(RuntimeError("secret")) is None
+
+
+def test_the_last_page_needs_nothing_and_tells_nothing():
+    page = server_error(RequestFactory().get("/runs/"))
+    assert page.status_code == 500
+    assert b"No partial changes were saved" in page.content
+
+
+def test_an_error_page_says_what_to_do(as_):
+    answer = as_("ana").get("/runs/nothing/")
+    assert answer.status_code == 404
+    assert "do not have access" in answer.content.decode()

@@ -1,0 +1,59 @@
+"""What is approved is in sight."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from wfdash.pages.ui.card import build
+from wfdash.pages.ui.card.unfolded import unfold
+from wfdash.workflow import Approval
+from wfdash.workflow.questions.cards import prepare
+
+
+class Account(BaseModel):
+    iban: str = Field(title="IBAN")
+    bank: str | None = None
+
+
+class Vendor(BaseModel):
+    name: str = Field(title="Legal name")
+    accounts: list[Account]
+    tags: list[str] = []
+    head: Account | None = None
+
+
+ACME = Vendor(name="Acme", accounts=[Account(iban="DE1"), Account(iban="FR2", bank="BNP")], tags=["a"])
+
+
+def test_the_iban_of_a_vendor_is_on_the_card_under_its_title() -> None:
+    asking = prepare(Approval(subject="Create?", proposal=ACME, edit=Vendor), None)
+    part = build(asking.card, asking.schema).proposal
+    assert part is not None
+    assert [name for name, _ in part.value] == [
+        "Legal name",
+        "Accounts 1 › IBAN",
+        "Accounts 1 › Bank",
+        "Accounts 2 › IBAN",
+        "Accounts 2 › Bank",
+        "Tags",
+        "Head",
+    ]
+    assert [inner.template for _, inner in part.value][1] == "components/parts/text.html"
+
+
+def test_without_a_schema_the_names_are_the_proposals_own() -> None:
+    assert unfold({"to": {"iban": "DE1", "a.b": {}}}, {}) == (("to › iban", "DE1"), ("to › a.b", {}))
+    assert unfold([{"iban": "DE1"}], {}) == (("1 › iban", "DE1"),)
+
+
+def test_many_values_stay_a_tree() -> None:
+    assert unfold({"rows": [{"n": n} for n in range(21)]}, {}) == ()
+    assert unfold("text", {}) == ()
+
+
+def test_a_proposal_that_goes_deep_ends_somewhere() -> None:
+    deep: object = 1
+    for _ in range(50):
+        deep = {"a": deep}
+    ((label, _),) = unfold(deep, {})
+    assert label == " › ".join("a" * 6)

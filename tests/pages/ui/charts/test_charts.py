@@ -1,0 +1,56 @@
+"""Charts are data: what they draw, and what they say to those who do not see them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfdash.pages.ui.charts import bar_chart, line_chart, nice_count, nice_seconds, share
+from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH
+
+COUNTS = st.lists(st.integers(min_value=0, max_value=10**9), min_size=1, max_size=40)
+SECONDS = st.lists(st.none() | st.floats(min_value=1e-4, max_value=1e8), min_size=1, max_size=40)
+
+
+@given(COUNTS)
+def test_bars_stay_within_their_drawing_and_say_what_they_stand_for(counts: list[int]) -> None:
+    chart = bar_chart("started", "Started", counts, [f"d{n}" for n in range(len(counts))], tone="is-running")
+    assert len(chart.bars) == sum(map(bool, counts))
+    assert all(bar.y >= -0.01 and bar.y + bar.height <= HEIGHT + 0.01 for bar in chart.bars)
+    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH for bar in chart.bars)
+    assert [value for _, value in chart.rows] == [f"{count:,}" for count in counts]
+    assert chart.total == f"{sum(counts):,}"
+
+
+@given(SECONDS)
+def test_lines_stay_within_their_drawing_and_break_where_nothing_was_measured(values: list[float | None]) -> None:
+    names = [f"d{n}" for n in range(len(values))]
+    chart = line_chart("run", "Runs", [("half", "half", values)], names, tone="is-running")
+    (line,) = chart.lines
+    known = [value for value in values if value is not None]
+    assert len(line.dots) == len(known)
+    assert all(0 <= dot.y <= HEIGHT and 0 <= dot.x <= WIDTH for dot in line.dots)
+    starts = sum(value is not None and (n == 0 or values[n - 1] is None) for n, value in enumerate(values))
+    assert line.path.count("M") == starts
+    assert len(chart.rows) == len(values)
+    assert chart.summary.startswith("half from" if known else "No data")
+
+
+@given(st.floats(min_value=0, max_value=1e12))
+def test_an_axis_ends_at_a_round_number_not_below_what_it_shows(most: float) -> None:
+    assert nice_count(most) >= most
+    assert nice_count(most) % 2 == 0
+    assert nice_seconds(most) >= most
+    assert nice_count(most) <= max(2.5 * most, 2)
+
+
+def test_no_value_that_is_one_gets_a_bar_too_short_to_be_seen() -> None:
+    assert [share(value, 1_000_000) for value in (0, None, 1, 1_000_000)] == [0, 0, 6, WIDTH]
+    assert share(5, 0) == share(5, None) == 0
+
+
+def test_the_same_bars_are_told_in_a_sentence() -> None:
+    chart = bar_chart("failed", "Failed", [1, 7, 2], ["Mon", "Tue", "Wed"], tone="is-failed")
+    assert chart.summary == "10 in total, peak at Tue: 7"
+    assert chart.axis == ("8", "4", "0")
+    assert bar_chart("failed", "Failed", [0], ["Mon"], tone="is-failed").summary == "None in this period"

@@ -1,0 +1,233 @@
+"""Differences of texts, patches and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.template import Context, Template
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wfdash.pages.ui.diff import diff_text, diff_values, grouped, parse_unified
+from wfdash.pages.ui.diff.lines import MAX_LINES, split_lines
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from("ab"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
+)
+PATCH = """diff --git a/old name.py b/old name.py
+index 1..2 100644
+--- a/old name.py
++++ b/old name.py
+@@ -3,4 +3,5 @@ def f():
+ same
+-removed one
++added one
++added two
+{blank}
+ last
+\\ No newline at end of file
+diff --git a/gone.txt b/gone.txt
+deleted file mode 100644
+--- a/gone.txt
++++ /dev/null
+@@ -1 +0,0 @@
+--- looks like a header
+diff --git a/x.png b/x.png
+new file mode 100644
+Binary files /dev/null and b/x.png differ
+diff --git a/a.txt b/b.txt
+similarity index 100%
+rename from a.txt
+rename to b.txt
+""".replace("{blank}", " ")
+
+
+def texts(diff: Any, kinds: set[str]) -> list[str]:
+    return ["".join(piece.text for piece in line.pieces) for line in diff.lines if line.kind in kinds]
+
+
+@given(LINES, LINES)
+def test_both_texts_can_be_read_off_the_difference(before: str, after: str) -> None:
+    diff = diff_text(before, after, context=1000)
+    if diff.same:
+        assert split_lines(before) == split_lines(after)
+        return
+    assert texts(diff, {"same", "removed"}) == split_lines(before)
+    assert texts(diff, {"same", "added"}) == split_lines(after)
+    assert [line.old for line in diff.lines if line.old] == list(range(1, len(split_lines(before)) + 1))
+    assert [line.new for line in diff.lines if line.new] == list(range(1, len(split_lines(after)) + 1))
+
+
+@given(LINES, LINES)
+def test_side_by_side_shows_every_line_once(before: str, after: str) -> None:
+    diff = diff_text(before, after, context=1000)
+    left = [pair.left for pair in diff.pairs if pair.left and pair.left.kind != "added"]
+    assert [line.kind for line in left if line.kind != "note"].count("removed") == diff.removed
+
+
+def test_the_words_that_differ_are_marked() -> None:
+    diff = diff_text("total = amount + fee", "total = amount + tax")
+    assert [[p.text for p in line.pieces if p.marked] for line in diff.lines] == [["fee"], ["tax"]]
+
+
+def test_equal_stretches_are_folded() -> None:
+    before = "\n".join(map(str, range(100)))
+    diff = diff_text(before, before.replace("50", "fifty"))
+    assert [(line.kind, line.count) for line in diff.lines if line.kind == "fold"] == [("fold", 47), ("fold", 46)]
+
+
+def test_huge_texts_are_bounded() -> None:
+    before = "\n".join(f"a{n}" for n in range(20_000))
+    diff = diff_text(before, before.replace("a", "b"))
+    assert not diff.exact
+    assert len(diff.lines) == MAX_LINES + 1
+    assert diff.added == 20_000
+
+
+def test_a_difference_in_line_ends_alone_is_told() -> None:
+    assert [line.kind for line in diff_text("a\r\n", "a\n").lines][-1] == "note"
+
+
+def test_a_patch_is_read_by_file_and_hunk() -> None:
+    changed, deleted, binary, renamed = parse_unified(PATCH)
+    assert (changed.path, changed.status, changed.added, changed.removed) == ("old name.py", "changed", 2, 1)
+    hunk = changed.hunks[0]
+    assert (hunk.header, hunk.title) == ("@@ -3,4 +3,5 @@", "def f():")
+    assert [(line.kind, line.old, line.new) for line in hunk.lines] == [
+        ("same", 3, 3),
+        ("removed", 4, None),
+        ("added", None, 4),
+        ("added", None, 5),
+        ("same", 5, 6),
+        ("same", 6, 7),
+        ("note", None, None),
+    ]
+    assert (deleted.path, deleted.status, deleted.removed) == ("gone.txt", "deleted", 1)
+    assert (binary.path, binary.status) == ("x.png", "binary")
+    assert (renamed.path, renamed.old, renamed.status) == ("b.txt", "a.txt", "renamed")
+
+
+def test_a_plain_patch_without_git_headers_is_read() -> None:
+    files = parse_unified(
+        "--- a.txt\t2026-01-01\n+++ a.txt\n@@ -1 +1 @@\n-x\n+y\n--- b.txt\n+++ b.txt\n@@ -1 +1 @@\n-x\n+y"
+    )
+    assert [(file.path, file.added, file.removed) for file in files] == [("a.txt", 1, 1), ("b.txt", 1, 1)]
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="+-@ ab\n\\diff/", max_size=300))
+def test_any_text_is_survived(text: str) -> None:
+    parse_unified(text)
+    diff_text(text, text[::-1])
+    page = Template("{% load wfdash %}{% unified_diff t %}{% text_diff t u %}{% value_diff t u %}")
+    assert page.render(Context({"t": text, "u": text[::-1]}))
+
+
+def test_a_long_patch_is_cut() -> None:
+    body = "".join(f"+line {n}\n" for n in range(MAX_LINES + 10))
+    (file,) = parse_unified(f"--- a\n+++ b\n@@ -0,0 +1,{MAX_LINES + 10} @@\n{body}")
+    assert file.left_out == 10
+    assert file.long
+
+
+def test_changes_of_values_have_paths() -> None:
+    before = {"a": 1, "items": [{"n": 1}, {"n": 2}], "gone": True, "one": 1}
+    after = {"a": 2, "items": [{"n": 1}, {"n": 3}, "new"], "fresh": None, "one": True}
+    told = [(change.kind, change.where) for change in diff_values(before, after)]
+    assert told == [
+        ("changed", "a"),
+        ("changed", "items[1].n"),
+        ("added", "items[2]"),
+        ("removed", "gone"),
+        ("changed", "one"),
+        ("added", "fresh"),
+    ]
+
+
+def test_an_item_put_in_front_is_one_change() -> None:
+    assert [(c.kind, c.where) for c in diff_values([1, 2, 3], [0, 1, 2, 3])] == [("added", "[0]")]
+
+
+@given(JSON, JSON)
+def test_values_differ_exactly_when_there_are_changes(before: Any, after: Any) -> None:
+    same = type(before) is type(after) and repr(before) == repr(after)
+    assert not diff_values(before, before)
+    if same:
+        assert not diff_values(before, after)
+    elif before != after:
+        assert diff_values(before, after)
+
+
+def test_many_changes_are_bounded() -> None:
+    assert len(diff_values(list(range(2000)), list(range(1, 2001)))) == 500
+
+
+def test_equal_lines_unfold_without_a_script() -> None:
+    before = "\n".join(map(str, range(100)))
+    diff = diff_text(before, before.replace("50", "fifty"))
+    first = next(line for line in diff.lines if line.kind == "fold")
+    assert texts(first_only(first), {"same"}) == [str(n) for n in range(47)]
+    html = Template("{% load wfdash %}{% text_diff a b %}").render(
+        Context({"a": before, "b": before.replace("50", "fifty")})
+    )
+    assert '<input type="checkbox"><span>47 unchanged lines</span>' in html
+    assert html.count('<tbody class="folded">') == 4
+
+
+def first_only(fold: Any) -> Any:
+    return type("Lines", (), {"lines": fold.hidden})
+
+
+def test_two_equal_lines_are_not_worth_a_fold() -> None:
+    diff = diff_text("a\n" + "x\n" * 8 + "b", "A\n" + "x\n" * 8 + "B")
+    assert "fold" not in {line.kind for line in diff.lines}
+
+
+def test_too_many_equal_lines_stay_on_the_server() -> None:
+    before = "x\n" * 5000
+    (fold, *_) = diff_text(before + "a", before + "b").lines
+    assert (fold.count, fold.hidden) == (4997, ())
+
+
+def test_a_phrase_is_one_mark() -> None:
+    before, after = diff_text("It is the first of them all, they say", "It is a new one of them all, they say").lines
+    assert [p.text for p in before.pieces if p.marked] == ["the first"]
+    assert [p.text for p in after.pieces if p.marked] == ["a new one"]
+
+
+def test_lines_with_little_in_common_are_not_marked() -> None:
+    diff = diff_text("return round(price - price * percent / 100, 2)", "if not 0 <= percent <= 100: raise Error")
+    assert not any(piece.marked for line in diff.lines for piece in line.pieces)
+
+
+def test_short_changes_are_rows_with_the_words_marked() -> None:
+    before = {"n": 1, "s": "north side", "deep": {"a": 1}, "t": "5"}
+    after = {"n": 2, "s": "south side", "deep": [1], "t": 5}
+    (rows, short), (big, _), (_, last) = grouped(diff_values(before, after))
+    assert (rows, big) == (True, False)
+    assert [[p.text for p in side] for side in short[0].sides] == [["1"], ["2"]]
+    assert [p.text for p in short[1].sides[1] if p.marked] == ["south"]
+    assert ["".join(p.text for p in side) for side in last[0].sides] == ['"5"', "5"]
+
+
+def test_names_and_values_of_changes_hide_nothing() -> None:
+    page = Template("{% load wfdash %}{% value_diff a b %}").render(
+        Context({"a": {"x\u202e<b>": "\u200b<i>"}, "b": {"x\u202e<b>": "<script>"}})
+    )
+    assert "\u202e" not in page
+    assert "\u200b" not in page
+    assert not {"<b>", "<i>", "<script>"} & set(page.split())
+    assert "&lt;<mark>script</mark>&gt;" in page
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_values_that_are_no_json_are_compared_too() -> None:
+    odd = {1: Odd(), "a": {1, 2}, "b": b"x"}
+    page = Template("{% load wfdash %}{% value_diff a b %}").render(Context({"a": odd, "b": {"a": {2}, "c": Odd()}}))
+    assert "cannot be shown" in page

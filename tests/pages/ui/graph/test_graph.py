@@ -1,0 +1,107 @@
+"""Workflow graphs are drawn, whatever their shape."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.template import Context, Template
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.pages.ui.graph import Drawing, DrawnStep, layout
+
+
+def describe(names: list[str], edges: list[tuple[str, str]], parents: dict[str, str] | None = None) -> Description:
+    steps = tuple(StepInfo(name=name, person=name == "review", parent=(parents or {}).get(name)) for name in names)
+    arrows = tuple(EdgeInfo(source=a, target=b, label="ok" if a == b else "") for a, b in edges)
+    return Description(workflow="w", title="W", engine="native", version="1", steps=steps, edges=arrows)
+
+
+def overlap(a: DrawnStep, b: DrawnStep) -> bool:
+    apart_x = a.x + a.width <= b.x + 0.1 or b.x + b.width <= a.x + 0.1
+    apart_y = a.y + a.height <= b.y + 0.1 or b.y + b.height <= a.y + 0.1
+    return not (apart_x or apart_y)
+
+
+def check(graph: Drawing) -> None:
+    nodes = graph.nodes
+    assert not any(overlap(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1 :])
+    assert all(n.x >= 0 and n.y >= 0 and n.x + n.width <= graph.width and n.y + n.height <= graph.height for n in nodes)
+
+
+NAMES = [f"s{n}" for n in range(14)]
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 14),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=30),
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(NAMES), max_size=6),
+)
+def test_any_graph_is_drawn_without_overlaps(count: int, edges: list[tuple[str, str]], parents: dict[str, str]) -> None:
+    graph = layout(describe(NAMES[:count], edges, parents))
+    check(graph)
+    drawn = {node.name for node in graph.nodes} | {group.name for group in graph.groups}
+    assert drawn == set(NAMES[:count]) | {parents[name] for name in NAMES[:count] if name in parents}
+
+
+def test_a_chain_runs_down_the_page() -> None:
+    graph = layout(describe(["a", "b", "c"], [("a", "b"), ("b", "c")]))
+    assert [node.name for node in graph.nodes] == ["a", "b", "c"]
+
+
+def test_the_start_stays_on_top_of_a_loop() -> None:
+    graph = layout(
+        describe(["draft", "review", "publish"], [("draft", "review"), ("review", "draft"), ("review", "publish")])
+    )
+    assert [node.name for node in graph.nodes] == ["draft", "review", "publish"]
+    assert len({edge.path for edge in graph.edges}) == 3
+
+
+def test_a_step_that_follows_itself_has_a_loop() -> None:
+    assert len(layout(describe(["a"], [("a", "a")])).edges) == 1
+
+
+def test_steps_of_a_sub_workflow_stand_in_its_frame() -> None:
+    edges = [("start", "sub"), ("in", "out"), ("sub", "end")]
+    graph = layout(describe(["start", "sub", "in", "out", "end"], edges, {"in": "sub", "out": "sub"}))
+    (frame,) = graph.groups
+    inside = [node for node in graph.nodes if node.name in {"in", "out"}]
+    assert all(frame.x < n.x and frame.y < n.y and n.x + n.width < frame.x + frame.width for n in inside)
+    assert {(e.source, e.target) for e in graph.edges} == set(edges)
+
+
+def test_states_show_what_needs_attention_most() -> None:
+    board = {"a": {"done": 3, "failed": 1}, "review": {"waiting": 1}, "c": {"done": 2, "running": 1}}
+    graph = layout(describe(["a", "review", "c", "d"], [("a", "review"), ("review", "c"), ("c", "d")]), board)
+    assert [node.state for node in graph.nodes] == ["failed", "waiting", "running", "idle"]
+    assert [node.counts for node in graph.nodes] == ["3/4", "", "2/3", ""]
+    assert graph.nodes[1].words == "Review (a person): waiting for a person"
+
+
+def test_two_hundred_steps_take_milliseconds() -> None:
+    names = [f"s{n}" for n in range(200)]
+    edges = [(names[n // 2], names[n]) for n in range(1, 200)] + [(names[n], names[n + 7]) for n in range(0, 190, 5)]
+    begin = time.perf_counter()
+    graph = layout(describe(names, edges))
+    assert time.perf_counter() - begin < 1
+    check(graph)
+
+
+@pytest.mark.parametrize("names", [[], ["a"], ["a", "b", "c", "d", "e"]])
+def test_graphs_without_edges_are_drawn(names: list[str]) -> None:
+    check(layout(describe(names, [("a", "ghost")])))
+
+
+def test_the_picture_is_told_in_words_and_its_text_is_escaped() -> None:
+    steps = (StepInfo(name="a", title="<script>"), StepInfo(name="b c", title="Pay", person=True))
+    edges = (EdgeInfo(source="a", target="b c", kind="when", label="<b>"),)
+    made = Description(workflow="w", title="W", engine="n", version="1", steps=steps, edges=edges)
+    html = Template("{% load wfdash %}{% graph g %}").render(Context({"g": layout(made, {"a": {"done": 1}})}))
+    assert "<script>" not in html
+    assert "<b>" not in html
+    assert 'href="#step-b%20c"' in html
+    assert "2 steps: 1 done, 1 pending" in html
+    assert "style=" not in html

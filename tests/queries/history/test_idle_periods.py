@@ -1,0 +1,163 @@
+"""How long steps took, where the run stood still in between; and how far a run says it is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from checkpoints.models import Claim, Event, Run
+from checkpoints.records import Reason
+from tests import people
+from wfdash import queries
+from wfdash.pages.runs.intervals import intervals_by_state, total_busy
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def everybody(db):
+    return people.make_people()
+
+
+@pytest.fixture
+def run(everybody) -> Run:
+    return people.make_run(phase="ready")
+
+
+def happen(run: Run, minute: float, *told) -> None:
+    """Append events of one moment, in minutes since the run began."""
+    first = run.seq
+    people.happen(run, *told)
+    Event.objects.filter(run=run, seq__gt=first).update(at=people.THEN + minute * MINUTE)
+
+
+def event(kind: str, **data) -> tuple:
+    return kind, None, data
+
+
+def drive(run: Run) -> None:
+    ends = people.THEN + timedelta(days=36500)
+    Claim.objects.create(run=run, token=run.pk, worker="w", epoch=1, expires=ends)
+
+
+def lengths(run: Run, until: float, *, driven: bool = True) -> dict[str, timedelta]:
+    moved = queries.step_transitions(run.pk, driven=driven)
+    return {name: total_busy(spans) for name, spans in intervals_by_state(moved, people.THEN + until * MINUTE).items()}
+
+
+def states(run: Run, *, driven: bool) -> dict[str, str]:
+    return {
+        name: one.state for name, one in queries.count_states(queries.step_transitions(run.pk, driven=driven)).items()
+    }
+
+
+def test_a_paused_run_has_no_running_step_and_its_time_does_not_count(run):
+    happen(run, 0, *people.step("pay", "started"))
+    happen(run, 2, event("run.paused", by="otto"))
+    assert states(run, driven=False) == {"pay": "stopped"}
+    assert lengths(run, 60, driven=False) == {"pay": 2 * MINUTE}
+    happen(run, 50, event("run.resumed", by="otto"))
+    assert states(run, driven=True) == {"pay": "running"}
+    happen(run, 53, *people.step("pay", "finished"))
+    assert lengths(run, 60) == {"pay": 5 * MINUTE}
+
+
+def test_a_step_that_ends_after_the_pause_ran_until_then(run):
+    happen(run, 0, *people.step("pay", "started"))
+    happen(run, 2, event("run.paused", by="otto"))
+    happen(run, 3, *people.step("pay", "finished"))
+    assert lengths(run, 60, driven=False) == {"pay": 3 * MINUTE}
+    assert states(run, driven=False) == {"pay": "done"}
+
+
+def test_waiting_for_a_person_goes_on_while_the_run_is_paused(run):
+    happen(run, 0, *people.step("ask", "started", "waiting"))
+    happen(run, 2, event("run.paused", by="otto"))
+    assert states(run, driven=False) == {"ask": "waiting"}
+
+
+def test_what_ran_beside_a_step_that_failed_stopped_with_it(run):
+    happen(run, 0, *people.step("pay", "started"), *people.step("mail", "started"))
+    happen(run, 1, *people.step("pay", "failed"), event("run.failed"))
+    assert states(run, driven=False) == {"pay": "failed", "mail": "stopped"}
+    assert lengths(run, 60, driven=False) == {"pay": MINUTE, "mail": MINUTE}
+
+
+def test_a_retry_by_hand_adds_only_the_time_it_takes(run):
+    happen(run, 0, *people.step("pay", "started"))
+    happen(run, 1, *people.step("pay", "failed"), event("run.failed"))
+    happen(run, 24, event("run.retried", by="otto"), *people.step("pay", "started"))
+    happen(run, 25, *people.step("pay", "finished"))
+    assert lengths(run, 60) == {"pay": 2 * MINUTE}
+    (row,) = queries.activations(people.viewer("otto"), run.pk, ["pay"]).rows
+    assert row.lasted == 2 * MINUTE
+
+
+def test_a_fork_s_steps_do_not_last_since_their_origin_began_them(run):
+    happen(run, 0, *people.step("read", "started"))
+    happen(run, 1, *people.step("read", "finished"), *people.step("pay", "started"))
+    before = people.save(run)
+    happen(run, 70, *people.step("pay", "finished"))
+    people.save(run, before)
+    fork = people.make_run(phase="ready", family=run.family, forked_from=before.pk)
+    people.save(fork, before, reason=Reason.FORK)
+    happen(fork, 100, event("run.forked", run=run.pk, n=1))
+    assert lengths(fork, 103) == {"read": MINUTE, "pay": 3 * MINUTE}
+    assert states(fork, driven=True) == {"read": "done", "pay": "running"}
+
+
+def test_after_a_restore_a_step_lasts_since_then(run):
+    happen(run, 0, *people.step("read", "started"))
+    happen(run, 1, *people.step("read", "finished"), *people.step("pay", "started"))
+    chosen = people.save(run)
+    happen(run, 70, *people.step("pay", "finished"))
+    people.save(run, chosen)
+    happen(run, 80, event("run.restored", by="otto"))
+    people.save(run, chosen, reason=Reason.RESTORE)
+    happen(run, 90, event("run.recovered", worker="w"))
+    assert lengths(run, 93) == {"read": MINUTE, "pay": 3 * MINUTE}
+
+
+def progress(run: Run, name: str = "otto") -> dict:
+    viewer = people.viewer(name)
+    (row,) = queries.runs(viewer).items
+    assert row.progress == queries.run(viewer, run.pk).progress
+    return row.progress
+
+
+def test_progress_is_a_step_s_and_goes_with_it(run):
+    drive(run)
+    said = ("progress", "pay", {"activation": "pay:1", "fraction": 0.5, "text": "packing"})
+    happen(run, 0, *people.step("pay", "started"), said)
+    assert progress(run) == {"fraction": 0.5, "text": "packing"}
+    assert progress(run, "ana") == {"fraction": 0.5}
+    happen(run, 1, *people.step("mail", "started", "finished"))
+    assert progress(run) == {"fraction": 0.5, "text": "packing"}
+    happen(run, 2, *people.step("pay", "finished"))
+    assert progress(run) == {}
+
+
+@pytest.mark.parametrize("phase", ["waiting", "completed", "failed", "paused", "cancelled"])
+def test_a_run_that_does_not_run_has_no_progress(run, phase):
+    happen(run, 0, ("progress", "pay", {"activation": "pay:1", "fraction": 0.5}))
+    Run.objects.filter(pk=run.pk).update(phase=phase)
+    assert progress(run) == {}
+
+
+@pytest.mark.parametrize("kind", ["run.restored", "run.retried", "run.recovered", "run.resumed"])
+def test_a_step_that_begins_again_begins_without_progress(run, kind):
+    drive(run)
+    happen(run, 0, ("progress", "pay", {"activation": "pay:1", "fraction": 0.5}), event(kind))
+    assert progress(run) == {}
+
+
+def test_of_a_map_the_items_are_counted_whichever_of_them_spoke_last(run):
+    drive(run)
+    for item in range(5):
+        happen(run, 0, *people.step("pack", "started", activation=f"pack:{item}", item=item))
+    for item in range(2):
+        happen(run, 1, *people.step("pack", "finished", activation=f"pack:{item}", item=item))
+    happen(run, 2, ("progress", "pack", {"activation": "pack:4", "item": 4, "fraction": 1.0, "text": "Item 4"}))
+    assert progress(run) == {"fraction": None, "text": "2 items done"}

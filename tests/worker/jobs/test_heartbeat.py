@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.database.clock import database_now
+from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
+from tests.people import make_run
+from tests.worker.conftest import until
+from wfdash.domain.histograms import ALL_TIME, Measure
+from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
+from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.jobs import metrics
+from wfdash.worker.jobs.heartbeat import FORGET, record_heartbeat, start_heartbeat, stop_heartbeat
+
+
+def test_a_worker_says_that_it_lives_and_when_it_ends(start_worker: Callable[..., EmbeddedWorker]) -> None:
+    worker = start_worker()
+    until(lambda: workers(database_now()))
+    worker.stop()
+    assert workers(database_now()) == []
+
+
+def test_a_worker_counts_what_happened(start_worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "LOOK_SECONDS", 0.01)
+    run = make_run()
+    started = Event.objects.create(run=run, seq=1, kind="run.started", data={}, at=timezone.now())
+    start_worker()
+    until(lambda: TallyMark.objects.filter(event=started.pk))
+    assert Tally.objects.get(measure=Measure.STARTED, hour=ALL_TIME).count == 1
+
+
+@pytest.mark.django_db
+def test_a_worker_that_is_silent_is_not_counted_on_and_later_forgotten() -> None:
+    start_heartbeat("one")
+    record_heartbeat("one", runs=3, late=0.5)
+    assert [(row.name, row.runs, row.late) for row in workers(database_now())] == [("one", 3, 0.5)]
+    assert workers(database_now() + HEARTBEAT_TIMEOUT) == []
+    WorkerBeat.objects.update(seen=database_now() - FORGET)
+    start_heartbeat("two")
+    assert [row.name for row in workers(database_now())] == ["two"]
+    # Its row is gone, but it lives after all.
+    record_heartbeat("one", runs=0, late=0.0)
+    assert len(workers(database_now())) == 2
+    stop_heartbeat("two")
+    assert [row.name for row in workers(database_now())] == ["one"]
+
+
+@pytest.mark.django_db
+def test_what_is_overdue_is_told_by_its_oldest() -> None:
+    now = database_now()
+    make_run(phase="sleeping", wake_at=now - timedelta(minutes=2))
+    make_run(phase="sleeping", wake_at=now + timedelta(minutes=2))
+    make_run(phase="cancelled", wake_at=now - timedelta(minutes=9))
+    assert lateness(now) == {"naps": 120.0}

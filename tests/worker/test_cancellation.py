@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.models import AuditEntry, Claim, Event, HumanRequest, Run
+from tests.worker.conftest import phase_of, reaches, until
+from wfdash import actions, pubsub, queries
+from wfdash.actions.runs.cancellation import end_abandoned
+from wfdash.errors import WrongState
+from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.worker.drive import Lease
+from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.workflow import Context, Workflow
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
+
+
+class Stage:
+    """Two steps: the first waits until it is let go."""
+
+    def __init__(self, *, once: bool = False) -> None:
+        self.entered, self.let_go, self.second = threading.Event(), threading.Event(), threading.Event()
+        self.workflow = Workflow("two")
+
+        async def wait() -> str:
+            self.entered.set()
+            while not self.let_go.is_set():
+                await asyncio.sleep(0.01)
+            return "charged"
+
+        @self.workflow.step(start=True)
+        async def charge(message: int, ctx: Context) -> str:
+            return await ctx.call(wait, name="bank", once=True) if once else await wait()
+
+        @self.workflow.step(after=charge)
+        async def ship(message: str) -> str:
+            self.second.set()
+            return message
+
+
+@pytest.fixture
+def stage(serve, start_worker, otto):
+    def begin(**said) -> tuple[Stage, Run]:
+        made = Stage(**said)
+        serve(made.workflow)
+        start_worker()
+        run = actions.start_run(otto, "two", 1)
+        assert made.entered.wait(10)
+        return made, run
+
+    return begin
+
+
+def last(run: Run, kind: str) -> dict:
+    return Event.objects.filter(run=run, kind=kind).order_by("-seq").first().data
+
+
+def test_cancelling_names_the_step_that_it_cut_off(stage, otto) -> None:
+    made, run = stage()
+    actions.cancel_run(otto, run.id)
+    assert last(run, "run.cancelled") == {"by": "otto", "fenced": ["charge"]}
+    assert AuditEntry.objects.get(verb="cancel").facts["fenced"] == ["charge"]
+    made.let_go.set()
+
+
+def test_cancelling_names_a_call_of_which_nobody_knows_whether_it_happened(stage, otto) -> None:
+    made, run = stage(once=True)
+    until(lambda: Event.objects.filter(run=run, kind="call.intended").exists())
+    actions.cancel_run(otto, run.id)
+    assert last(run, "run.cancelled") == {"by": "otto", "fenced": ["charge"], "unsure": ["bank"]}
+    made.let_go.set()
+
+
+def test_a_run_that_is_to_end_after_its_step_keeps_the_step_and_starts_no_other(stage, otto) -> None:
+    made, run = stage()
+    actions.cancel_run(otto, run.id, after_step=True)
+    assert (phase_of(run), last(run, "run.ending")) == ("ready", {"by": "otto"})
+    made.let_go.set()
+    until(reaches(run, "cancelled"))
+    kinds = list(Event.objects.filter(run=run).order_by("seq").values_list("kind", "step"))
+    assert ("step.finished", "charge") in kinds
+    assert last(run, "run.cancelled") == {"by": "otto", "after": "charge"}
+    assert not made.second.is_set()
+    row = Run.objects.get(pk=run.id)
+    assert (row.ending, row.acted_by, row.n) == ("", "otto", 2)
+
+
+def test_it_ends_there_even_if_the_bell_was_lost(stage, otto, monkeypatch) -> None:
+    made, run = stage()
+    ring = pubsub.runs_due.publish
+    monkeypatch.setattr(pubsub.runs_due, "publish", lambda _: None)
+    actions.cancel_run(otto, run.id, after_step=True)
+    monkeypatch.setattr(pubsub.runs_due, "publish", ring)
+    end_abandoned()
+    made.let_go.set()
+    until(reaches(run, "cancelled"))
+    assert not made.second.is_set()
+
+
+def test_asking_twice_is_refused_and_cancelling_at_once_is_still_possible(stage, otto) -> None:
+    made, run = stage()
+    actions.cancel_run(otto, run.id, after_step=True)
+    with pytest.raises(WrongState, match="already requested this"):
+        actions.cancel_run(otto, run.id, after_step=True)
+    assert actions.cancel_run(otto, run.id).phase == "cancelled"
+    made.let_go.set()
+
+
+def test_pausing_instead_takes_the_wish_back(stage, otto) -> None:
+    made, run = stage()
+    actions.cancel_run(otto, run.id, after_step=True)
+    actions.pause_run(otto, run.id, now=True)
+    made.let_go.set()
+    actions.resume_run(otto, run.id)
+    until(reaches(run, "completed"))
+    assert made.second.is_set()
+
+
+@pytest.mark.parametrize("phase", ["waiting", "ready"])
+def test_where_nothing_runs_after_the_step_is_at_once(otto, phase) -> None:
+    run = Run.objects.create(
+        id="r", family="r", workflow="two", phase=phase, created=timezone.now(), updated=timezone.now()
+    )
+    HumanRequest.objects.create(id="q", run=run, key="k", workflow="two", step="s", kind="form", created=run.created)
+    assert actions.cancel_run(otto, run.id, after_step=True).phase == "cancelled"
+    assert HumanRequest.objects.get().closed_as == "cancelled"
+
+
+def test_a_run_whose_worker_died_before_the_step_ended_is_cancelled_by_the_sweep(otto) -> None:
+    now = timezone.now()
+    run = Run.objects.create(id="r", family="r", workflow="two", created=now, updated=now)
+    claim = Claim.objects.create(run=run, token="t", worker="w", epoch=0, expires=now + timedelta(minutes=1))
+    actions.cancel_run(otto, run.id, after_step=True)
+    assert end_abandoned() == 0
+    Claim.objects.filter(pk=claim.pk).update(expires=now - timedelta(minutes=1))
+    assert end_abandoned() == 1
+    assert (phase_of(run), Claim.objects.count()) == ("cancelled", 0)
+
+
+class Wide:
+    """Two steps side by side, each let go by itself, and one after each."""
+
+    def __init__(self) -> None:
+        self.entered = {name: threading.Event() for name in ("left", "right")}
+        self.let_go = {name: threading.Event() for name in ("left", "right")}
+        self.began: list[str] = []
+        self.workflow = wf = Workflow("wide")
+
+        @wf.step(start=True)
+        async def begin(message: int) -> int:
+            return message
+
+        async def hold(name: str) -> str:
+            self.began.append(name)
+            self.entered[name].set()
+            while not self.let_go[name].is_set():
+                await asyncio.sleep(0.01)
+            return name
+
+        @wf.step(after=begin)
+        async def left(message: int) -> str:
+            return await hold("left")
+
+        @wf.step(after=begin)
+        async def right(message: int) -> str:
+            return await hold("right")
+
+        @wf.step(after=left)
+        async def after_left(message: str) -> str:
+            self.began.append("after_left")
+            return message
+
+        @wf.step(after=right)
+        async def after_right(message: str) -> str:
+            self.began.append("after_right")
+            return message
+
+
+def test_pausing_lets_every_step_that_runs_end_and_starts_no_other(serve, start_worker, otto) -> None:
+    made = Wide()
+    serve(made.workflow)
+    start_worker()
+    run = actions.start_run(otto, "wide", 1)
+    assert made.entered["left"].wait(10)
+    assert made.entered["right"].wait(10)
+    assert actions.pause_run(otto, run.id).phase == "ready"
+    assert last(run, "run.pausing") == {"by": "otto"}
+    made.let_go["left"].set()
+    until(lambda: Event.objects.filter(run=run, kind="step.finished", step="left").exists())
+    assert phase_of(run) == "ready"
+    made.let_go["right"].set()
+    until(reaches(run, "paused"))
+    assert last(run, "run.paused") == {"by": "otto"}
+    assert sorted(made.began) == ["left", "right"]
+    actions.resume_run(otto, run.id)
+    until(reaches(run, "completed"))
+    assert sorted(made.began) == ["after_left", "after_right", "left", "right"]
+
+
+def test_resuming_takes_a_pause_back_that_was_only_asked_for(serve, start_worker, otto) -> None:
+    made = Wide()
+    serve(made.workflow)
+    start_worker()
+    run = actions.start_run(otto, "wide", 1)
+    assert made.entered["left"].wait(10)
+    actions.pause_run(otto, run.id)
+    with pytest.raises(WrongState, match="already requested this"):
+        actions.pause_run(otto, run.id)
+    actions.resume_run(otto, run.id)
+    for event in made.let_go.values():
+        event.set()
+    until(reaches(run, "completed"))
+    assert not Event.objects.filter(run=run, kind="run.paused").exists()
+
+
+def test_cancelling_goes_before_a_pause_that_was_asked_for(stage, otto) -> None:
+    made, run = stage()
+    actions.pause_run(otto, run.id)
+    actions.cancel_run(otto, run.id, after_step=True)
+    with pytest.raises(WrongState, match="already requested this"):
+        actions.pause_run(otto, run.id)
+    made.let_go.set()
+    until(reaches(run, "cancelled"))
+
+
+@pytest.fixture
+def threaded(serve, start_worker, otto):
+    """A plain function that runs in its thread until it is let go, however often it begins."""
+    wf, let_go, began = Workflow("plain"), threading.Event(), []
+
+    @wf.step(start=True)
+    def work(message: int) -> int:
+        began.append(threading.get_ident())
+        let_go.wait(20)
+        return message
+
+    serve(wf)
+    start_worker(ttl=2.0, heartbeat=0.2)
+    run = actions.start_run(otto, "plain", 1)
+    until(lambda: began)
+    yield run, let_go, began
+    let_go.set()
+
+
+def test_a_run_that_is_resumed_waits_for_a_function_that_still_runs(threaded, otto, tmp_path) -> None:
+    run, let_go, began = threaded
+    actions.pause_run(otto, run.id, now=True)
+    assert last(run, "run.paused") == {"by": "otto", "fenced": ["work"]}
+    actions.resume_run(otto, run.id)
+    second = EmbeddedWorker(tmp_path / "second.lock", lease=Lease(ttl=2.0, heartbeat=0.2))
+    assert second.start()
+    try:
+        time.sleep(2.5)
+        view = queries.run(otto, run.id)
+        assert (len(began), view.status.value, view.lingers) == (1, "queued", True)
+        assert "previous attempt in worker" in plain(status_sentence(view), timezone.now())
+        let_go.set()
+        until(reaches(run, "completed"))
+        assert len(began) == 2
+    finally:
+        second.stop()
+
+
+def test_whoever_does_not_want_to_wait_for_it_says_so(threaded, otto, tmp_path) -> None:
+    run, _, began = threaded
+    actions.pause_run(otto, run.id, now=True)
+    with pytest.raises(WrongState):
+        actions.resume_run(
+            otto,
+            Run.objects.create(id="r", family="r", workflow="plain", created=timezone.now(), updated=timezone.now()).id,
+            force=True,
+        )
+    second = EmbeddedWorker(tmp_path / "second.lock", lease=Lease(ttl=2.0, heartbeat=0.2))
+    assert second.start()
+    try:
+        actions.resume_run(otto, run.id)
+        actions.resume_run(otto, run.id, force=True)
+        assert last(run, "run.resumed") == {"by": "otto", "forced": True}
+        until(lambda: len(began) == 2)
+    finally:
+        threaded[1].set()
+        second.stop()
+
+
+def test_a_cancelled_run_says_what_still_runs_until_it_has_ended(threaded, otto) -> None:
+    run, let_go, _ = threaded
+    actions.cancel_run(otto, run.id)
+    time.sleep(0.5)
+    assert queries.run(otto, run.id).lingers
+    let_go.set()
+    until(lambda: not Claim.objects.exists())
+    assert not queries.run(otto, run.id).lingers
+
+
+def test_a_failed_run_is_not_retried_beside_what_it_left_behind(serve, start_worker, otto) -> None:
+    wf, let_go, began = Workflow("torn"), threading.Event(), []
+
+    @wf.step(start=True)
+    async def begin(message: int) -> int:
+        return message
+
+    @wf.step(after=begin)
+    def work(message: int) -> int:
+        began.append(message)
+        let_go.wait(20)
+        return message
+
+    @wf.step(after=begin)
+    async def fail(message: int) -> int:
+        while not began:
+            await asyncio.sleep(0.01)
+        raise ValueError("torn")
+
+    serve(wf)
+    start_worker(ttl=2.0, heartbeat=0.2)
+    run = actions.start_run(otto, "torn", 1)
+    until(reaches(run, "failed"))
+    until(lambda: queries.run(otto, run.id).lingers)
+    let_go.set()
+    until(lambda: not Claim.objects.exists())

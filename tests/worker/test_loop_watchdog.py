@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from checkpoints.models import Event
+from tests.worker.conftest import reaches, until
+from wfdash import actions
+from wfdash.pages.ui.event_text import describe
+from wfdash.worker import loop_watchdog
+from wfdash.workflow import Context, Workflow
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch) -> None:
+    monkeypatch.setattr(loop_watchdog.Watchdog.__init__, "__kwdefaults__", {"limit": 0.4})
+    monkeypatch.setattr(loop_watchdog, "LOOK", 0.05)
+
+
+def told_of(run) -> list[Event]:
+    return list(Event.objects.filter(run=run, kind__startswith="step.block").order_by("seq"))
+
+
+def compute_for(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_a_step_that_blocks_the_loop_is_named_while_it_does_and_when_it_ends(otto, serve, start_worker, caplog) -> None:
+    wf = Workflow("pay")
+
+    @wf.step(start=True)
+    async def settle(number: int, ctx: Context) -> int:
+        await asyncio.gather(look_up(), asyncio.sleep(0))
+        return number
+
+    async def look_up() -> None:
+        compute_for(1.2)
+
+    serve(wf)
+    start_worker()
+    run = actions.start_run(otto, "pay", 1)
+    until(lambda: told_of(run))
+    assert not reaches(run, "completed")(), "it must be told while it goes on"
+    until(lambda: len(told_of(run)) == 2)
+    until(reaches(run, "completed"))
+    blocking, blocked = told_of(run)
+    assert (blocking.kind, blocked.kind, blocked.step) == ("step.blocking", "step.blocked", "settle")
+    assert blocked.data["where"].startswith("test_loop_watchdog.py:")
+    assert 1.1 < blocked.data["seconds"] < 3
+    assert "compute_for" in blocking.data["stack"]
+    assert "Settle blocked the worker for 1." in describe("step.blocked", "settle", blocked.data)
+    assert f"Step settle of run {run.id}" in caplog.text
+    assert "make it a plain def" in caplog.text
+
+
+def test_what_yields_or_works_in_a_thread_blocks_nothing(otto, serve, start_worker) -> None:
+    wf = Workflow("calm")
+
+    @wf.step(start=True)
+    async def wait(number: int) -> int:
+        await asyncio.sleep(0.8)
+        return number
+
+    @wf.step(after=wait)
+    def compute(number: int) -> int:
+        time.sleep(0.8)
+        return number
+
+    serve(wf)
+    start_worker()
+    run = actions.start_run(otto, "calm", 1)
+    until(reaches(run, "completed"))
+    assert told_of(run) == []
+
+
+def test_the_log_tells_every_time_and_the_run_only_so_often(otto, serve, start_worker, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(loop_watchdog, "MOST", 1)
+    wf = Workflow("often")
+
+    @wf.step(start=True)
+    async def again(number: int) -> int:
+        for _ in range(2):
+            time.sleep(0.8)  # noqa: ASYNC251 (the point of it)
+            await asyncio.sleep(0.3)
+        return number
+
+    serve(wf)
+    start_worker()
+    run = actions.start_run(otto, "often", 1)
+    until(reaches(run, "completed"))
+    until(lambda: len(told_of(run)) == 2)
+    until(lambda: caplog.text.count(f"of run {run.id} blocked it for") >= 2)
+    assert len(told_of(run)) == 2

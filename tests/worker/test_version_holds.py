@@ -1,0 +1,294 @@
+"""A run that meets another graph under a real worker: carried over, held, released; answers stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Thread
+
+import pytest
+
+from checkpoints.errors import Incompatible
+from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
+from checkpoints.models.fields import StoredDocument
+from tests.people import make_people, row_of, viewer
+from tests.worker.conftest import phase_of, reaches, until
+from tests.worker.graphs import expense
+from wfdash import actions, catalog, queries
+from wfdash.catalog import Catalog, Entry
+from wfdash.engines.native import NativeEngine
+from wfdash.errors import NotAllowed, NotFound, WrongState
+from wfdash.worker import version_holds
+from wfdash.workflow import Workflow
+from wfdash.workflow.authoring.migration_hooks import Migration
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
+
+engine = NativeEngine()
+
+
+@pytest.fixture
+def serve(monkeypatch) -> Callable[..., Entry | None]:
+    """Make the catalogue hold this workflow and nothing else; None for an empty one."""
+    found = Catalog()
+    monkeypatch.setattr(catalog, "load", lambda: found)
+
+    def put(workflow: Workflow | None) -> None:
+        found.entries.clear()
+        if workflow is not None:
+            description = engine.describe(workflow)
+            found.entries[workflow.name] = Entry(
+                name=workflow.name, definition=workflow, engine=engine, description=description, source="test"
+            )
+
+    return put
+
+
+@pytest.fixture
+def wait(otto, serve, start_worker) -> Callable[..., Run]:
+    """Start a run of the first version, let it come to its question, and stop the worker."""
+
+    def begin(workflow: Workflow | None = None) -> Run:
+        serve(workflow or expense())
+        worker = start_worker()
+        run = actions.start_run(otto, "expense", {"amount": 5})
+        until(reaches(run, "waiting"))
+        worker.stop()
+        return run
+
+    return begin
+
+
+@pytest.fixture
+def hold(wait, serve, otto, start_worker) -> Callable[..., Run]:
+    """Let a run be answered under a graph to which nothing leads."""
+
+    def begin(workflow: Workflow | None) -> Run:
+        run = wait()
+        serve(workflow)
+        start_worker()
+        actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+        until(reaches(run, "paused"))
+        return run
+
+    return begin
+
+
+def kinds(run: Run) -> list[str]:
+    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
+
+
+def output(run: Run) -> object:
+    until(reaches(run, "completed"))
+    return Run.objects.get(pk=run.pk).output
+
+
+def test_a_renamed_step_is_carried_over_by_itself_and_its_answer_counts(otto, wait, serve, start_worker):
+    run = wait()
+    new = expense(step="check", was="review")
+    serve(new)
+    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    start_worker()
+    assert output(run) == "paid 7"
+    event = Event.objects.get(run=run, kind="run.migrated")
+    assert (event.data["how"], event.data["words"]) == ("alias", ["review was renamed check"])
+    migrated = Checkpoint.objects.get(run=run, reason="migrate")
+    assert (migrated.version, migrated.seq, migrated.waiting) == (new.version, event.seq, 1)
+    assert HumanRequest.objects.get().step == "check"
+    assert {step: counts.state for step, counts in queries.step_counts(run.pk).items()} == dict.fromkeys(
+        ("read", "check", "pay"), "done"
+    )
+    assert Run.objects.get(pk=run.pk).version == new.version
+
+
+def test_a_declared_hook_is_taken_by_itself_and_its_state_is_written(otto, wait, serve, start_worker):
+    run = wait()
+    new = expense(step="decide", extra=True)
+
+    @new.migrate(from_version=run.version)
+    def hook(migration: Migration) -> None:
+        migration.rename("review", "decide")
+        migration.state["note"] = "migrated"
+
+    serve(new)
+    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    start_worker()
+    assert output(run) == "paid 7, filed"
+    assert "run.held" not in kinds(run)
+
+
+def test_a_run_that_nothing_carries_over_is_held_with_what_changed_and_keeps_its_answer(hold):
+    run = hold(expense(extra=True))
+    run.refresh_from_db()
+    assert (run.error["type"], run.acted_by, run.n) == ("Incompatible", "", 3)
+    assert not Claim.objects.exists()
+    event = Event.objects.get(run=run, kind="run.held")
+    assert event.data["words"] == ["added: archive"]
+    assert event.data["from"] == run.version
+    request = HumanRequest.objects.get()
+    assert (request.closed, Answer.objects.get(request=request).value) == (None, 7)
+
+
+def test_a_held_run_goes_on_by_itself_once_its_old_code_is_there_again(hold, serve, monkeypatch):
+    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 0.05)
+    run = hold(expense(extra=True))
+    serve(expense())
+    assert output(run) == "paid 7"
+    assert "run.released" in kinds(run)
+
+
+def test_a_workflow_that_is_not_loaded_any_more_holds_its_runs(hold, serve, monkeypatch):
+    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 0.05)
+    run = hold(None)
+    run.refresh_from_db()
+    assert "Workflow 'expense' is not loaded" in run.error["message"]
+    serve(expense())
+    assert output(run) == "paid 7"
+
+
+def test_an_old_name_that_is_declared_later_is_found_when_a_process_looks(hold, serve):
+    run = hold(expense(step="decide"))
+    new = expense(step="decide", was="review")
+    serve(new)
+    assert actions.runs.migrate.release_held(declared=False) == []
+    assert actions.runs.migrate.release_held(declared=True) == [run.pk]
+    assert output(run) == "paid 7"
+
+
+def test_a_start_of_a_process_that_changes_nothing_for_a_held_run_says_nothing(hold, serve):
+    run = hold(expense(step="decide", extra=True))
+    new = expense(step="decide", was="other")
+    new.migrate(from_version="another")(lambda migration: None)
+    serve(new)
+    before = kinds(run)
+    assert actions.runs.migrate.release_held(declared=True) == []
+    assert kinds(run) == before
+
+
+def test_an_operator_overrides_and_the_run_goes_on_under_the_new_graph(otto, hold):
+    run = hold(expense(extra=True))
+    assert actions.override_run(otto, run.pk).altered == "overridden"
+    assert output(run) == "paid 7, filed"
+    event = Event.objects.get(run=run, kind="run.overridden")
+    assert (event.data["by"], event.data["how"], event.data["words"]) == ("otto", "override", [])
+    assert event.data["from"] == run.version
+    assert event.data["to"] == Run.objects.get(pk=run.pk).version
+
+
+@pytest.mark.parametrize("verb", [actions.migrate_run, actions.override_run])
+def test_what_does_not_fit_is_refused_with_the_reason_and_changes_nothing(verb, otto, hold):
+    run = hold(expense(step="other"))
+    before = row_of(run.pk), kinds(run), Checkpoint.objects.count()
+    with pytest.raises(Incompatible, match="review"):
+        verb(otto, run.pk)
+    assert (row_of(run.pk), kinds(run), Checkpoint.objects.count()) == before
+
+
+def test_an_operator_migrates_a_run_before_it_is_due(otto, wait, serve, start_worker):
+    run = wait()
+    new = expense(step="other")
+    new.migrate(from_version=run.version)(lambda migration: migration.move("review", "other"))
+    serve(new)
+    actions.migrate_run(otto, run.pk)
+    old = HumanRequest.objects.get()
+    assert (old.closed_as, Run.objects.get(pk=run.pk).phase) == ("withdrawn", "ready")
+    start_worker()
+    until(reaches(run, "waiting"))
+    asked = HumanRequest.objects.get(closed__isnull=True)
+    found = {step: counts.state for step, counts in queries.step_counts(run.pk).items()}
+    assert found == {"read": "done", "review": "done", "other": "waiting"}
+    actions.answer_request(otto, asked.id, 9)
+    assert output(run) == "paid 9"
+    assert kinds(run).count("run.migrated") == 1
+
+
+def test_a_run_that_a_person_paused_stays_paused_when_it_is_migrated(otto, wait, serve):
+    run = wait()
+    actions.pause_run(otto, run.pk)
+    serve(expense(step="check", was="review"))
+    migrated = actions.migrate_run(otto, run.pk)
+    assert (migrated.phase, migrated.error) == ("paused", None)
+
+
+def test_a_run_that_never_began_begins_under_the_new_graph(otto, serve, start_worker):
+    serve(expense())
+    run = actions.start_run(otto, "expense", {"amount": 5})
+    serve(expense(extra=True))
+    start_worker()
+    until(reaches(run, "waiting"))
+    assert Event.objects.get(run=run, kind="run.migrated").data["how"] == "start"
+
+
+def test_resuming_a_held_run_looks_again_and_holds_it_again(otto, hold):
+    run = hold(expense(extra=True))
+    actions.resume_run(otto, run.pk)
+    until(lambda: kinds(run).count("run.held") == 2)
+    assert phase_of(run) == "paused"
+
+
+@pytest.mark.parametrize("verb", [actions.migrate_run, actions.override_run])
+def test_only_operators_carry_runs_over(verb, wait, serve):
+    run = wait()
+    serve(expense(extra=True))
+    make_people()
+    for name, error in {"vera": NotAllowed, "ana": NotAllowed, "sam": NotFound}.items():
+        with pytest.raises(error):
+            verb(viewer(name), run.pk)
+    with pytest.raises(Incompatible if verb is actions.migrate_run else AssertionError):
+        verb(viewer("adam"), run.pk)
+        raise AssertionError("it went through")
+
+
+def test_there_is_nothing_to_migrate_under_the_same_graph(otto, wait):
+    run = wait()
+    with pytest.raises(WrongState, match="Nothing to migrate"):
+        actions.migrate_run(otto, run.pk)
+
+
+def test_of_two_operators_at_once_one_carries_the_run_over(otto, wait, serve):
+    run = wait()
+    serve(expense(extra=True))
+    refused = []
+
+    def override() -> None:
+        from django.db import connection
+
+        try:
+            actions.override_run(otto, run.pk)
+        except WrongState as error:
+            refused.append(str(error))
+        finally:
+            connection.close()
+
+    threads = [Thread(target=override) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 1
+    assert kinds(run).count("run.overridden") == 1
+
+
+@pytest.fixture
+def encrypted(settings) -> None:
+    settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
+
+
+def test_why_a_run_is_held_is_encrypted_like_every_error(encrypted, hold):
+    run = hold(expense(step="other"))
+    stored = Run.objects.values_list("error", flat=True).get(pk=run.pk)
+    assert isinstance(stored, StoredDocument)
+    assert stored.clear == {}
+    run.refresh_from_db()
+    assert "steps that are gone: review" in run.error["message"]
+
+
+def test_the_board_of_a_migrated_run_is_the_same_with_encryption(encrypted, otto, wait, serve, start_worker):
+    run = wait()
+    new = expense(step="other")
+    new.migrate(from_version=run.version)(lambda migration: migration.move("review", "other"))
+    serve(new)
+    actions.migrate_run(otto, run.pk)
+    start_worker()
+    until(reaches(run, "waiting"))
+    found = {step: counts.state for step, counts in queries.step_counts(run.pk).items()}
+    assert found == {"read": "done", "review": "done", "other": "waiting"}

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+import time
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from django.db import connections
+from django.db.models import F
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.claims import renewal
+from checkpoints.events import EventKind
+from checkpoints.models import Claim, Event, HumanRequest, Run
+from checkpoints.records import Commit, Phase, Request
+from tests.worker.conftest import phase_of, reaches, until
+from tests.worker.script import checkpoint_after, moved
+from wfdash import actions, pubsub
+from wfdash.contract import Finished, Resume, Start, Waiting
+from wfdash.worker import crash_suspects, embedded
+from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.worker import Worker
+from wfdash.workflow import Context, Workflow
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
+
+QUESTION = Request(key="q:0", step="ask", card={"subject": "Go on?"}, answer_schema={"type": "boolean"})
+
+
+async def finish(given, recorder):
+    end = checkpoint_after(given, "done")
+    await recorder.commit(moved(end, "run.completed", Phase.COMPLETED, output="done"))
+    return Finished(output="done", checkpoint=end)
+
+
+async def ask_then_finish(given, recorder):
+    if isinstance(given, Resume) and given.answers:
+        return await finish(given, recorder)
+    asked = checkpoint_after(given, "asked", QUESTION)
+    commit = moved(asked, "request.opened", Phase.WAITING)
+    await recorder.commit(commit.model_copy(update={"opened": (QUESTION,)}))
+    return Waiting(requests=(QUESTION,), checkpoint=asked)
+
+
+def kinds(run: Run) -> list[str]:
+    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
+
+
+def test_a_started_run_is_driven_to_its_end_and_nobody_holds_it_any_more(otto, define, start_worker) -> None:
+    define(finish)
+    start_worker()
+    run = actions.start_run(otto, "script", 1)
+    until(reaches(run, "completed"))
+    run.refresh_from_db()
+    assert (run.output, run.n) == ("done", 1)
+    assert not Claim.objects.exists()
+
+
+def test_a_run_started_before_the_worker_is_found_by_the_sweep(otto, define, start_worker) -> None:
+    define(finish)
+    run = actions.start_run(otto, "script", 1)
+    start_worker()
+    until(reaches(run, "completed"))
+
+
+def test_an_answer_resumes_the_parked_run(otto, define, start_worker) -> None:
+    define(ask_then_finish)
+    start_worker()
+    run = actions.start_run(otto, "script", 1)
+    until(reaches(run, "waiting"))
+    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    until(reaches(run, "completed"))
+    assert kinds(run) == ["run.queued", "request.opened", "request.answered", "run.completed"]
+
+
+def test_an_answer_whose_bell_was_lost_is_found_within_two_seconds(otto, define, start_worker, monkeypatch) -> None:
+    define(ask_then_finish)
+    start_worker()
+    run = actions.start_run(otto, "script", 1)
+    until(reaches(run, "waiting"))
+    monkeypatch.setattr(pubsub.runs_due, "publish", lambda _: None)
+    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    until(reaches(run, "completed"), within=4)
+
+
+def test_an_engine_that_raises_fails_the_run_with_its_traceback_and_the_worker_goes_on(
+    otto, define, start_worker
+) -> None:
+    async def crash(given, recorder):
+        if given.message == "bad":
+            raise RuntimeError("kaboom")
+        return await finish(given, recorder)
+
+    define(crash)
+    start_worker()
+    bad = actions.start_run(otto, "script", "bad")
+    until(reaches(bad, "failed"))
+    bad.refresh_from_db()
+    assert bad.error["message"] == "kaboom"
+    assert "RuntimeError" in bad.error["traceback"]
+    good = actions.start_run(otto, "script", "good")
+    until(reaches(good, "completed"))
+
+
+def test_cancelling_stops_a_run_in_flight_and_it_stays_cancelled(otto, define, start_worker) -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    async def hang(given, recorder):
+        await recorder.commit(moved(checkpoint_after(given, 1)))
+        entered.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            left.set()
+
+    define(hang)
+    start_worker(ttl=1.0, heartbeat=0.1)
+    run = actions.start_run(otto, "script", 1)
+    assert entered.wait(10)
+    actions.cancel_run(otto, run.id)
+    assert left.wait(10), "the step must be told to stop"
+    assert phase_of(run) == "cancelled"
+
+
+def test_a_worker_that_lost_its_claim_writes_nothing_more(otto, define, start_worker) -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    async def slow(given, recorder):
+        entered.set()
+        await asyncio.to_thread(go.wait, 10)
+        return await finish(given, recorder)
+
+    define(slow)
+    worker = start_worker(ttl=30, heartbeat=20)
+    run = actions.start_run(otto, "script", 1)
+    assert entered.wait(10)
+    Claim.objects.filter(run=run).update(token=ids.new_token(), epoch=F("epoch") + 1)
+    go.set()
+    until(lambda: not worker.driving)
+    assert phase_of(run) == "ready"
+    assert kinds(run) == ["run.queued"]
+
+
+def test_stopping_releases_what_is_in_flight_and_the_next_worker_goes_on(otto, define, start_worker) -> None:
+    entered = threading.Event()
+
+    async def wait_once(given, recorder):
+        if isinstance(given, Start):
+            await recorder.commit(moved(checkpoint_after(given, 1)))
+            entered.set()
+            await asyncio.sleep(60)
+        return await finish(given, recorder)
+
+    define(wait_once)
+    worker = start_worker()
+    run = actions.start_run(otto, "script", 1)
+    assert entered.wait(10)
+    worker.stop()
+    assert phase_of(run) == "ready"
+    assert not Claim.objects.exists()
+    start_worker()
+    until(reaches(run, "completed"))
+    assert Run.objects.get(pk=run.id).n == 2
+
+
+def test_an_expired_claim_is_taken_over_and_the_run_says_so(otto, define, start_worker) -> None:
+    define(finish)
+    run = actions.start_run(otto, "script", 1)
+    Claim.objects.create(run=run, token=ids.new_token(), worker="dead", epoch=0, expires="2020-01-01T00:00Z")
+    start_worker()
+    until(reaches(run, "completed"))
+    assert kinds(run) == ["run.queued", "run.recovered", "run.completed"]
+
+
+def test_a_run_that_kills_every_worker_fails_with_the_reason_and_can_be_retried(otto, define, start_worker) -> None:
+    define(finish)
+    run = actions.start_run(otto, "script", 1)
+    Run.objects.filter(pk=run.id).update(attempts=6)
+    Claim.objects.create(run=run, token=ids.new_token(), worker="dead", epoch=0, expires="2020-01-01T00:00Z")
+    start_worker(ttl=0.5, heartbeat=0.1)
+    until(reaches(run, "failed"))
+    run.refresh_from_db()
+    assert "ended 7 times in a row" in run.error["message"]
+    actions.retry_run(otto, run.id)
+    until(reaches(run, "completed"))
+
+
+def test_suspects_are_driven_one_at_a_time_and_beside_the_others(otto, define, start_worker) -> None:
+    inside: list[set] = [set()]
+    meanwhile = threading.Event()
+
+    async def step(given, recorder):
+        if given.message == "fresh":
+            meanwhile.set()
+            return await finish(given, recorder)
+        inside.append(inside[-1] | {given.run})
+        await asyncio.to_thread(meanwhile.wait, 10)
+        await asyncio.sleep(0.05)
+        outcome = await finish(given, recorder)
+        inside.append(inside[-1] - {given.run})
+        return outcome
+
+    define(step)
+    suspected = [actions.start_run(otto, "script", "suspect") for _ in range(3)]
+    Run.objects.update(attempts=2)
+    fresh = actions.start_run(otto, "script", "fresh")
+    start_worker(ttl=0.3, heartbeat=0.1)
+    until(reaches(fresh, "completed"))
+    for run in suspected:
+        until(reaches(run, "completed"))
+    assert {len(some) for some in inside} == {0, 1}
+
+
+def test_a_suspect_waits_for_a_place_in_a_worker_that_is_full(otto, define, start_worker, monkeypatch) -> None:
+    entered, leave, swept = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    class Small(Worker):
+        async def _sweep(self) -> None:
+            await super()._sweep()
+            swept.release()
+
+    monkeypatch.setattr(embedded, "Worker", partial(Small, limit=1))
+
+    async def step(given, recorder):
+        entered.set()
+        await asyncio.to_thread(leave.wait, 10)
+        return await finish(given, recorder)
+
+    define(step)
+    first = actions.start_run(otto, "script", 1)
+    start_worker(ttl=1.0, heartbeat=0.3)
+    assert entered.wait(10)
+    suspected = actions.start_run(otto, "script", 2)
+    Run.objects.filter(pk=suspected.pk).update(attempts=2)
+    while swept.acquire(blocking=False):
+        pass
+    for _ in range(2):
+        assert swept.acquire(timeout=10)
+    leave.set()
+    until(reaches(first, "completed"))
+    until(reaches(suspected, "completed"))
+
+
+def test_a_suspect_that_survives_long_enough_makes_way_for_the_next(otto, define, start_worker, monkeypatch) -> None:
+    monkeypatch.setattr(crash_suspects, "SURVIVED", 0.2)
+    entered = threading.Semaphore(0)
+
+    async def long(given, recorder):
+        entered.release()
+        await asyncio.sleep(60)
+
+    define(long)
+    runs = [actions.start_run(otto, "script", 1) for _ in range(2)]
+    Run.objects.update(attempts=2)
+    start_worker(ttl=0.3, heartbeat=0.1)
+    assert entered.acquire(timeout=10)
+    assert entered.acquire(timeout=10)
+    until(lambda: Run.objects.filter(attempts=0).count() == len(runs))
+
+
+def test_a_loop_that_a_step_blocks_keeps_every_claim_of_its_worker(otto, define, start_worker) -> None:
+    begun, blocked = [], threading.Event()
+
+    async def step(given, recorder):
+        begun.append(given.run)
+        if given.message == "block":
+            await asyncio.sleep(0.3)
+            blocked.set()
+            time.sleep(1.5)  # noqa: ASYNC251 (the point of it)
+        else:
+            await asyncio.to_thread(blocked.wait, 10)
+        return await finish(given, recorder)
+
+    define(step)
+    runs = [actions.start_run(otto, "script", "wait") for _ in range(5)]
+    runs.append(actions.start_run(otto, "script", "block"))
+    start_worker(ttl=0.6, heartbeat=0.1)
+    for run in runs:
+        until(reaches(run, "completed"))
+        assert "run.recovered" not in kinds(run)
+    assert sorted(begun) == sorted(run.id for run in runs)
+
+
+def test_a_copied_data_directory_does_not_end_the_claims_of_the_first(otto, define, start_worker, tmp_path) -> None:
+    entered = threading.Event()
+
+    async def step(given, recorder):
+        entered.set()
+        await asyncio.sleep(60)
+
+    define(step)
+    start_worker()
+    run = actions.start_run(otto, "script", 1)
+    assert entered.wait(10)
+    claim = Claim.objects.get(run=run)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(tmp_path / "worker.lock", copy / "worker.lock")
+    second = EmbeddedWorker(copy / "worker.lock")
+    assert second.start()
+    try:
+        assert Claim.objects.get(run=run).token == claim.token
+        assert Claim.objects.get(run=run).expires >= claim.expires
+    finally:
+        second.stop()
+
+
+def test_a_run_of_another_graph_is_held_and_keeps_its_place(otto, define, start_worker) -> None:
+    define(ask_then_finish)
+    worker = start_worker()
+    run = actions.start_run(otto, "script", 1)
+    until(reaches(run, "waiting"))
+    worker.stop()
+    define(ask_then_finish, version="v2")
+    start_worker()
+    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    until(reaches(run, "paused"))
+    run.refresh_from_db()
+    assert run.error["type"] == "Incompatible"
+    assert "cannot migrate" in run.error["message"]
+    assert run.n == 1
+
+
+def test_a_missing_checkpoint_is_said_and_never_a_fresh_start(otto, define, start_worker) -> None:
+    define(finish)
+    run = actions.start_run(otto, "script", 1)
+    Run.objects.filter(pk=run.id).update(n=3)
+    start_worker()
+    until(reaches(run, "failed"))
+    run.refresh_from_db()
+    assert run.error["type"] == "Damaged"
+
+
+def test_fifty_runs_go_on_side_by_side(otto, define, start_worker) -> None:
+    high = [0, 0]
+
+    async def meet(given, recorder):
+        high[0] += 1
+        high[1] = max(high)
+        await recorder.commit(Commit(run=given.run, events=(EventKind.CUSTOM.draft(),)))
+        await asyncio.sleep(0.3)
+        high[0] -= 1
+        return await finish(given, recorder)
+
+    define(meet)
+    runs = [actions.start_run(otto, "script", number) for number in range(50)]
+    start_worker()
+    until(lambda: Run.objects.filter(phase="completed").count() == len(runs))
+    assert high[1] > 25
+
+
+def test_a_worker_that_wakes_up_begins_no_step_before_it_knows_that_the_run_is_its_own(
+    otto, serve, start_worker, monkeypatch
+) -> None:
+    """Another worker took the run over while this process was stopped between two steps."""
+    wf, began = Workflow("woken"), []
+    slept = [0.0]
+    real = renewal.boottime
+    monkeypatch.setattr(renewal, "boottime", lambda: real() + slept[0])
+
+    @wf.step(start=True)
+    async def first(number: int, ctx: Context) -> int:
+        began.append("first")
+        await asyncio.to_thread(take_over, ctx.run_id)
+        slept[0] = 3600
+        try:
+            await ctx.call(charge)
+        except Exception:
+            began.append("the step saw an error")
+        return number
+
+    def charge() -> None:
+        began.append("charge")
+
+    def take_over(run_id: str) -> None:
+        Claim.objects.filter(run=run_id).update(token=ids.new_token(), worker="other")
+        connections.close_all()
+
+    serve(wf)
+    worker = start_worker(ttl=30, heartbeat=20)
+    actions.start_run(otto, "woken", 1)
+    until(lambda: began)
+    until(lambda: not worker.driving)
+    assert began == ["first"]
+
+
+def test_a_worker_that_starts_again_in_its_directory_goes_on_at_once(otto, define, start_worker) -> None:
+    define(finish)
+    first = start_worker()
+    home = first._home
+    first.stop()
+    run = actions.start_run(otto, "script", 1)
+    later = timezone.now() + timedelta(hours=1)
+    Claim.objects.create(run=run, token=ids.new_token(), worker=f"{home}:1:killed", epoch=0, expires=later)
+    start_worker()
+    until(reaches(run, "completed"))
+    assert "run.recovered" in kinds(run)

@@ -1,0 +1,395 @@
+"""``run(storage=...)`` has the worker's guarantees: one driver, accepted answers, no step before it is certain."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from checkpoints.claims.holder import is_gone, process_name
+from checkpoints.claims.renewal import TTL
+from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict
+from checkpoints.file import FileStorage
+from checkpoints.ids import RequestKey, RunId, new_run_id
+from checkpoints.manager import CheckpointConfig, CheckpointManager
+from checkpoints.memory import MemoryStorage
+from checkpoints.records import Answer, Phase, Reason
+from tests.conformance.conftest import DATABASES, make_world
+from tests.conformance.worlds import AnyWorld
+from tests.workflow.world import finished, handed_over
+from wfdash.workflow import Context, Finished, Question, Waiting, Workflow
+from wfdash.workflow.errors import InvalidCall
+
+
+@pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
+    """Give each storage in turn, with people around it."""
+    world = make_world(request.param, request, tmp_path)
+    yield world
+    await world.storage.aclose()
+
+
+class Gate:
+    """Steps that wait until they are let through."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.entered = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def step(self, name: str) -> None:
+        self.begun.append(name)
+        self.entered.set()
+        await self.open.wait()
+
+
+def chain(gate: Gate) -> Workflow:
+    wf = Workflow("chain")
+
+    @wf.step(start=True)
+    async def first(n: int) -> int:
+        await gate.step("first")
+        return n
+
+    @wf.step(after=first)
+    async def second(n: int) -> int:
+        gate.begun.append("second")
+        return n + 1
+
+    return wf
+
+
+asking = Workflow("asking")
+ran: list[str] = []
+
+
+@asking.step(start=True)
+async def ask(ctx: Context) -> str:
+    said: str = await ctx.ask(Question(subject="Well?"))
+    ran.append(said)
+    return said
+
+
+@asking.step(after=ask)
+async def close(said: str) -> str:
+    return f"said {said}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    ran.clear()
+
+
+async def asked(world: AnyWorld, run: RunId) -> RequestKey:
+    outcome = await asking.run(None, storage=world.storage, run_id=run)
+    assert isinstance(outcome, Waiting)
+    return outcome.requests[0].key
+
+
+async def test_a_run_is_nobody_elses_while_it_is_driven(world: AnyWorld) -> None:
+    gate, run = Gate(), new_run_id()
+    wf = chain(gate)
+    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    assert run not in await world.storage.due(limit=10_000)
+    assert await world.storage.claim(run, worker="a worker", ttl=5) is None
+    with pytest.raises(Conflict, match="claimed by") as caught:
+        await wf.run(storage=world.storage, run_id=run)
+    assert caught.value.facts["worker"] == process_name()
+    with pytest.raises(Conflict):
+        await wf.run(1, storage=world.storage, run_id=run)
+    gate.open.set()
+    assert finished(await task) == 2
+    assert gate.begun == ["first", "second"]
+    assert finished(await wf.run(storage=world.storage, run_id=run)) == 2
+
+
+async def test_of_two_that_resume_a_run_one_drives_it(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    calls = [asking.run(answers={key: "yes"}, storage=world.storage, run_id=run) for _ in range(4)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert ran == ["yes"]
+    assert sum(isinstance(outcome, Finished) for outcome in outcomes) == 1
+    assert all(isinstance(outcome, Finished | Conflict) for outcome in outcomes), outcomes
+
+
+async def test_a_run_that_is_left_can_be_taken_at_once(world: AnyWorld) -> None:
+    gate, run = Gate(), new_run_id()
+    wf = chain(gate)
+    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.open.set()
+    assert finished(await wf.run(storage=world.storage, run_id=run)) == 2
+
+
+async def test_a_waiting_run_holds_no_claim(world: AnyWorld) -> None:
+    run = new_run_id()
+    await asked(world, run)
+    assert await world.phase(run) is Phase.WAITING
+    assert isinstance(await asking.run(storage=world.storage, run_id=run), Waiting)
+    assert await world.phase(run) is Phase.WAITING
+    assert run not in await world.storage.due(limit=10_000)
+
+
+async def test_a_run_that_is_taken_away_is_not_written_by_its_old_driver(world: AnyWorld) -> None:
+    gate, run = Gate(), new_run_id()
+    wf = chain(gate)
+    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    await world.cancel(run)
+    gate.open.set()
+    with pytest.raises(ClaimLost):
+        await task
+    assert gate.begun == ["first"]
+    with pytest.raises(Conflict, match="cancelled"):
+        await wf.run(storage=world.storage, run_id=run)
+
+
+async def test_a_persons_answer_is_what_a_run_goes_on_with(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    await world.answer(run, key, "no")
+    assert finished(await asking.run(storage=world.storage, run_id=run)) == "said no"
+
+
+async def test_another_answer_than_the_accepted_one_is_refused_before_anything_runs(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    await world.answer(run, key, "no")
+    with pytest.raises(AlreadyAnswered, match=r'by rosa .*"no"') as caught:
+        await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
+    assert (caught.value.facts["by"], caught.value.facts["value"]) == ("rosa", "no")
+    assert caught.value.facts["at"] is not None
+    assert ran == []
+    assert finished(await asking.run(answers={key: "no"}, storage=world.storage, run_id=run)) == "said no"
+
+
+async def test_an_answer_that_run_was_given_is_recorded_like_a_persons(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
+    assert await world.closed_as(run, key) == ["taken"]
+    past = await world.storage.read_past_answers(run)
+    assert past[key].value == "yes"
+    events = await world.storage.read_events(run)
+    (answered,) = [event for event in events if event.kind == "request.answered"]
+    assert answered.data["request"] == (await world.request_ids(run))[0]
+
+
+async def test_a_late_answer_is_told_who_answered_and_an_unknown_key_that_it_is_unknown(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    await world.answer(run, key, "no")
+    await asking.run(storage=world.storage, run_id=run)
+    with pytest.raises(AlreadyAnswered, match="by rosa"):
+        await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
+    with pytest.raises(InvalidCall, match="no such pending request"):
+        await asking.run(answers={"never": "yes"}, storage=world.storage, run_id=run)
+
+
+async def test_an_answer_survives_the_end_of_its_process(world: AnyWorld) -> None:
+    gate, run = Gate(), new_run_id()
+    wf = Workflow("stopped")
+
+    @wf.step(start=True)
+    async def one(ctx: Context) -> str:
+        said: str = await ctx.ask(Question(subject="Well?"))
+        await gate.step("one")
+        return said
+
+    waiting = await wf.run(None, storage=world.storage, run_id=run)
+    assert isinstance(waiting, Waiting)
+    key = waiting.requests[0].key
+    task = asyncio.create_task(wf.run(answers={key: "yes"}, storage=world.storage, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await world.storage.read_answers(run))[key].value == "yes"
+    gate.open.set()
+    assert finished(await wf.run(storage=world.storage, run_id=run)) == "yes"
+
+
+async def test_an_earlier_checkpoint_is_refused_before_any_step(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    waiting = await world.storage.get_latest(run)
+    assert waiting is not None
+    await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
+    ran.clear()
+    for earlier in (waiting, waiting.id):
+        with pytest.raises(Conflict, match=r"restore.*fork"):
+            await asking.run(checkpoint=earlier, storage=world.storage, run_id=run)
+    assert ran == []
+
+
+async def test_a_checkpoint_that_a_storage_is_handed_is_kept(world: AnyWorld) -> None:
+    own = await asking.run(None)
+    assert isinstance(own, Waiting)
+    run, key = own.checkpoint.run, own.requests[0].key
+    assert isinstance(await asking.run(checkpoint=handed_over(own.checkpoint), storage=world.storage), Waiting)
+    head = await world.storage.get_latest(run)
+    assert head is not None
+    assert head.id == own.checkpoint.id
+    await world.answer(run, key, "no")
+    assert finished(await asking.run(run_id=run, storage=world.storage)) == "said no"
+
+
+async def test_a_manager_holds_the_runs_of_its_storage(world: AnyWorld) -> None:
+    gate, run = Gate(), new_run_id()
+    manager = CheckpointManager(world.storage, CheckpointConfig.pauses())
+    wf = chain(gate)
+    task = asyncio.create_task(wf.run(1, storage=manager, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    assert await world.storage.claim(run, worker="a worker", ttl=5) is None
+    with pytest.raises(Conflict, match="claimed by"):
+        await wf.run(storage=world.storage, run_id=run)
+    gate.open.set()
+    assert finished(await task) == 2
+
+
+async def test_an_answer_under_another_key_is_refused(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    with pytest.raises(InvalidCall, match="has key='other'"):
+        other = Answer(key=RequestKey("other"), value="yes")
+        await asking.run(answers={key: other}, storage=world.storage, run_id=run)
+    assert await world.phase(run) is Phase.WAITING
+
+
+async def test_a_blocked_event_loop_keeps_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = new_run_id()
+    wf = Workflow("blocks")
+
+    @wf.step(start=True)
+    async def block(n: int) -> int:
+        time.sleep(1.2)  # noqa: ASYNC251
+        return n
+
+    async with FileStorage(tmp_path / "runs.sqlite3") as storage:
+        storage.renewer.every = 0.1
+        monkeypatch.setattr(storage.renewer, "ttl", 0.6)
+        monkeypatch.setattr("wfdash.workflow.runtime.run_claim.TTL", 0.6)
+        outcome = await wf.run(1, storage=storage, run_id=run)
+        assert finished(outcome) == 1
+
+
+KILLED = """
+import asyncio, os, sys
+from checkpoints.file import FileStorage
+from wfdash.workflow import Workflow
+
+wf = Workflow("killed")
+
+@wf.step(start=True)
+async def one(n: int) -> int:
+    if len(sys.argv) > 2:
+        os.kill(os.getpid(), 9)
+    return n
+
+async def main():
+    async with FileStorage(sys.argv[1]) as storage:
+        start = {"message": 1} if len(sys.argv) > 2 else {}
+        print((await wf.run(storage=storage, run_id="r", **start)).output)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="needs /proc")
+async def test_the_run_of_a_killed_process_is_taken_at_once_on_its_machine(tmp_path: Path) -> None:
+    path = str(tmp_path / "runs.sqlite3")
+    dead = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, path, "die")
+    assert await dead.wait() == -9
+    began = time.monotonic()
+    again = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, path, stdout=asyncio.subprocess.PIPE)
+    said, _ = await again.communicate()
+    assert said.strip() == b"1"
+    assert time.monotonic() - began < TTL
+
+
+async def test_the_claim_of_another_machine_is_waited_for() -> None:
+    storage, run = MemoryStorage(), new_run_id()
+    gate = Gate()
+    wf = chain(gate)
+    gate.open.set()
+    await wf.run(1, storage=storage, run_id=run)
+    head = await storage.get_latest(run)
+    assert head is not None
+    await storage.fork(run, head.id, RunId("other"))
+    fork = await storage.get_latest(RunId("other"))
+    assert fork is not None
+    await storage.take(RunId("other"), worker="elsewhere:1:abc-1:", ttl=30, head=fork.id)
+    with pytest.raises(Conflict, match="elsewhere"):
+        await wf.run(storage=storage, run_id="other")
+
+
+def test_only_a_process_that_was_here_is_known_to_be_gone() -> None:
+    mine = process_name()
+    assert not is_gone(mine)
+    host, pid, origin, _ = mine.rsplit(":", 3)
+    place, _, start = origin.partition("-")
+    if place:
+        assert is_gone(f"{host}:{pid}:{place}-{int(start) - 1}:")
+        assert is_gone(f"{host}:{2**22 + 1}:{place}-{start}:")
+    for unknown in (
+        f"elsewhere:{pid}:{origin}:",
+        f"{host}:{pid}:other-1:",
+        "host:1:abc",
+        "",
+        "worker",
+        ":::",
+        "a:b:c-d:",
+    ):
+        assert not is_gone(unknown)
+
+
+async def test_a_restored_run_goes_on_from_where_it_was(world: AnyWorld) -> None:
+    run, manager = new_run_id(), CheckpointManager(world.storage)
+    key = await asked(world, run)
+    waiting = await world.storage.get_latest(run)
+    assert waiting is not None
+    assert finished(await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)) == "said yes"
+    head = await manager.restore(run, waiting.id)
+    assert (head.parent, head.reason, head.body, head.requests) == (
+        waiting.id,
+        Reason.RESTORE,
+        waiting.body,
+        waiting.requests,
+    )
+    assert head.n > waiting.n + 1
+    assert await world.closed_as(run, key) == ["taken", ""]
+    assert isinstance(await asking.run(storage=world.storage, run_id=run), Waiting)
+    assert finished(await asking.run(answers={key: "no"}, storage=world.storage, run_id=run)) == "said no"
+    assert ran == ["yes", "no"]
+
+
+async def test_a_run_that_is_driven_cannot_be_restored(world: AnyWorld) -> None:
+    gate, run = Gate(), new_run_id()
+    task = asyncio.create_task(chain(gate).run(1, storage=world.storage, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    first = await world.storage.get_latest(run)
+    assert first is not None
+    with pytest.raises(Conflict, match="claimed by"):
+        await CheckpointManager(world.storage).restore(run, first.id)
+    gate.open.set()
+    assert finished(await task) == 2
+
+
+async def test_a_cancelled_run_goes_on_once_it_is_restored(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    waiting = await world.storage.get_latest(run)
+    assert waiting is not None
+    await world.cancel(run)
+    await CheckpointManager(world.storage).restore(run, waiting.id)
+    assert finished(await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)) == "said yes"

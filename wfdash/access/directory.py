@@ -1,0 +1,73 @@
+"""Who is there for a workflow: the people who may see it, or answer its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.contrib.auth.models import User
+from django.db.models import Prefetch, Q, QuerySet
+from django.utils import timezone
+
+from checkpoints.models import Absence, Grant
+from wfdash.access.viewer import EVERY, RIGHTS, Origin, Principal, Viewer
+
+MOST = 200
+"""How many people a list names."""
+
+
+def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None, limit: int = MOST) -> list[Viewer]:
+    """Return those who have this right for the workflow, by name (four queries); of ``names`` only, if given.
+
+    Each is a ``Viewer`` that knows its groups, whom it stands in for, and this one right.
+    """
+    roles = [role for role, rights in RIGHTS.items() if right in rights]
+    grants = Grant.objects.filter(workflow__in=[EVERY, workflow], role__in=roles)
+    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
+    users = User.objects.filter(granted, is_active=True)
+    if names is not None:
+        users = users.filter(username__in=list(names))
+    now = timezone.now()
+    absent = Absence.objects.filter(since__lte=now, until__gt=now, user__is_active=True).select_related("user")
+    stands = Prefetch("stands_in_for", absent.prefetch_related("user__groups"), to_attr="present_absences")
+    found = users.distinct().prefetch_related("groups", stands).order_by("username")[:limit]
+    return [_viewer(user, right, workflow) for user in found]
+
+
+def colleagues(viewer: Viewer) -> QuerySet[User]:
+    """Return the other active people who have a role for a workflow that this person has a role for; else nobody."""
+    mine = [workflow for workflow, rights in viewer.rights.items() if rights]
+    if not mine:
+        return User.objects.none()
+    grants = Grant.objects.all() if EVERY in mine else Grant.objects.filter(workflow__in=[EVERY, *mine])
+    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
+    return User.objects.filter(granted, is_active=True).exclude(pk=viewer.user.pk).distinct()
+
+
+def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable[str] | None = None) -> list[Viewer]:
+    """Return those who may read a request's card: who inspects values, whom it is addressed to, who started it."""
+    wanted = None if names is None else list(names)
+    found = {person.name: person for person in people_who("inspect", workflow, names=wanted)}
+    for person in people_who("see", workflow, names=wanted):
+        if person.addressed(tuple(by), (), origin):
+            found.setdefault(person.name, person)
+    if origin.starter and origin.starter not in found and (wanted is None or origin.starter in wanted):
+        starter = User.objects.filter(username=origin.starter, is_active=True).first()
+        found |= {origin.starter: Viewer(user=starter, name=origin.starter)} if starter else {}
+    return [found[name] for name in sorted(found)]
+
+
+def _viewer(user: User, right: str, workflow: str) -> Viewer:
+    return Viewer(
+        user=user,
+        name=user.get_username(),
+        groups=_groups(user),
+        rights={workflow: frozenset({right})},
+        stands_for=tuple(
+            Principal(name=absence.user.get_username(), groups=_groups(absence.user))
+            for absence in getattr(user, "present_absences", ())
+        ),
+    )
+
+
+def _groups(user: User) -> frozenset[str]:
+    return frozenset(group.name for group in user.groups.all())

@@ -1,0 +1,208 @@
+"""The one resolver: what a person may see and do.
+
+Rights: ``see`` (that a run exists, its graph, events and status), ``inspect`` (inputs, state, outputs, values),
+``answer`` (requests addressed to them), ``start``, ``operate`` (cancel, retry, restore, fork), ``admin``.
+Objects are found *through* a Viewer: a query is filtered first, so a stranger's look-up is a 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q
+from django.utils import timezone
+
+from checkpoints.models import Absence, Grant, HumanRequest, Run
+
+EVERY = "*"
+REQUESTER = "requester"
+"""The word in ``by`` and ``not_by`` that stands for people of the run. It never names a user or a group."""
+
+RIGHTS: dict[str, frozenset[str]] = {
+    "viewer": frozenset({"see", "inspect"}),
+    "reviewer": frozenset({"see", "answer"}),
+    "operator": frozenset({"see", "inspect", "answer", "start", "operate"}),
+    "admin": frozenset({"see", "inspect", "answer", "start", "operate", "admin"}),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Principal:
+    """A person that another stands in for while they are away."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Right:
+    """Why somebody may answer, in words, and for whom they act (empty: for themselves).
+
+    ``beyond``: the policy does not give it; an operator takes it, and the record says so.
+    """
+
+    words: str
+    acting_for: str = ""
+    beyond: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Whose run it is. ``starter``: the name of who started it, empty if nobody is known.
+
+    ``others``: who besides counts as its requester for ``not_by``: who edited its values, or wrote its schedule. They
+    may not answer as ``by="requester"``.
+    """
+
+    starter: str = ""
+    others: frozenset[str] = frozenset()
+
+    def includes(self, name: str) -> bool:
+        """Say whether this person counts as the run's requester."""
+        return bool(name) and (name == self.starter or name in self.others)
+
+
+def origin_of(run: Run) -> Origin:
+    """Return whose run it is (one query, unless ``created_by`` is loaded)."""
+    starter = run.created_by.get_username() if run.created_by else ""
+    return Origin(starter=starter, others=frozenset(run.requesters or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Viewer:
+    """A person with their rights, read once per request."""
+
+    user: Any
+    name: str
+    groups: frozenset[str] = frozenset()
+    rights: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Workflow name (or ``*``) -> rights."""
+    stands_for: tuple[Principal, ...] = ()
+    """Those who are away and named this person."""
+
+    def may(self, right: str, workflow: str) -> bool:
+        """Say whether this person has the right for that workflow."""
+        return right in self.rights.get(EVERY, frozenset()) or right in self.rights.get(workflow, frozenset())
+
+    def may_anywhere(self, right: str) -> bool:
+        """Say whether there is any workflow for which this person has the right."""
+        return any(right in rights for rights in self.rights.values())
+
+    def scope(self, right: str) -> Q:
+        """Return the filter ``workflow in those this person has the right for``; every row for ``*``."""
+        if right in self.rights.get(EVERY, frozenset()):
+            # Not Q(): an empty filter vanishes from ``a | Q()`` instead of matching everything.
+            return Q(pk__isnull=False)
+        return Q(workflow__in=sorted(name for name, rights in self.rights.items() if right in rights))
+
+    def reads_card(self, workflow: str, by: Sequence[str], origin: Origin, *, assigned: bool) -> bool:
+        """Say whether this person is shown a request's card: not its subject alone, and what is said about it."""
+        own = bool(self.name) and origin.starter == self.name
+        return own or assigned or self.may("inspect", workflow) or self.addressed(by, (), origin)
+
+    def started(self) -> Q:
+        """Return the filter of requests whose run this person started."""
+        return Q(run__created_by_id=self.user.pk) if self.name else Q(pk__in=[])
+
+    def addressed(self, by: Sequence[str], not_by: Sequence[str], origin: Origin) -> bool:
+        """Say whether a request with this ``by`` and ``not_by`` may be answered by this person."""
+        return self.right_for(by, not_by, origin) is not None
+
+    def right_for(
+        self, by: Sequence[str], not_by: Sequence[str], origin: Origin, *, spoken: Collection[str] = ()
+    ) -> Right | None:
+        """Return the right to answer a request with this ``by`` and ``not_by``; None if there is none.
+
+        Own rights come first. Nobody excluded gets in through another, nor another through one who is excluded.
+        ``spoken``: people whose vote is given already, so that nobody can stand in for them any more.
+        """
+        if _excluded(self.name, self.groups, not_by, origin):
+            return None
+        own = _words_for(self.name, self.groups, by, origin)
+        if own:
+            return Right(words=own)
+        for absent in self.stands_for:
+            words = _words_for(absent.name, absent.groups, by, origin)
+            free = absent.name not in spoken and not _excluded(absent.name, absent.groups, not_by, origin)
+            if words and free:
+                return Right(words=f"{words}, on behalf of {absent.name}", acting_for=absent.name)
+        return None
+
+    def right_to(self, request: HumanRequest, *, spoken: Collection[str] = ()) -> Right | None:
+        """Return the right to answer a stored request: what its policy gives, or that it was assigned to this person.
+
+        Operators assign requests, so to an operator an assignment gives no right: they decide by overriding.
+        """
+        origin = origin_of(request.run)
+        right = self.right_for(request.by, request.not_by, origin, spoken=spoken)
+        mine = request.assignee_id is not None and request.assignee_id == self.user.pk
+        if right or not mine or self.may("operate", request.workflow) or self.excluded(request.not_by, origin):
+            return right
+        return Right(words="assigned")
+
+    def excluded(self, not_by: Sequence[str], origin: Origin) -> bool:
+        """Say whether ``not_by`` keeps this person from answering, whatever else they may."""
+        return _excluded(self.name, self.groups, not_by, origin)
+
+
+def _excluded(name: str, groups: frozenset[str], not_by: Sequence[str], origin: Origin) -> bool:
+    named = name in not_by or any(group in not_by for group in groups)
+    return named or (REQUESTER in not_by and origin.includes(name))
+
+
+def _words_for(name: str, groups: frozenset[str], by: Sequence[str], origin: Origin) -> str:
+    if not by:
+        return "any reviewer"
+    if name in by and name != REQUESTER:
+        return f"named: {name}"
+    if REQUESTER in by and name and origin.starter == name:
+        return "the requester"
+    return next((f"group {group}" for group in by if group in groups and group != REQUESTER), "")
+
+
+def viewer_for(user: User | AnonymousUser) -> Viewer:
+    """Read a user's groups, grants and whom they stand in for (three queries).
+
+    Anonymous and inactive users get no right at all.
+    """
+    if isinstance(user, AnonymousUser) or not user.is_active:
+        return Viewer(user=user, name="")
+    groups = dict(user.groups.values_list("id", "name"))
+    rights = _rights(user, Q(user_id=user.pk) | Q(group_id__in=list(groups)))
+    return Viewer(
+        user=user,
+        name=user.get_username(),
+        groups=frozenset(groups.values()),
+        rights=rights,
+        stands_for=_stands_for(user) if rights else (),
+    )
+
+
+def watcher_for(user: User) -> Viewer:
+    """Read a user's rights alone (one query): enough to see what they may see, not to answer for anybody."""
+    if not user.is_active:
+        return Viewer(user=user, name="")
+    return Viewer(user=user, name=user.get_username(), rights=_rights(user, Q(user_id=user.pk) | Q(group__user=user)))
+
+
+def _rights(user: User, granted: Q) -> dict[str, frozenset[str]]:
+    rights: dict[str, frozenset[str]] = {}
+    if user.is_superuser:
+        rights[EVERY] = RIGHTS["admin"]
+    for workflow, role in Grant.objects.filter(granted).values_list("workflow", "role"):
+        rights[workflow] = rights.get(workflow, frozenset()) | RIGHTS[role]
+    return rights
+
+
+def _stands_for(user: User) -> tuple[Principal, ...]:
+    """Read who is away now and named this person (one query, two if there is anybody)."""
+    now = timezone.now()
+    absent = Absence.objects.filter(delegate=user, since__lte=now, until__gt=now, user__is_active=True)
+    people = User.objects.filter(pk__in=absent.values("user_id")).prefetch_related("groups")
+    return tuple(
+        Principal(name=person.get_username(), groups=frozenset(group.name for group in person.groups.all()))
+        for person in people
+    )

@@ -1,0 +1,160 @@
+"""Whose votes a request has, who could still vote, and whether that is enough: what people are told, and the check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+
+from checkpoints.models import HumanRequest, Reply
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import REQUESTER, Viewer, origin_of
+from wfdash.domain.votes import Count, Vote, counts, is_split, said, vetoes
+from wfdash.workflow.authoring.policy import Policy
+
+MOST = 2_000
+"""How many people with the right to answer are looked at."""
+NOBODY, FEW, SPLIT, UNKNOWN = "nobody", "few", "split", "unknown"
+"""Why a request cannot be decided: nobody may answer, too few may, the votes are split, ``not_by`` names nobody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decidability:
+    """What a request's votes say, and whether it can still be decided.
+
+    ``able``: the names of those whose vote is still to come. ``problem``: one of the constants above, empty where it
+    can be decided; ``words`` say it to people, ``remedy`` what can be done.
+    """
+
+    need: int
+    counts: tuple[Count, ...] = ()
+    able: tuple[str, ...] = ()
+    problem: str = ""
+    words: str = ""
+    remedy: str = ""
+
+    @property
+    def votes(self) -> int:
+        """How many votes the leading answer has."""
+        return self.counts[0].people if self.counts else 0
+
+
+def votes_of(request: HumanRequest) -> list[Reply]:
+    """Return the replies that count now, oldest first (one query)."""
+    live = Reply.objects.select_related("by").filter(request=request, undone__isnull=True)
+    return list(live.order_by("at", "id"))
+
+
+def spoken_in(replies: Sequence[Reply]) -> dict[str, Reply]:
+    """Return whose vote was given, by name: the person's, or that of whom they acted for."""
+    return {reply.acting_for or (reply.by.get_username() if reply.by else ""): reply for reply in replies}
+
+
+def votes_in(replies: Sequence[Reply]) -> dict[str, Vote]:
+    """Return replies as votes, by the id of the reply."""
+    named = spoken_in(replies).items()
+    return {reply.pk: Vote(by=name, verdict=reply.verdict, value=reply.value) for name, reply in named}
+
+
+def unknown_in(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are neither a user's nor a group's (two queries, none without names)."""
+    wanted = set(names) - {REQUESTER}
+    if not wanted:
+        return ()
+    users = User.objects.filter(username__in=wanted).values_list("username", flat=True)
+    groups = Group.objects.filter(name__in=wanted).values_list("name", flat=True)
+    return tuple(sorted(wanted - set(users) - set(groups)))
+
+
+def unknown_words(names: Sequence[str]) -> str:
+    """Say that ``not_by`` names somebody who does not exist, so that nobody may answer."""
+    quoted = ", ".join(f"“{name}”" for name in names)
+    return f"{quoted} must not answer, but no such user or group exists, so no one can answer."
+
+
+def decidability_of(
+    request: HumanRequest, *, reviewers: Sequence[Viewer] | None = None, replies: Sequence[Reply] | None = None
+) -> Decidability:
+    """Return what a request's votes say and who could still vote. ``request.run`` and ``created_by`` are loaded.
+
+    ``reviewers``: all who may answer requests of its workflow, ``replies``: its votes, if they are known already.
+    """
+    policy = Policy.model_validate(request.policy or {})
+    given = votes_of(request) if replies is None else replies
+    found = counts(list(votes_in(given).values()), request.card.get("proposal"))
+    if unknown := unknown_in(request.not_by):
+        return _stuck(policy, found, (), UNKNOWN, unknown_words(unknown), "Create it or fix the workflow.")
+    people = people_who("answer", request.workflow, limit=MOST) if reviewers is None else reviewers
+    able = _able(request, people, given)
+    if found and is_split(found, need=policy.need, left=len(able), vetoes=vetoes(request.card, veto=policy.veto)):
+        return _stuck(policy, found, able, SPLIT, _split_words(policy, found), "Withdraw a vote or override.")
+    if not found and not able:
+        return _stuck(policy, found, able, NOBODY, _nobody_words(request, people), _remedy(policy))
+    if not found and len(able) < policy.need:
+        names = ", ".join(able[:5])
+        words = f"Needs {policy.need} people, but only {len(able)} can answer: {names}."
+        return _stuck(policy, found, able, FEW, words, _remedy(policy))
+    return Decidability(need=policy.need, counts=found, able=able)
+
+
+def _stuck(
+    policy: Policy, found: tuple[Count, ...], able: tuple[str, ...], problem: str, words: str, remedy: str
+) -> Decidability:
+    return Decidability(need=policy.need, counts=found, able=able, problem=problem, words=words, remedy=remedy)
+
+
+def _able(request: HumanRequest, people: Iterable[Viewer], given: Sequence[Reply]) -> tuple[str, ...]:
+    """Return whose vote is still to come: of people who have neither voted nor been spoken for."""
+    spoken, hands = spoken_in(given), {reply.by_id for reply in given}
+    rights = [
+        (person.name, person.right_to(request, spoken=spoken))
+        for person in people
+        if person.user.pk not in hands and person.name not in spoken
+    ]
+    return tuple(sorted({right.acting_for or name for name, right in rights if right is not None}))
+
+
+def _split_words(policy: Policy, found: Sequence[Count]) -> str:
+    each = ", ".join(f"{count.people} of {policy.need} for {count.verdict}" for count in found)
+    return f"{each}: no one is left to decide."
+
+
+def _remedy(policy: Policy) -> str:
+    members = "Add people to the group, or give them a role"
+    return f"{members}." if not policy.override else f"{members}; or assign the request, or override."
+
+
+def _nobody_words(request: HumanRequest, people: Sequence[Viewer]) -> str:
+    if not request.by:
+        return "No one can answer this: no one has a role that allows it."
+    origin = origin_of(request.run)
+    if any(person.right_for(request.by, (), origin) for person in people):
+        return "No one can answer this: everyone it is addressed to is excluded."
+    return f"No one can answer this: {'; '.join(_absent_words(request, name) for name in request.by)}."
+
+
+def _absent_words(request: HumanRequest, name: str) -> str:
+    """Say why nobody answers to a name in ``by``."""
+    if name == REQUESTER:
+        starter = origin_of(request.run).starter
+        return f"{starter} cannot answer requests of this workflow" if starter else "it is unknown who started it"
+    group = Group.objects.filter(name=name).first()
+    if group is not None:
+        members = group.user_set.filter(is_active=True).exists()
+        return f"no one in group {name} can answer requests" if members else f"group {name} has no members"
+    if User.objects.filter(username=name, is_active=True).exists():
+        return f"{name} cannot answer requests of this workflow"
+    if User.objects.filter(username=name).exists():
+        return f"{name}’s account is disabled"
+    return f"there is no user or group named {name}"
+
+
+def vote_progress(reply: Reply) -> tuple[int, int, bool]:
+    """Return how many people say what a reply says, how many are needed, and whether that decided it."""
+    request = reply.request
+    votes, proposal = votes_in(votes_of(request)), request.card.get("proposal")
+    mine = votes.get(reply.pk)
+    same = {vote.by for vote in votes.values() if mine and said(vote, proposal) == said(mine, proposal)}
+    decided = request.answered is not None or request.settles is not None
+    return len(same), Policy.model_validate(request.policy or {}).need, decided

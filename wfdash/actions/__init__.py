@@ -1,0 +1,94 @@
+"""Every human verb, one transaction each. Doors call these and own no rule.
+
+Objects are found through the ``Viewer``; what somebody may not see does not exist for them. A verb changes rows by
+conditional updates, appends its event, makes the run due and rings the bells once its transaction is committed.
+"""
+
+from __future__ import annotations
+
+from wfdash.actions.account.out_of_office import end_absence, set_absence
+from wfdash.actions.account.saved_views import change_view, delete_view, save_view, set_columns
+from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
+from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
+from wfdash.actions.requests.collaboration import (
+    assign_request,
+    drop_draft,
+    leave_request,
+    save_draft,
+    take_over,
+    watch_request,
+)
+from wfdash.actions.requests.comments import ask_back, comment_on, reply_to_ask
+from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.actions.runs.bulk import MOST as MOST_AT_ONCE
+from wfdash.actions.runs.bulk import BulkPreview, continue_bulk, find_bulk, preview_bulk, record_export, start_bulk
+from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+from wfdash.actions.runs.delete import delete_checkpoint, delete_run
+from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.migrate import migrate_run, override_run
+from wfdash.actions.runs.signals import send_signal
+from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions.schedules.manage import (
+    SchedulePlan,
+    change_schedule,
+    create_schedule,
+    delete_schedule,
+    pause_schedule,
+    resume_schedule,
+    run_now,
+)
+
+__all__ = [
+    "MOST_AT_ONCE",
+    "BulkPreview",
+    "Outcome",
+    "SchedulePlan",
+    "amend_request",
+    "answer_batch",
+    "answer_request",
+    "ask_back",
+    "assign_request",
+    "cancel_run",
+    "change_schedule",
+    "change_view",
+    "comment_on",
+    "continue_bulk",
+    "create_schedule",
+    "delete_checkpoint",
+    "delete_run",
+    "delete_schedule",
+    "delete_view",
+    "drop_draft",
+    "end_absence",
+    "extend_deadline",
+    "find_bulk",
+    "fork_run",
+    "label_checkpoint",
+    "leave_request",
+    "migrate_run",
+    "override_run",
+    "pause_run",
+    "pause_schedule",
+    "preview_bulk",
+    "record_export",
+    "reply_to_ask",
+    "restore_run",
+    "resume_run",
+    "resume_schedule",
+    "retry_run",
+    "run_now",
+    "save_draft",
+    "save_view",
+    "send_signal",
+    "set_absence",
+    "set_columns",
+    "start_bulk",
+    "start_run",
+    "tag_runs",
+    "take_over",
+    "undo_answer",
+    "undo_batch",
+    "watch_request",
+]

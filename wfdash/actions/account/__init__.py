@@ -1,0 +1,1 @@
+"""Actions on one's own account: out of office, preferences, saved views, webhooks."""

@@ -1,0 +1,118 @@
+"""Verbs on saved views: save, change, delete. Only the owner changes one; sharing shows a filter, never a row.
+
+Views are settings of one's own, and no acts; what is shared is shown to others, and therefore audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.database.storage import write
+from checkpoints.models import Preference, SavedView
+from wfdash.access.viewer import Viewer
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.errors import Invalid, NotFound
+
+MOST = 100
+"""Views one person may keep."""
+LONGEST_NAME = 80
+LONGEST_QUERY = 1000
+
+
+def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", shared: bool = False) -> SavedView:
+    """Keep a filter (the query string of a list's address) under a name. ``Invalid`` for a bad or a known name."""
+    name = _checked(name, query)
+    with write():
+        rate_limit.charge(viewer, "view")
+        if SavedView.objects.filter(owner=viewer.user).count() >= MOST:
+            raise Invalid([{"loc": ["name"], "msg": f"You have {MOST} views. Delete one first"}])
+        try:
+            with transaction.atomic():
+                view = SavedView.objects.create(
+                    id=ids.new_request_id(),
+                    owner=viewer.user,
+                    page=page,
+                    name=name,
+                    query=query,
+                    shared=shared,
+                    created=timezone.now(),
+                )
+        except IntegrityError:
+            raise _known(name) from None
+        _audit(viewer, None, view)
+    return view
+
+
+def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = None, shared: bool = False) -> None:
+    """Rename an own view, share it or not, and with ``query`` let it show something else. ``NotFound``, ``Invalid``."""
+    name = _checked(name, query or "")
+    changes: dict[str, str | bool] = {"name": name, "shared": shared}
+    if query is not None:
+        changes["query"] = query
+    with write():
+        rate_limit.charge(viewer, "view")
+        before = _own(viewer, view_id)
+        try:
+            with transaction.atomic():
+                SavedView.objects.filter(pk=before.pk).update(**changes)
+        except IntegrityError:
+            raise _known(name) from None
+        _audit(viewer, before, _own(viewer, view_id))
+
+
+def delete_view(viewer: Viewer, view_id: str) -> None:
+    """Delete an own view. ``NotFound``."""
+    with write():
+        rate_limit.charge(viewer, "view")
+        before = _own(viewer, view_id)
+        SavedView.objects.filter(pk=before.pk).delete()
+        _audit(viewer, before, None)
+
+
+def _own(viewer: Viewer, view_id: str) -> SavedView:
+    view = SavedView.objects.select_for_update().filter(pk=view_id, owner=viewer.user).first()
+    if view is None:
+        raise NotFound("View not found")
+    return view
+
+
+def _audit(viewer: Viewer, before: SavedView | None, after: SavedView | None) -> None:
+    """Record what others are shown from now on, or no longer."""
+    shown = _facts(after) if after is not None and after.shared else None
+    was = _facts(before) if before is not None and before.shared else None
+    if shown is not None and shown != was:
+        entries.record(viewer, "share view", facts=shown)
+    elif was is not None and shown is None:
+        entries.record(viewer, "unshare view", facts=was)
+
+
+def _facts(view: SavedView) -> dict[str, str]:
+    return {"view": view.pk, "page": view.page, "name": view.name, "query": view.query}
+
+
+def set_columns(viewer: Viewer, page: str, columns: Sequence[str]) -> None:
+    """Keep which columns of a list this person sees."""
+    with write():
+        kept, _ = Preference.objects.get_or_create(user=viewer.user)
+        kept.looks = {**kept.looks, page: {"columns": list(columns)}}
+        kept.save(update_fields=["looks"])
+
+
+def _checked(name: str, query: str) -> str:
+    name = " ".join(name.split()).replace("\0", "")
+    if not name:
+        raise Invalid([{"loc": ["name"], "msg": "Enter a name"}])
+    if len(name) > LONGEST_NAME:
+        raise Invalid([{"loc": ["name"], "msg": f"At most {LONGEST_NAME} characters"}])
+    if len(query) > LONGEST_QUERY:
+        raise Invalid([{"loc": ["query"], "msg": "This filter is too long to save"}])
+    return name
+
+
+def _known(name: str) -> Invalid:
+    return Invalid([{"loc": ["name"], "msg": f"You already have a view named {name}. Choose another name"}])

@@ -1,0 +1,203 @@
+"""The record of human acts: appended in the act's own transaction, each entry chained to the one before by its hash."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import date
+from itertools import islice
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints.content.encryption import Locked
+from checkpoints.errors import Damaged
+from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
+from checkpoints.models.fields import current_keyring
+from wfdash.access.viewer import Viewer
+from wfdash.domain.hash_chain import (
+    BROKEN,
+    CHAINED,
+    Break,
+    breaks,
+    hash_of,
+    masked_facts,
+    shown_breaks,
+    shown_flaw,
+    shown_keys,
+)
+from wfdash.timemachine.restore_point import secrets_in
+
+DEADLINE = "a deadline"
+SCHEDULE = "a schedule"
+MACHINE = "wfdash"
+_logged_on: date | None = None
+
+log = logging.getLogger(__name__)
+
+
+def record(
+    viewer: Viewer | None,
+    verb: str,
+    *,
+    workflow: str = "",
+    run: str = "",
+    request: str = "",
+    right: str = "",
+    facts: Mapping[str, Any] | None = None,
+    actor: str = DEADLINE,
+) -> AuditEntry:
+    """Append an act to the chain, inside the caller's transaction. ``viewer`` None: ``actor`` did it, by itself."""
+    head = _locked_head()
+    if flaw := _head_flaw(head):
+        # What is wrong with the end is kept in the chain: going on would cover it up.
+        head = _broken(head, flaw)
+    who = viewer.name if viewer else actor
+    about = {"workflow": workflow, "run": run, "request": request, "right": right[:300]}
+    return _append(head, actor=who, verb=verb, facts=dict(facts or {}), **about)
+
+
+def _append(head: AuditHead, **told: Any) -> AuditEntry:
+    entry = AuditEntry(n=head.n + 1, at=timezone.now(), prev=head.hash, **told)
+    entry.hash = hash_of(as_json(entry))
+    keys, n = current_keyring(), str(entry.n)
+    entry.signature = keys.sign("entry", n, entry.hash)
+    entry.save(force_insert=True)
+    signature = keys.sign("head", n, entry.hash)
+    AuditHead.objects.filter(pk=head.pk).update(n=entry.n, hash=entry.hash, signature=signature)
+    return entry
+
+
+def _head_flaw(head: AuditHead) -> str:
+    """Return in words why the end of the chain is not proven, empty if it is."""
+    return current_keyring().flaw(head.signature, "head", str(head.n), head.hash)
+
+
+def _broken(head: AuditHead, flaw: str) -> AuditHead:
+    """Go on after the last entry there is, with one that says what was found; returns the new end."""
+    last = AuditEntry.objects.order_by("-n").only("n", "hash").first()
+    facts = {"words": f"The end of the chain {flaw}", "head": {"n": head.n, "hash": head.hash}}
+    head.n, head.hash = (last.n, last.hash) if last else (0, "")
+    log.error("The audit's end %s: see docs/audit.md", flaw)
+    entry = _append(head, actor=MACHINE, verb=BROKEN, facts=facts)
+    head.n, head.hash = entry.n, entry.hash
+    return head
+
+
+def record_run(viewer: Viewer, verb: str, run: Run, right: str = "operate", **facts: Any) -> None:
+    """Append a person's act on a run. ``right``: the one it took."""
+    record(viewer, verb, workflow=run.workflow, run=run.pk, right=right, facts=facts)
+
+
+def record_request(
+    viewer: Viewer | None, verb: str, request: HumanRequest, facts: Mapping[str, Any], *, right: str = ""
+) -> None:
+    """Append an act on a request: of a person, or of a deadline. The facts may name a subject of their own.
+
+    Secrets are hidden in them: what is in the chain stays in it.
+    """
+    record(
+        viewer,
+        verb,
+        workflow=request.workflow,
+        run=request.run_id,
+        request=request.pk,
+        right=right,
+        facts={"subject": str(request.card.get("subject") or ""), **masked_facts(facts, secrets_in(request))},
+    )
+
+
+def name_of(person: User | None) -> str:
+    """Return who did something; nobody means a deadline."""
+    return person.get_username() if person else DEADLINE
+
+
+def keep_shown(request: str, kind: str, seen: str, body: str) -> None:
+    """Keep what a person was shown, once per content. ``kind``: card (JSON) or page (HTML)."""
+    row = Shown(id=f"{request}:{kind}:{seen[:64]}", request=request, kind=kind, body=body, at=timezone.now())
+    Shown.objects.bulk_create([row], ignore_conflicts=True)
+
+
+def as_json(entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry as it is exported."""
+    told = {name: getattr(entry, name) for name in CHAINED}
+    return {**told, "at": entry.at.isoformat(timespec="microseconds")}
+
+
+def log_head(limit: int = 1) -> int:
+    """Write the end of the chain to the log, once a day and process: whoever keeps the log can prove what it was.
+
+    Returns how many lines were written.
+    """
+    global _logged_on
+    today = timezone.now().date()
+    if _logged_on != today and (head := AuditHead.objects.filter(pk=1).first()):
+        log.info("The audit has %d entries and ends with %s", head.n, head.hash or "nothing")
+        _logged_on = today
+        return 1
+    return 0
+
+
+def check_chain() -> tuple[int, list[Break]]:
+    """Check the chain in the database and what was shown; returns how many entries there are, and all breaks."""
+    count, found = 0, list[Break]()
+
+    def told() -> Iterator[dict[str, Any]]:
+        nonlocal count
+        for entry in AuditEntry.objects.order_by("n").iterator(500):
+            count += 1
+            try:
+                facts = as_json(entry)
+            except (Damaged, Locked) as error:
+                found.append(Break(entry.n, str(error)))
+                continue
+            yield {**facts, "hash": entry.hash, "signature": entry.signature}
+
+    def looked_at(entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        while some := list(islice(entries, 500)):
+            yield from some
+            found.extend(shown_breaks(some, _kept(some)))
+
+    found += breaks(looked_at(told()), keys=current_keyring())
+    return count, sorted([*found, *_head_breaks()], key=lambda broken: broken.n)
+
+
+def check_head(n: int, digest: str) -> list[Break]:
+    """Check that the chain still has an entry as it was noted elsewhere, in a log or by a pack."""
+    found = AuditEntry.objects.filter(pk=n, hash=digest).exists() if n else True
+    return [] if found else [Break(n, "missing, or not the entry recorded elsewhere")]
+
+
+def _head_breaks() -> Iterator[Break]:
+    head = AuditHead.objects.filter(pk=1).first()
+    last = AuditEntry.objects.order_by("-n").only("n", "hash").first()
+    if head is None:
+        yield Break(last.n if last else 0, "the chain head was removed")
+    elif (head.n, head.hash) != ((last.n, last.hash) if last else (0, "")):
+        yield Break(head.n, "the end of the chain is missing")
+    elif flaw := _head_flaw(head):
+        yield Break(head.n, f"the end of the chain {flaw}")
+
+
+def _kept(entries: list[dict[str, Any]]) -> dict[str, str]:
+    """Return what is wrong with what is kept of what these entries say was shown; what does not open is not kept."""
+    kept = {}
+    names = {name for entry in entries for name in shown_keys(entry)}
+    for row in Shown.objects.filter(pk__in=names).iterator(10):
+        with suppress(Damaged, Locked):
+            kept[row.pk] = shown_flaw(row.pk, row.body)
+    return kept
+
+
+def _locked_head() -> AuditHead:
+    head = AuditHead.objects.select_for_update().filter(pk=1).first()
+    if head is not None:
+        return head
+    try:
+        with transaction.atomic():
+            return AuditHead.objects.create(pk=1)
+    except IntegrityError:
+        return AuditHead.objects.select_for_update().get(pk=1)

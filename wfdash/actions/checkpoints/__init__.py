@@ -1,0 +1,1 @@
+"""Actions of the time machine: restore, fork and edit a checkpoint."""

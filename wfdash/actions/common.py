@@ -1,0 +1,125 @@
+"""What every verb needs: look-up through the viewer, the next event, the fence, the bells."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from checkpoints.events import EventKind, check_event
+from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
+from checkpoints.records import EventDraft, Phase
+from checkpoints.rules import TIMED
+from checkpoints.sql.tables import event_row
+from wfdash import pubsub
+from wfdash.access.viewer import Viewer
+from wfdash.errors import NotAllowed, NotFound, WrongState
+
+
+def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
+    """Return a run through its viewer: ``NotFound`` if they may not see it, ``NotAllowed`` if only the right lacks."""
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("Run not found")
+    if not viewer.may(right, run.workflow):
+        raise NotAllowed()
+    return run
+
+
+def lock_run(run: Run) -> Run:
+    """Return the run as it is now, its row locked until the transaction ends."""
+    return Run.objects.select_for_update().get(pk=run.pk)
+
+
+def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
+    """Return a checkpoint of this run, or ``NotFound``: another run's is not found either."""
+    chosen = Checkpoint.objects.filter(run=run, pk=checkpoint_id).first()
+    if chosen is None:
+        raise NotFound("Checkpoint not found in this run")
+    return chosen
+
+
+def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
+    """Return a request, with its run, through its viewer. Who started the run may see what it asks."""
+    found = HumanRequest.objects.select_related("run", "run__created_by")
+    request = found.filter(viewer.scope("answer") | viewer.scope("see") | viewer.started(), pk=request_id).first()
+    if request is None:
+        raise NotFound("Request not found")
+    return request
+
+
+def lock_request(request: HumanRequest) -> HumanRequest:
+    """Return the request as it is now, its run's row locked first: the order every writer keeps to.
+
+    Where transactions lock the whole database (SQLite), what was found inside one is what is.
+    """
+    if not connection.features.has_select_for_update:
+        return request
+    run = Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=request.run_id)
+    request = HumanRequest.objects.get(pk=request.pk)
+    request.run = run
+    return request
+
+
+def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
+    """Give the run its next event inside the caller's transaction; the bell rings once that is committed.
+
+    ``wake``: also make a run ready that waits for an answer or a time.
+    """
+    kind, now = check_event(event), timezone.now()
+    seq = _next_seq(run, now, wake)
+    Event.objects.create(**event_row(run.pk, seq, event.kind, event.step, event.data), at=now)
+    run_id = run.pk
+    transaction.on_commit(lambda: pubsub.runs_changed.publish(run_id, seq))
+    if kind.noun == "request" and event.data.get("request"):
+        notify_request(run.workflow, event.data["request"])
+    return seq
+
+
+def append_request_event(request: HumanRequest, kind: EventKind, *, wake: bool = False, **facts: Any) -> int:
+    """Append an event about a request to its run: which one, its subject, and these facts."""
+    named = {"request": request.pk, "key": request.key, "subject": str(request.card.get("subject") or "")}
+    return append_event(request.run, kind.draft(request.step, **named, **facts), wake=wake)
+
+
+def _next_seq(run: Run, now: datetime, wake: bool) -> int:
+    row = Run.objects.filter(pk=run.pk)
+    woken = {"phase": Case(When(phase__in=TIMED, then=Value(Phase.READY.value)), default=F("phase"))} if wake else {}
+    row.update(seq=F("seq") + 1, updated=now, **woken)
+    return row.values_list("seq", flat=True).get()
+
+
+def notify_request(workflow: str, request_id: str, part: str = "request") -> None:
+    """Ring for those who have this request open, once the caller's transaction is committed."""
+    transaction.on_commit(lambda: pubsub.requests_changed.publish(workflow, part, request_id))
+
+
+def fence(run: Run) -> None:
+    """Take the run from whoever drives it, within the caller's transaction: their next write fails.
+
+    A live claim stays, of an earlier epoch now: nobody takes the run until its worker has let go of what still runs.
+    """
+    Run.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1, ending="")
+    Claim.objects.filter(run=run, expires__lte=Now()).delete()
+
+
+def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -> None:
+    """Change the run if it still is as expected, fencing its worker; ``WrongState`` names what it is instead."""
+    changes |= {"updated": timezone.now(), "acted_by": viewer.name, "noted": False}
+    if Run.objects.filter(expected, pk=run.pk).update(**changes) != 1:
+        run.refresh_from_db()
+        raise WrongState(f"Cannot {verb} a run that is {run.phase}")
+    fence(run)
+    run.refresh_from_db()
+
+
+def notify_workers(run_id: str) -> None:
+    transaction.on_commit(lambda: pubsub.runs_due.publish(run_id))
+
+
+def notify_inbox(workflow: str) -> None:
+    transaction.on_commit(lambda: pubsub.inbox_changed.publish(workflow))

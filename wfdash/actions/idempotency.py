@@ -1,0 +1,118 @@
+"""Idempotency: the same command with the same key, from the same person, is done once, however often it is sent.
+
+What is kept stands in the verb's own transaction: a verb that is refused leaves its key free.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count
+from django.utils import timezone
+
+from checkpoints.database.storage import write
+from checkpoints.models import IdempotencyKey
+from checkpoints.records import Json
+from wfdash.access.viewer import Viewer
+from wfdash.errors import KeyReused
+
+KEPT = timedelta(days=7)
+"""For so long a key is known. Afterwards the same key is a new one."""
+MOST_KEPT = 50_000
+"""Keys of one person that are known at a time: beyond them the oldest are forgotten sooner."""
+
+
+class IdempotentCall:
+    """A call under an idempotency key. ``previous_result``: the recorded ids if the key was used before."""
+
+    def __init__(self, previous_result: dict[str, Json] | None = None) -> None:
+        self.previous_result = previous_result
+        self.recorded: dict[str, Json] = {}
+
+    def record(self, **ids: Json) -> None:
+        """Record the ids by which a repeated call finds the same result."""
+        self.recorded |= ids
+
+
+@contextmanager
+def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json) -> Iterator[IdempotentCall]:
+    """Do a command once per person and key; enter it first in the verb's transaction (``write()``).
+
+    If ``call.previous_result`` is not None it was done: return what that names and change nothing. A concurrent second
+    call waits for the first. ``KeyReused`` if the key came with another command. Without a key nothing is kept.
+    """
+    if not key:
+        yield IdempotentCall()
+        return
+    row = _row(viewer, key, verb, command)
+    if not _claim(row):
+        yield IdempotentCall(_stored_result(row))
+        return
+    call = IdempotentCall()
+    yield call
+    if call.recorded:
+        IdempotencyKey.objects.filter(pk=row.pk).update(result=call.recorded)
+
+
+def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -> dict[str, Json] | None:
+    """Return what was kept if this command was done already: for what comes before the transaction. ``KeyReused``."""
+    row = _row(viewer, key, verb, command) if key else None
+    known = IdempotencyKey.objects.filter(person=row.person, key=row.key).exists() if row else False
+    return _stored_result(row) if row and known else None
+
+
+def forget_keys(limit: int = 100) -> int:
+    """Remove keys that are older than ``KEPT`` or beyond ``MOST_KEPT``, the oldest first; returns how many."""
+    old = IdempotencyKey.objects.filter(at__lt=timezone.now() - KEPT).order_by("at").values_list("pk", flat=True)
+    found = list(old[:limit]) or _beyond(limit)
+    if found:
+        with write():
+            IdempotencyKey.objects.filter(pk__in=found).delete()
+    return len(found)
+
+
+def _beyond(limit: int) -> list[int]:
+    """Return the oldest keys of somebody who has too many."""
+    people = IdempotencyKey.objects.values("person").annotate(n=Count("pk")).filter(n__gt=MOST_KEPT).order_by()
+    for person, count in people.values_list("person", "n")[:1]:
+        oldest = IdempotencyKey.objects.filter(person=person).order_by("at", "pk").values_list("pk", flat=True)
+        return list(oldest[: min(limit, count - MOST_KEPT)])
+    return []
+
+
+def _row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
+    digest = _digest(key, verb, command)
+    return IdempotencyKey(person=viewer.name, key=_hash(key), verb=verb, digest=digest, at=timezone.now())
+
+
+def _claim(row: IdempotencyKey) -> bool:
+    """Take the key, or say that it is taken; waits for whoever is about to."""
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        return False
+    return True
+
+
+def _stored_result(row: IdempotencyKey) -> dict[str, Json]:
+    known = IdempotencyKey.objects.get(person=row.person, key=row.key)
+    if known.digest != row.digest:
+        raise KeyReused(verb=known.verb)
+    result: dict[str, Json] = known.result
+    return result
+
+
+def _digest(key: str, verb: str, command: Any) -> str:
+    """Return the command's fingerprint. The key is in it: nobody who reads the row can guess at values."""
+    return _hash(json.dumps([key, verb, command], sort_keys=True))
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

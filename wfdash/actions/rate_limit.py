@@ -1,0 +1,71 @@
+"""How often one person may do what others are told of or what is kept: counted in the database, for every door.
+
+The limits are far beyond what people do; they stop loops. A count stands in the verb's own transaction: what was
+refused has not been counted.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+from django.db.models import Case, F, Q, Value, When
+from django.utils import timezone
+
+from checkpoints.models import SignInTries
+from checkpoints.models.fields import MomentField
+from wfdash.access.viewer import Viewer
+from wfdash.errors import TooOften
+from wfdash.signin.attempt_limits import PERIOD
+
+MOST = {
+    "comment": 300,
+    "mention by comment": 1_000,
+    "mention by ask": 1_000,
+    "mention by reply": 1_000,
+    "ask": 100,
+    "reply": 300,
+    "undo": 1_000,
+    "assign": 2_000,
+    "take": 1_000,
+    "extend": 1_000,
+    "amend": 300,
+    "draft": 2_000,
+    "presence": 5_000,
+    "start": 10_000,
+    "signal": 10_000,
+    "view": 500,
+    "webhook": 100,
+    "export": 100,
+}
+"""Kind of act -> how often per ``PERIOD`` and person. A kind belongs to one verb: see ``charge``."""
+
+
+def charge(viewer: Viewer, kind: str, amount: int = 1) -> None:
+    """Count an act in the caller's transaction (one query). ``TooOften`` if the person did so too often of late.
+
+    Two acts of one kind by one person wait for each other. Each verb must therefore charge before, or always after, it
+    locks anything else, and have a kind of its own.
+    """
+    now, most = timezone.now(), MOST[kind]
+    row = SignInTries.objects.filter(key=f"act:{kind}:{viewer.user.pk}")
+    over = Q(began__lte=now - PERIOD)
+    counted = row.filter(over | Q(count__lte=most - amount)).update(
+        count=Case(When(over, then=Value(amount)), default=F("count") + amount),
+        began=Case(When(over, then=Value(now, output_field=MomentField())), default=F("began")),
+    )
+    if counted:
+        return
+    key = f"act:{kind}:{viewer.user.pk}"
+    SignInTries.objects.bulk_create([SignInTries(key=key, began=now)], ignore_conflicts=True)
+    if row.filter(count__lte=most - amount).update(count=F("count") + amount) != 1:
+        raise _too_often(most, row.values_list("began", flat=True)[0] + PERIOD, now)
+
+
+def _too_often(most: int, until: datetime, now: datetime) -> TooOften:
+    seconds = max(1, math.ceil((until - now).total_seconds()))
+    minutes = math.ceil(seconds / 60)
+    wait = f"{minutes} minutes" if minutes > 1 else "a minute"
+    period = PERIOD // timedelta(minutes=1)
+    words = f"Limit reached: {most:,} times in {period} minutes. Nothing was changed. Try again in {wait}"
+    return TooOften(f"{words}.", retry_after=seconds)

@@ -1,0 +1,77 @@
+"""Tells those who may answer that a request has opened. Found by its row, so nothing that opens requests need know.
+
+Ten thousand at once must not bury anybody: who has many unread announcements gets no more, the inbox's count says it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from django.db import connection
+from django.db.models import Count
+from django.utils import timezone
+
+from checkpoints.content.encryption import Locked
+from checkpoints.database.storage import write
+from checkpoints.errors import Damaged
+from checkpoints.models import HumanRequest, Notice
+from checkpoints.records import SIGNAL
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.audience import MOST, may_answer
+from wfdash.actions.requests.decidability import check_opened
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.notifications.kinds import BROWSER
+from wfdash.notifications.write import notify
+
+log = logging.getLogger(__name__)
+
+UNREAD = 50
+"""So many unread announcements, and a person gets no more until they have read some."""
+AT_ONCE = 25
+"""Requests announced in one transaction."""
+UNTOLD = HumanRequest.objects.filter(told__isnull=True, closed__isnull=True, answered__isnull=True)
+
+_backoff = SweepBackoff("Request %s could not be announced")
+
+
+def announce_opened(limit: int = 100) -> int:
+    """Announce requests that opened, the oldest first; returns how many."""
+    rows = UNTOLD.exclude(pk__in=_backoff.backed_off()).order_by("created").values_list("pk", flat=True)
+    found = list(rows[:limit])
+    return sum(_backoff.run_batch(found[at : at + AT_ONCE], _announce) for at in range(0, len(found), AT_ONCE))
+
+
+def _announce(requests: Sequence[str]) -> int:
+    with write():
+        rows = UNTOLD.filter(pk__in=requests).select_related("run", "run__created_by").order_by("created")
+        if connection.features.has_select_for_update_skip_locked:
+            rows = rows.select_for_update(of=("self",), skip_locked=True)
+        found = list(rows)
+        HumanRequest.objects.filter(pk__in=[request.pk for request in found]).update(told=timezone.now())
+        reviewers = {name: people_who("answer", name, limit=MOST) for name in {row.workflow for row in found}}
+        unread = _unread({viewer.user.pk for viewers in reviewers.values() for viewer in viewers})
+        for request in found:
+            if request.kind == SIGNAL:
+                continue  # It waits for a signal: there is nobody to tell.
+            _tell(request, reviewers[request.workflow], unread)
+    # After the transaction: each that cannot be decided locks its run, and runs are locked before requests.
+    check_opened(found, reviewers)
+    return len(found)
+
+
+def _tell(request: HumanRequest, reviewers: Sequence[Viewer], unread: Counter[int]) -> None:
+    people = [user for user in may_answer(request, reviewers=reviewers) if unread[user.pk] < UNREAD]
+    unread.update(user.pk for user in people)
+    try:
+        notify("opened", request, people)
+    except (Damaged, Locked) as error:
+        # The others of its batch are announced; who may answer finds it in the inbox.
+        log.error("A request was not announced: %s", error)
+
+
+def _unread(people: set[int]) -> Counter[int]:
+    rows = Notice.objects.filter(user_id__in=people, kind="opened", channel=BROWSER, read__isnull=True)
+    return Counter(dict(rows.values_list("user_id").annotate(n=Count("id")).order_by()))

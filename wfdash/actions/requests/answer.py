@@ -1,0 +1,327 @@
+"""Verbs on requests: answer, and take an answer back. First answer wins; a refused one leaves the request open."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import OPEN, Answer, Draft, HumanRequest, Reply, Shown
+from checkpoints.records import Json, Phase
+from wfdash.access.viewer import Right, Viewer
+from wfdash.access.voters import spoken_in, votes_in, votes_of
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox
+from wfdash.actions.idempotency import idempotent
+from wfdash.actions.requests.decidability import update_decidability
+from wfdash.actions.requests.finalize import finalize_answer
+from wfdash.actions.requests.on_behalf_of import right_of
+from wfdash.actions.requests.validate_answer import validate_answer
+from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.votes import decides, stands_as, vetoes
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, WrongState
+from wfdash.schemas.secrets import masked
+from wfdash.schemas.validate import Problem
+from wfdash.timemachine import restore_point
+from wfdash.timemachine.restore_point import secrets_in
+from wfdash.workflow.authoring.policy import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerContext:
+    """How an answer came: over which door, with what in view, and whether it may be taken back."""
+
+    via: str = "api"
+    seen: str = ""
+    """Fingerprint of what was shown; empty: not bound to it."""
+    page: str = ""
+    """The page that was shown, for the record."""
+    undo: bool = False
+    override: bool = False
+    on_behalf_of: str = ""
+
+
+def answer_request(
+    viewer: Viewer,
+    request_id: str,
+    value: Json,
+    *,
+    verdict: str = "",
+    reason: str = "",
+    seen: str = "",
+    undo: bool = False,
+    via: str = "api",
+    page: str = "",
+    override: bool = False,
+    on_behalf_of: str = "",
+    key: str | None = None,
+) -> Reply:
+    """Accept what a person says, durably. Once enough have said the same it is the answer, and the run is due.
+
+    ``seen``: the fingerprint of what was shown; if the request is another now, ``Changed`` tells the difference.
+    ``undo``: it takes effect only after the time in which it may be taken back. ``override``: an operator decides
+    instead of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator
+    writes down what this person decided (a user name); it counts as theirs, and needs a reason too.
+    ``Invalid`` (nothing changed, the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict),
+    ``NoLongerOpen``, ``Changed``, ``NotAllowed``, ``NotFound``.
+    """
+    context = AnswerContext(
+        via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
+    )
+    found = find_request(viewer, request_id)
+    # Before the author's own checks, which run here: only who may answer sets them off.
+    right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
+    judged = validate_answer(found, value)
+    try:
+        command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of]
+        with write(), idempotent(viewer, key, "answer", command) as call:
+            if call.previous_result is not None:
+                return _given_before(call.previous_result["reply"])
+            request = lock_request(find_request(viewer, request_id))
+            reply = _take(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
+            call.record(reply=reply.id)
+            return reply
+    except IntegrityError:
+        raise _already_answered(find_request(viewer, request_id)) from None
+
+
+def _take(
+    viewer: Viewer, request: HumanRequest, value: Json, problems: list[Problem], reason: str, context: AnswerContext
+) -> Reply:
+    """Accept an answer to a locked request if this person may give it, and nothing is wrong with it."""
+    votes = votes_of(request)
+    spoken = spoken_in(votes)
+    right = right_of(viewer, request, override=context.override, on_behalf_of=context.on_behalf_of, spoken=spoken)
+    _refuse_unless_open(request)
+    _refuse_second_vote(viewer, right, votes)
+    context = replace(context, seen=_refuse_if_changed(request, context.seen))
+    said = reason or reason_in(value)
+    if (context.override or context.on_behalf_of) and not said.strip():
+        problems = [{"loc": ["reason"], "msg": "Give a reason for the override"}]
+    if problems:
+        raise Invalid(problems)
+    return _accept(viewer, request, value, said, right, context)
+
+
+def _given_before(reply_id: Json) -> Reply:
+    reply = Reply.objects.select_related("by").get(pk=reply_id)
+    if reply.undone is not None:
+        raise KeyReused("That answer was undone. Review the request and answer again")
+    return reply
+
+
+def _accept(
+    viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
+) -> Reply:
+    reply = _write_reply(viewer, request, value, reason, right, context)
+    _count(viewer, request, reply, context)
+    _record(viewer, request, reply, context)
+    Draft.objects.filter(request=request, user=viewer.user).delete()
+    notify_inbox(request.workflow)
+    return reply
+
+
+def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> None:
+    """Take one's own answer back, before it has taken effect; the request is open again.
+
+    ``WrongState`` if there is none, or it is too late.
+    """
+    with write(), idempotent(viewer, key, "undo", [request_id]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return
+        rate_limit.charge(viewer, "undo")
+        now = timezone.now()
+        mine = Reply.objects.select_related("by").filter(request=request, by=viewer.user, undone__isnull=True).first()
+        if mine is None or request.answered is not None or request.closed is not None:
+            raise WrongState("Nothing to undo")
+        if request.settles is not None and (mine.settles is None or mine.settles <= now):
+            raise WrongState("Too late to undo: the request is decided")
+        Reply.objects.filter(pk=mine.pk, undone__isnull=True).update(undone=now, settles=None)
+        if mine.settles is not None:
+            HumanRequest.objects.filter(pk=request.pk).update(settles=None)
+        _append_event(request, EventKind.REQUEST_UNDONE, mine)
+        if request.stuck:
+            update_decidability(request)
+        facts = {"verdict": mine.verdict, "reply": mine.id}
+        entries.record_request(viewer, "undo", request, facts, right=mine.right)
+        notify_inbox(request.workflow)
+
+
+def verdict_of(value: Json) -> str:
+    """Return the action an answer chose, ``answered`` where the request has no actions."""
+    action = value.get("action") if isinstance(value, dict) else None
+    return str(action)[:40] if action else "answered"
+
+
+def reason_in(value: Json) -> str:
+    """Return the reason an answer gives."""
+    reason = value.get("reason") if isinstance(value, dict) else None
+    return reason if isinstance(reason, str) else ""
+
+
+def undo_seconds(request: HumanRequest) -> float:
+    """Return for how long an answer to it may be taken back."""
+    own = Policy.model_validate(request.policy).undo
+    return settings.WFDASH_UNDO if own is None else own.total_seconds()
+
+
+def _contradiction(value: Json, verdict: str) -> list[Problem]:
+    """A verdict is what the answer itself says: the record must not tell of an approval that was none."""
+    said = verdict_of(value)
+    return [{"loc": ["verdict"], "msg": f"The answer says {said}"}] if verdict[:40] not in {"", said} else []
+
+
+def _refuse_unless_open(request: HumanRequest) -> None:
+    if request.answered is not None or request.settles is not None:
+        raise _already_answered(request)
+    if request.closed is not None:
+        raise _closed(request)
+    if request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
+        raise NoLongerOpen(f"The run is {request.run.phase}")
+
+
+def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> None:
+    """One person has one vote, whoever gives it, and nobody gives two."""
+    mine = next((vote for vote in votes if vote.by_id == viewer.user.pk), None)
+    if mine is not None:
+        raise _refusal_of(mine, f"You already answered {mine.verdict}. Undo it to change your answer")
+    spoken = spoken_in(votes)
+    for name in (right.acting_for, viewer.name):
+        if name and name in spoken:
+            first = spoken[name]
+            raise _refusal_of(
+                first, f"{entries.name_of(first.by)} already answered {first.verdict}, as or on behalf of {name}"
+            )
+
+
+def _refuse_if_changed(request: HumanRequest, seen: str) -> str:
+    """Return the fingerprint of the request as it is now, which is what was seen, or nothing was named."""
+    now = fingerprint(request.card, request.answer_schema)
+    if seen in {"", now}:
+        return now
+    kept = Shown.objects.filter(pk=f"{request.pk}:card:{seen[:64]}").first()
+    before = json.loads(kept.body)["card"] if kept else None
+    raise Changed(before=before, after=request.card, now=now)
+
+
+def _write_reply(
+    viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
+) -> Reply:
+    verdict = verdict_of(value)
+    return Reply.objects.create(
+        id=ids.new_request_id(),
+        request=request,
+        by=viewer.user,
+        via=context.via,
+        right=right.words[:300],
+        acting_for=right.acting_for,
+        value=value,
+        verdict=verdict,
+        stands=stands_as(verdict, request.card, override=right.beyond),
+        reason=reason,
+        seen=context.seen,
+        at=timezone.now(),
+    )
+
+
+def _count(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+    """Count the votes; with enough of them the latest becomes the answer, at once or when it may not be undone."""
+    policy = Policy.model_validate(request.policy)
+    need = 1 if context.override else policy.need
+    if need > 1 and not _decides(request, reply, need, policy.veto):
+        _append_event(request, EventKind.REQUEST_VOTED, reply, need=need)
+        update_decidability(request)
+        return
+    seconds = undo_seconds(request) if context.undo else 0.0
+    if not seconds:
+        finalize_answer(request, reply)
+        return
+    until = reply.at + timedelta(seconds=seconds)
+    _decide(request, until)
+    Reply.objects.filter(pk=reply.pk).update(settles=until)
+    reply.settles = request.settles = until
+    _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=until.isoformat())
+
+
+def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool:
+    votes, card = votes_in(votes_of(request)), request.card
+    return decides(
+        list(votes.values()),
+        votes[reply.pk],
+        need=need,
+        vetoes=vetoes(card, veto=veto),
+        proposal=card.get("proposal"),
+    )
+
+
+def _decide(request: HumanRequest, until: datetime) -> None:
+    if HumanRequest.objects.filter(OPEN, pk=request.pk).update(settles=until) != 1:
+        raise _already_answered(HumanRequest.objects.get(pk=request.pk))
+
+
+def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: Any) -> None:
+    append_request_event(request, kind, by=entries.name_of(reply.by), verdict=reply.verdict, **more)
+
+
+def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+    """Keep who decided, by which right, on what they saw, and what they changed."""
+    shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
+    entries.keep_shown(request.id, "card", reply.seen, json.dumps(shown))
+    page = sha256(context.page.encode()).hexdigest() if context.page else ""
+    if page:
+        entries.keep_shown(request.id, "page", page, context.page)
+    given = reply.value if isinstance(reply.value, dict) else {}
+    changed = given.get("edited", given.get("arguments"))
+    facts = {
+        "reply": reply.id,
+        "verdict": reply.verdict,
+        "stands": reply.stands,
+        "value": reply.value,
+        "reason": reply.reason,
+        "via": reply.via,
+        "acting_for": reply.acting_for,
+        "seen": reply.seen,
+        "page": page,
+        "proposal": request.card.get("proposal"),
+        "edited": changed,
+        "settles": reply.settles.isoformat() if reply.settles else None,
+    }
+    verb = "override" if reply.stands == "overrode" else "answer"
+    entries.record_request(viewer, verb, request, facts, right=reply.right)
+
+
+def _closed(request: HumanRequest) -> Exception:
+    later = restore_point.replaced_by(request)
+    return NoLongerOpen(
+        f"This request is closed: {request.closed_as}",
+        closed_as=request.closed_as,
+        replaced_by=later.pk if later is not None else None,
+    )
+
+
+def _already_answered(request: HumanRequest) -> Exception:
+    first: Answer | Reply | None = Answer.objects.select_related("by").filter(request=request).first()
+    if first is None:
+        first = Reply.objects.select_related("by").filter(request=request, settles__isnull=False).first()
+    if first is None:
+        return _closed(request) if request.closed else NoLongerOpen("Someone else is answering this now")
+    return _refusal_of(
+        first, f"Already answered by {entries.name_of(first.by)} ({first.verdict}, {first.at:%Y-%m-%d %H:%M} UTC)"
+    )
+
+
+def _refusal_of(first: Answer | Reply, words: str) -> AlreadyAnswered:
+    facts = {"by": entries.name_of(first.by), "at": first.at.isoformat(), "verdict": first.verdict}
+    facts["value"] = masked(first.value, secrets_in(first.request))
+    return AlreadyAnswered(words, **facts)

@@ -1,0 +1,157 @@
+"""Answer links: one person may answer one request once, as it was when the link was written, without signing in.
+
+A link is a bearer's: it is short-lived, its rights are asked anew each time, it is used up in the transaction in which
+it decides, and what is of high risk takes a sign-in besides. Looking at it changes nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core import signing
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints.database.storage import write
+from checkpoints.models import AuditEntry, HumanRequest, Reply, UsedLink
+from checkpoints.records import Json
+from checkpoints.rules import RISKS
+from wfdash.access.viewer import Viewer, viewer_for
+from wfdash.actions.audit import entries
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.domain.fingerprint import fingerprint
+from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
+
+SALT = "wfdash.desk.links.answer"
+PLACE = "/answer/"
+"""Where the pages show links: ``/answer/<token>/``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerLink:
+    """What a link says, and whom it lets in now. ``seen``: the fingerprint of the request when it was written."""
+
+    request: str
+    nonce: str
+    seen: str
+    viewer: Viewer
+    high_risk: bool
+    used: bool
+    changed: bool
+    """Whether the request is another by now than the one the link was written for."""
+
+
+def answer_link(request: HumanRequest, user: User) -> str:
+    """Return the address under which this person can answer this request, as it is now, without signing in."""
+    told = {
+        "r": request.pk,
+        "u": user.pk,
+        "n": secrets.token_urlsafe(16),
+        "f": fingerprint(request.card, request.answer_schema),
+    }
+    return f"{settings.WFDASH_URL}{PLACE}{_signer().sign_object(told, compress=True)}/"
+
+
+def read_link(token: str) -> AnswerLink:
+    """Return what a link says. ``NotFound`` if it is none of ours, ``WrongState`` if it has expired, ``NotAllowed`` if
+    the person may no longer sign in. Changes nothing."""
+    told = _opened(token)
+    user = User.objects.filter(pk=told["u"]).first()
+    request = HumanRequest.objects.filter(pk=told["r"]).first()
+    if user is None or request is None:
+        raise NotFound("The request of this link no longer exists")
+    if not user.is_active:
+        raise NotAllowed("The account this link belongs to no longer exists")
+    return AnswerLink(
+        request=request.pk,
+        nonce=told["n"],
+        seen=told["f"],
+        viewer=viewer_for(user),
+        high_risk=request.risk >= RISKS["high"],
+        used=UsedLink.objects.filter(nonce=told["n"]).exists(),
+        changed=fingerprint(request.card, request.answer_schema) != told["f"],
+    )
+
+
+def answer_by_link(
+    token: str, value: Json, *, verdict: str = "", page: str = "", signed_in: User | None = None
+) -> Reply:
+    """Answer through a link, and use it up in the same transaction. ``signed_in``: whoever has a session besides.
+
+    ``LinkUsed``, ``Changed``, ``NotAllowed`` (a sign-in is needed, or somebody else is signed in), and what
+    ``answer_request`` raises; after any of them the link is as it was.
+    """
+    link = read_link(token)
+    _refuse_stranger(link, signed_in, "answer")
+    with write():
+        _use(link)
+        return answer_request(
+            link.viewer, link.request, value, verdict=verdict, seen=link.seen, undo=True, via="link", page=page
+        )
+
+
+def undo_by_link(token: str, *, signed_in: User | None = None) -> None:
+    """Take back what was answered through this link; it can be used again. ``WrongState`` when it is too late."""
+    link = read_link(token)
+    _refuse_stranger(link, signed_in, "undo")
+    with write():
+        if UsedLink.objects.filter(nonce=link.nonce, user_id=link.viewer.user.pk).delete()[0] != 1:
+            raise WrongState("Nothing was submitted through this link")
+        if not Reply.objects.filter(
+            request_id=link.request, by=link.viewer.user, via="link", undone__isnull=True
+        ).exists():
+            raise WrongState("Nothing to undo")
+        undo_answer(link.viewer, link.request)
+
+
+def needs_sign_in(link: AnswerLink, signed_in: User | None) -> bool:
+    """Say whether this person must sign in before they can answer."""
+    return link.high_risk and (signed_in is None or signed_in.pk != link.viewer.user.pk)
+
+
+def _refuse_stranger(link: AnswerLink, signed_in: User | None, wanted: str) -> None:
+    if signed_in is not None and signed_in.pk != link.viewer.user.pk:
+        _record_refusal(link, signed_in, wanted)
+        raise NotAllowed(f"This link is for {link.viewer.name}, and you are signed in as {signed_in.get_username()}")
+    if needs_sign_in(link, signed_in):
+        raise NotAllowed("High-risk request: sign in to decide")
+
+
+def _record_refusal(link: AnswerLink, signed_in: User, wanted: str) -> None:
+    """Keep that somebody tried another person's link: once per person and request, so that tries do not flood it."""
+    with write():
+        known = AuditEntry.objects.filter(verb="refused", request=link.request, actor=signed_in.get_username())
+        if not known.exists():
+            request = HumanRequest.objects.get(pk=link.request)
+            facts = {"link_of": link.viewer.name, "wanted": wanted}
+            entries.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
+
+
+def _use(link: AnswerLink) -> None:
+    try:
+        with transaction.atomic():
+            UsedLink.objects.create(nonce=link.nonce, request_id=link.request, user=link.viewer.user, at=timezone.now())
+    except IntegrityError:
+        raise LinkUsed() from None
+
+
+def _signer() -> signing.TimestampSigner:
+    return signing.TimestampSigner(salt=SALT)
+
+
+def _opened(token: str) -> dict[str, Any]:
+    try:
+        told = _signer().unsign_object(token, max_age=timedelta(days=settings.WFDASH_LINK_DAYS))
+    except signing.SignatureExpired:
+        raise WrongState("This link has expired. Sign in and open the request from your inbox") from None
+    except Exception:
+        # Whatever is wrong with it: a token somebody made up gets no hint.
+        raise NotFound("Invalid link") from None
+    if not isinstance(told, dict) or told.keys() != {"r", "u", "n", "f"}:
+        raise NotFound("Invalid link")
+    return told

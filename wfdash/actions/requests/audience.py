@@ -1,0 +1,55 @@
+"""Whom a request concerns: those who may answer it, and those who want to know how it was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+
+from checkpoints.models import Comment, HumanRequest, Reply
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import Viewer, origin_of
+
+MOST = 2_000
+"""How many people with the right to answer are looked at."""
+TOLD = 200
+"""How many of them are told at most."""
+
+
+def may_answer(
+    request: HumanRequest, *, by: Sequence[str] | None = None, reviewers: Iterable[Viewer] | None = None
+) -> list[User]:
+    """Return those who may answer it now, stand-ins and the assignee among them. ``request.run`` is loaded.
+
+    ``by``: only those of them that are named here, themselves or by a group. ``reviewers``: all who may answer
+    requests of its workflow, if they are known already.
+    """
+    origin = origin_of(request.run)
+    known = people_who("answer", request.workflow, limit=MOST) if reviewers is None else reviewers
+    named = request.by if by is None else by
+    found = [
+        viewer.user
+        for viewer in known
+        if viewer.addressed(list(named), request.not_by, origin)
+        or (by is None and viewer.user.pk == request.assignee_id and viewer.addressed((), request.not_by, origin))
+    ]
+    return found[:TOLD]
+
+
+def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
+    """Return who wants to know the decision: who started the run, and the assignee, who voted or spoke, if they may.
+
+    ``but``: the person who decided knows it already.
+    """
+    voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
+    spoke = Comment.objects.filter(request=request).values("by_id")
+    named = [pk for pk in (request.run.created_by_id, request.assignee_id) if pk is not None]
+    concerned = User.objects.filter(Q(pk__in=named) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(
+        pk__in=[] if but is None else [but]
+    )
+    names = list(concerned.values_list("username", flat=True))
+    if not names:
+        return []
+    requester = [request.run.created_by] if request.run.created_by and request.run.created_by_id != but else []
+    return [*requester, *(viewer.user for viewer in people_who("see", request.workflow, names=names))]

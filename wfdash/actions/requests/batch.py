@@ -1,0 +1,83 @@
+"""Verbs on requests that are alike: one decision for many, each in a transaction and with a record of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from checkpoints.models import HumanRequest, Reply
+from checkpoints.records import Json
+from checkpoints.rules import card_subject
+from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
+from wfdash.workflow.authoring.policy import alone_because
+
+MOST = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of one of them. ``problem``: why it stays as it was, empty if the answer was taken."""
+
+    request: str
+    subject: str
+    reply: Reply | None = None
+    problem: str = ""
+    kind: str = ""
+    """The problem's name: Changed, AlreadyAnswered, NotAllowed ..."""
+
+
+def answer_batch(
+    viewer: Viewer, chosen: Iterable[tuple[str, str]], value: Json, *, verdict: str = "", page: str = ""
+) -> list[Outcome]:
+    """Answer several requests alike; ``chosen``: request id and the fingerprint of what was shown of it.
+
+    Each may be undone, and each is refused on its own: what was answered or changed meanwhile stays as it is, and so
+    does what has a high risk or a policy that forbids batches.
+    """
+    wanted = dict(chosen)
+    if not wanted:
+        raise Invalid([{"loc": ["tick"], "msg": "Select at least one request"}])
+    if len(wanted) > MOST:
+        raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MOST} at once"}])
+    return [_answer_one(viewer, one, seen, value, verdict, page) for one, seen in wanted.items()]
+
+
+def undo_batch(viewer: Viewer, requests: Iterable[str]) -> tuple[int, int]:
+    """Take one's answers to these back; returns how many were taken back, and for how many it was too late."""
+    done = late = 0
+    for request_id in requests:
+        try:
+            undo_answer(viewer, request_id)
+            done += 1
+        except (WrongState, NotFound):
+            late += 1
+    return done, late
+
+
+def _answer_one(viewer: Viewer, request_id: str, seen: str, value: Json, verdict: str, page: str) -> Outcome:
+    found = HumanRequest.objects.filter(viewer.scope("see"), pk=request_id).first()
+    if found is None:
+        return Outcome(request=request_id, subject="", problem="It no longer exists", kind="NotFound")
+    subject = card_subject(found.card, found.step)
+    try:
+        _refuse_alone(found, seen)
+        reply = answer_request(viewer, request_id, value, verdict=verdict, seen=seen, undo=True, via="batch", page=page)
+    except Changed:
+        words = "It changed after you opened the table. Review it again"
+        return Outcome(request=request_id, subject=subject, problem=words, kind="Changed")
+    except Invalid as error:
+        words = error.summary
+        return Outcome(request=request_id, subject=subject, problem=words, kind="Invalid")
+    except (AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound) as error:
+        return Outcome(request=request_id, subject=subject, problem=str(error), kind=type(error).__name__)
+    return Outcome(request=request_id, subject=subject, reply=reply)
+
+
+def _refuse_alone(request: HumanRequest, seen: str) -> None:
+    """Some are never decided by the dozen; none without its own row having been shown."""
+    if because := alone_because(request.risk, request.policy, request.card):
+        raise NotAllowed(because)
+    if not seen:
+        raise Invalid([{"loc": ["tick"], "msg": "Not in the table"}])

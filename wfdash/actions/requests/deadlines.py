@@ -1,0 +1,232 @@
+"""What a policy says of time, carried out: reminders, escalations, deadlines. Rows, and each fires once.
+
+Any number of processes may sweep, late or again: the row's lock and a conditional update let one of them do it.
+The clock is the database's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.database.clock import database_now
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import OPEN, HumanRequest, Reply, Run
+from checkpoints.models.fields import encrypted_for
+from checkpoints.records import SIGNAL, ErrorInfo, Phase
+from checkpoints.rules import TIMED, card_subject
+from wfdash.access.viewer import Viewer
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.actions.common import (
+    append_event,
+    append_request_event,
+    fence,
+    find_request,
+    lock_request,
+    notify_inbox,
+    notify_workers,
+)
+from wfdash.actions.idempotency import idempotent
+from wfdash.actions.requests.answer import reason_in, verdict_of
+from wfdash.actions.requests.audience import may_answer
+from wfdash.actions.requests.finalize import finalize_answer
+from wfdash.actions.requests.on_behalf_of import right_of
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.votes import stands_as
+from wfdash.errors import Invalid, NotAllowed, WrongState
+from wfdash.notifications.write import notify
+from wfdash.schemas.validate import answer_problems
+from wfdash.workflow.authoring.policy import Moment, Policy, default_answer
+from wfdash.workflow.questions.signals import name_in
+
+_backoff = SweepBackoff("The alarm of request %s could not be dealt with")
+
+FURTHEST = timedelta(days=3653)
+"""How far ahead a deadline may be. The databases' last days become years that Python cannot read in other zones."""
+OVER = (Phase.CANCELLED, Phase.COMPLETED)
+WAITING = OPEN & ~Q(run__phase__in=OVER)
+"""Requests whose clock runs. One that is decided but may be taken back waits with its alarm: the answer came first."""
+
+
+def next_alarm(after: datetime) -> datetime | None:
+    """Return when the next alarm goes off after this moment, None if none is set."""
+    set_ = HumanRequest.objects.filter(WAITING, alarm__gt=after).order_by("alarm")
+    return set_.values_list("alarm", flat=True).first()
+
+
+def fire_alarms(limit: int = 100) -> int:
+    """Do what is due by policy, the oldest first, one transaction each; returns for how many requests."""
+    late = HumanRequest.objects.filter(WAITING, alarm__lte=database_now()).exclude(pk__in=_backoff.backed_off())
+    return _backoff.run_each(list(late.order_by("alarm", "pk").values_list("pk", flat=True)[:limit]), _fire)
+
+
+def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str | None = None) -> HumanRequest:
+    """Move an open request's deadline; reminder, escalation and default answer move along. Operators, the assignee.
+
+    To an earlier time, where an answer counts by default then: only who could give that answer.
+    ``Invalid`` for a time that has passed, ``WrongState`` if it no longer waits, ``NotAllowed``, ``NotFound``.
+    """
+    with write(), idempotent(viewer, key, "extend", [request_id, due.isoformat()]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return request
+        if not viewer.may("operate", request.workflow) and request.assignee_id != viewer.user.pk:
+            raise NotAllowed("Only operators and the assignee can change the due date")
+        rate_limit.charge(viewer, "extend")
+        now = database_now()
+        if due <= now or due - now > FURTHEST:
+            words = "Enter a time in the future" if due <= now else "Enter a time within the next ten years"
+            raise Invalid([{"loc": ["due"], "msg": words}])
+        _refuse_to_bring_forward(viewer, request, due)
+        alarm = Policy.model_validate(request.policy).next_alarm(request.created, due, now)
+        if HumanRequest.objects.filter(WAITING, pk=request.pk).update(due=due, alarm=alarm) != 1:
+            raise WrongState("This request no longer needs an answer")
+        moved = {"from": request.due.isoformat() if request.due else None, "to": due.isoformat()}
+        request.due, request.alarm = due, alarm
+        append_request_event(request, EventKind.REQUEST_EXTENDED, by=viewer.name, due=due.isoformat())
+        right = "operate" if viewer.may("operate", request.workflow) else "assigned"
+        _record(viewer, request, "extend", moved, right)
+        notify_inbox(request.workflow)
+    return request
+
+
+def _refuse_to_bring_forward(viewer: Viewer, request: HumanRequest, due: datetime) -> None:
+    """Raise ``NotAllowed`` for who would let a default answer count sooner, and must not decide the request."""
+    later = request.due is not None and due >= request.due
+    default = Policy.model_validate(request.policy).on_timeout
+    if not later and default is not None and default != "fail":
+        right_of(viewer, request, override=viewer.right_to(request) is None, on_behalf_of="")
+
+
+def due_moments(
+    policy: Policy, opened: datetime, due: datetime | None, alarm: datetime, now: datetime
+) -> tuple[list[Moment], datetime | None]:
+    """Return what an alarm that went off asks for, in order, and when the next one is. Pure.
+
+    The alarm was set by another clock than ``opened``, so it stands for the moment nearest to it. A reminder of what
+    has passed is left out.
+    """
+    moments = list(policy.moments(opened, due))
+    if not moments:
+        return [], None
+    first = min(range(len(moments)), key=lambda n: abs(moments[n][0] - alarm))
+    passed = max([first, *(n for n, (at, _) in enumerate(moments) if at <= now)])
+    asked = [what for _, what in moments[first : passed + 1] if what != "remind" or due is None or due > now]
+    return asked, moments[passed + 1][0] if passed + 1 < len(moments) else None
+
+
+def _fire(request_id: str) -> bool:
+    """Do what one request's alarm asks for; False if somebody else did, or an answer came first."""
+    with write():
+        found = HumanRequest.objects.select_related("run", "run__created_by").filter(pk=request_id).first()
+        if found is None:
+            return False
+        request, now = lock_request(found), database_now()
+        if request.alarm is None or request.alarm > now:
+            return False
+        policy = Policy.model_validate(request.policy)
+        asked, alarm = due_moments(policy, request.created, request.due, request.alarm, now)
+        ours = HumanRequest.objects.filter(WAITING, pk=request.pk, alarm__lte=now)
+        if ours.update(alarm=alarm) != 1:
+            return False
+        for what in asked:
+            ACTS[what](request, policy, now)
+        notify_inbox(request.workflow)
+        return True
+
+
+def _remind(request: HumanRequest, policy: Policy, now: datetime) -> None:
+    voted = Reply.objects.filter(request=request, undone__isnull=True).values_list("by_id", flat=True)
+    people = [user for user in may_answer(request) if user.pk not in set(voted)]
+    _tell(request, "reminder", people)
+    append_request_event(request, EventKind.REQUEST_REMINDED, people=len(people))
+    _record(None, request, "remind", {"people": [user.get_username() for user in people]})
+
+
+def _escalate(request: HumanRequest, policy: Policy, now: datetime) -> None:
+    if request.by:
+        request.by = [*request.by, *(name for name in policy.escalate if name not in request.by)]
+        HumanRequest.objects.filter(pk=request.pk).update(by=request.by)
+    people = may_answer(request, by=policy.escalate)
+    _tell(request, "escalated", people)
+    append_request_event(request, EventKind.REQUEST_ESCALATED, to=list(policy.escalate))
+    _record(None, request, "escalate", {"to": list(policy.escalate), "by": request.by})
+
+
+def _time_out(request: HumanRequest, policy: Policy, now: datetime) -> None:
+    value = default_answer(policy.on_timeout, request.answer_schema)
+    if policy.on_timeout == "fail":
+        _fail(request, _late(request))
+    elif problems := answer_problems(request.card, request.answer_schema, value):
+        _fail(request, f"{_unanswered(request)}, and the default answer is invalid: {problems[0]['msg']}")
+    else:
+        _answer(request, value, now)
+
+
+def _late(request: HumanRequest) -> str:
+    if request.kind == SIGNAL:
+        return f"Signal {name_in(request.key)!r} was not received in time"
+    return _unanswered(request)
+
+
+def _answer(request: HumanRequest, value: Any, now: datetime) -> None:
+    verdict, seen = verdict_of(value), fingerprint(request.card, request.answer_schema)
+    reply = Reply.objects.create(
+        id=ids.new_request_id(),
+        request=request,
+        via="deadline",
+        right=entries.DEADLINE,
+        value=value,
+        verdict=verdict,
+        stands=stands_as(verdict, request.card, override=False),
+        reason=reason_in(value),
+        seen=seen,
+        at=now,
+    )
+    finalize_answer(request, reply)
+    _record(None, request, "answer", {"verdict": verdict, "value": value, "reply": reply.pk, "seen": seen})
+
+
+def _fail(request: HumanRequest, words: str) -> None:
+    """Let the run fail; the request stays open. A run that is paused, or has failed already, is left as it is."""
+    run, now = request.run, timezone.now()
+    error = ErrorInfo(type="DeadlinePassed", message=words, step=request.step).model_dump()
+    stored = encrypted_for(Run, "error", error, run.pk)
+    going = Run.objects.filter(pk=run.pk, phase__in=[Phase.READY, *TIMED])
+    failed = going.update(phase=Phase.FAILED, error=stored, finished=now, wake_at=None, updated=now) == 1
+    if failed:
+        fence(run)
+        shown = {name: value for name, value in error.items() if name != "traceback"}
+        append_event(run, EventKind.RUN_FAILED.draft(error=shown))
+        notify_workers(run.pk)
+    _record(None, request, "fail", {"words": words, "failed": failed})
+
+
+ACTS: dict[Moment, Callable[[HumanRequest, Policy, datetime], None]] = {
+    "remind": _remind,
+    "escalate": _escalate,
+    "timeout": _time_out,
+}
+
+
+def _tell(request: HumanRequest, kind: str, people: Sequence[User]) -> None:
+    at = request.due.isoformat() if request.due else ""
+    notify(kind, request, people, once=f"{kind}:{request.pk}:{at}")
+
+
+def _record(viewer: Viewer | None, request: HumanRequest, verb: str, facts: dict[str, Any], right: str = "") -> None:
+    told = {"subject": card_subject(request.card, request.step), **facts}
+    entries.record_request(viewer, verb, request, told, right=right or entries.DEADLINE)
+
+
+def _unanswered(request: HumanRequest) -> str:
+    return f"{card_subject(request.card, request.step)!r} was not answered in time"

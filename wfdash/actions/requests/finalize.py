@@ -1,0 +1,81 @@
+"""How a reply becomes the answer: at once, or when the time has passed in which it may be taken back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import Answer, HumanRequest, Reply
+from checkpoints.records import Phase
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_request_event, lock_request, notify_inbox, notify_workers
+from wfdash.actions.requests.audience import followers
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.errors import NoLongerOpen
+from wfdash.notifications.write import notify
+
+_backoff = SweepBackoff("Reply %s could not take effect")
+
+
+def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
+    """Make a reply the answer and the run due, inside the caller's transaction, the request locked.
+
+    ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline. ``IntegrityError`` if
+    there is an answer all the same: the transaction must end.
+    """
+    now = timezone.now()
+    unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
+    if unanswered.update(answered=now, settles=None) != 1:
+        raise NoLongerOpen("The request has already been answered or closed")
+    said = {"value": reply.value, "verdict": reply.verdict}
+    given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
+    answer = Answer.objects.create(request=request, **said, **given)
+    request.answered, request.settles = now, None
+    if reply.settles is not None:
+        Reply.objects.filter(pk=reply.pk).update(settles=None)
+    run = request.run
+    append_request_event(
+        request, EventKind.REQUEST_ANSWERED, wake=True, by=entries.name_of(reply.by), verdict=reply.verdict
+    )
+    told = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
+    notify("decided", request, followers(request, but=reply.by_id), facts=told)
+    notify_workers(run.id)
+    return answer
+
+
+def finalize_due(limit: int = 100) -> int:
+    """Let every reply take effect whose time has come; returns how many. One transaction each, from any process."""
+    now = timezone.now()
+    due = (
+        Reply.objects.filter(settles__lte=now, undone__isnull=True)
+        .exclude(pk__in=_backoff.backed_off())
+        .order_by("settles")
+    )
+    return _backoff.run_each(list(due.values_list("id", flat=True)[:limit]), _finalize_one)
+
+
+def next_finalization(after: datetime | None = None) -> datetime | None:
+    """Return when the next reply takes effect (after that moment), None if none waits."""
+    waiting = Reply.objects.filter(settles__isnull=False, undone__isnull=True).order_by("settles")
+    if after is not None:
+        waiting = waiting.filter(settles__gt=after)
+    return waiting.values_list("settles", flat=True).first()
+
+
+def _finalize_one(reply_id: str) -> bool:
+    with write():
+        reply = Reply.objects.select_related("request", "request__run", "by").get(pk=reply_id)
+        request = lock_request(reply.request)
+        reply.refresh_from_db(fields=["settles", "undone"])
+        if reply.settles is None or reply.undone is not None:
+            return False
+        if request.closed is not None or request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
+            # Withdrawn, superseded or cancelled within those seconds: there is nothing left to answer.
+            Reply.objects.filter(pk=reply.pk).update(settles=None)
+            return False
+        finalize_answer(request, reply)
+        notify_inbox(request.workflow)
+        return True

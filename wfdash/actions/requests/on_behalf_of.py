@@ -1,0 +1,88 @@
+"""By which right a person answers a request: their own, another's, an operator's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from checkpoints.models import HumanRequest
+from checkpoints.records import SIGNAL
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import Right, Viewer, origin_of
+from wfdash.access.voters import unknown_in, unknown_words
+from wfdash.errors import Invalid, NotAllowed
+from wfdash.workflow.authoring.policy import Policy
+
+WORDS = "operator, on behalf of"
+SECOND = "A second person is required: you cannot answer this yourself"
+
+
+def right_of(
+    viewer: Viewer, request: HumanRequest, *, override: bool, on_behalf_of: str, spoken: Collection[str] = ()
+) -> Right:
+    """Return the right by which this person answers; ``NotAllowed`` if there is none.
+
+    ``override``: as an operator, instead of those it is addressed to. ``on_behalf_of``: as an operator, in this
+    person's name. ``spoken``: whose vote is given already.
+    """
+    if request.kind == SIGNAL:
+        raise NotAllowed("This waits for a signal, not a person. Send the signal to the run")
+    if unknown := unknown_in(request.not_by):
+        raise NotAllowed(unknown_words(unknown))
+    if on_behalf_of:
+        return _right_for_another(viewer, request, on_behalf_of)
+    if override:
+        return _right_to_override(viewer, request)
+    if not viewer.may("answer", request.workflow):
+        raise NotAllowed("You cannot answer requests of this workflow. Ask an admin")
+    right = viewer.right_to(request, spoken=spoken) or viewer.right_to(request)
+    if right is None:
+        raise NotAllowed(_refusal(viewer, request))
+    return right
+
+
+def _refusal(viewer: Viewer, request: HumanRequest) -> str:
+    if viewer.excluded(request.not_by, origin_of(request.run)):
+        return SECOND
+    if request.assignee_id == viewer.user.pk:
+        return "Addressed to others, and assignment does not let operators answer. Use override and give a reason"
+    return "Addressed to others, or a second person is required"
+
+
+def _right_to_override(viewer: Viewer, request: HumanRequest) -> Right:
+    """Return an operator's right to decide instead of those it is addressed to; their own, where they have one."""
+    _refuse_unless_overridable(viewer, request, "Only operators can override")
+    own = viewer.right_for(request.by, request.not_by, origin_of(request.run))
+    return Right(
+        words=own.words if own else "operator override",
+        acting_for=own.acting_for if own else "",
+        beyond=True,
+    )
+
+
+def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Right:
+    """Return the right to answer in this person's name.
+
+    ``NotAllowed`` for whoever is no operator or must not answer it themselves; ``Invalid`` at ``on_behalf_of`` for
+    somebody who may not answer it either.
+    """
+    _refuse_unless_overridable(viewer, request, "Only operators can answer on behalf of someone")
+    origin = origin_of(request.run)
+    found = people_who("answer", request.workflow, names=[name])
+    assigned = bool(found) and request.assignee_id == found[0].user.pk
+    named = found[0].right_for(request.by, request.not_by, origin) if found else None
+    theirs = named or (found[0].right_for((), request.not_by, origin) if assigned else None)
+    if theirs is None or name == viewer.name:
+        msg = f"{name} cannot answer this request. Choose someone who can"
+        raise Invalid([{"loc": ["on_behalf_of"], "msg": msg}])
+    words = f"{WORDS} {name}: {named.words if named else 'assigned'}"
+    # Who is named by nobody but an operator speaks by the operator's right, not by the policy.
+    return Right(words=words, acting_for=name, beyond=named is None)
+
+
+def _refuse_unless_overridable(viewer: Viewer, request: HumanRequest, words: str) -> None:
+    if not viewer.may("operate", request.workflow):
+        raise NotAllowed(words)
+    if viewer.excluded(request.not_by, origin_of(request.run)):
+        raise NotAllowed(SECOND)
+    if not Policy.model_validate(request.policy).override:
+        raise NotAllowed("The workflow does not allow override")

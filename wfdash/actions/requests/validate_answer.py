@@ -1,0 +1,27 @@
+"""Whether a value is an answer to a request: by the schema that was shown, then by the engine that asked."""
+
+from __future__ import annotations
+
+from checkpoints import records
+from checkpoints.ids import RequestKey
+from checkpoints.models import HumanRequest
+from checkpoints.records import Json
+from wfdash import catalog
+from wfdash.contract import ChecksAnswers
+from wfdash.schemas.validate import Problem, answer_problems
+
+
+def validate_answer(request: HumanRequest, value: Json) -> list[Problem]:
+    """Return what is wrong with an answer, at its fields; empty if the step will take it as far as is known here.
+
+    The engine is asked where its workflow is loaded and it knows more than the schema says. That may run the
+    author's own checks of the answer, so it is not for the inside of a transaction.
+    """
+    found = answer_problems(request.card, request.answer_schema, value)
+    entry = None if found else catalog.find(request.workflow)
+    if entry is None or not isinstance(entry.engine, ChecksAnswers):
+        return found
+    asked = records.Request(
+        key=RequestKey(request.key), step=request.step, kind=request.kind, answer_schema=request.answer_schema
+    )
+    return entry.engine.check_answer(entry.definition, asked, value)

@@ -1,0 +1,1 @@
+"""Actions on runs: start, cancel, pause, retry, signal, tag, migrate, delete, one or many."""

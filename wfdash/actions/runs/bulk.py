@@ -1,0 +1,293 @@
+"""One verb for many runs: tried first without doing it, then done run by run, each in a transaction of its own.
+
+What is chosen is kept as a row, so that nothing is lost when a server stops half-way: the sweep of any worker goes on
+where it was. Each run is told once, has its own audit entry, and stays as it is if it refuses; that is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F, Min, QuerySet
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.database.storage import write
+from checkpoints.models import Bulk, Run
+from checkpoints.records import ENDED, Json, Phase
+from checkpoints.rules import TIMED
+from wfdash.access.viewer import Viewer, viewer_for
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.actions.idempotency import idempotent
+from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+from wfdash.actions.runs.delete import delete_run
+from wfdash.actions.runs.lifecycle import retry_run
+from wfdash.actions.runs.tags import read_tags, tag_run
+from wfdash.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError
+
+log = logging.getLogger(__name__)
+
+MOST = 10_000
+MOST_OPEN = 5
+"""Acts on many runs that one person may have under way."""
+MOST_REFUSALS = 200
+"""Refusals that are kept by run; beyond them they are only counted."""
+CHUNK = 500
+AT_ONCE = 2.0
+"""Seconds that the one who asked waits for; what is left then is done by the workers' sweep."""
+EVERY = frozenset(Phase)
+UNSEEN = "Not found, or you do not have access"
+UNEXPECTED = "Unexpected error; see the server log"
+DONE: dict[Phase, str] = {
+    Phase.READY: "Queued or running",
+    Phase.PAUSED: "Paused",
+    Phase.COMPLETED: "Completed",
+    Phase.FAILED: "Failed",
+    Phase.CANCELLED: "Cancelled",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkVerb:
+    """A verb that many runs can be told: how, and in which phases a run obeys."""
+
+    do: Callable[[Viewer, str, dict[str, Any]], Any]
+    phases: frozenset[Phase]
+
+
+VERBS: dict[str, BulkVerb] = {
+    "retry": BulkVerb(do=lambda viewer, run, facts: retry_run(viewer, run), phases=frozenset({Phase.FAILED})),
+    "cancel": BulkVerb(do=lambda viewer, run, facts: cancel_run(viewer, run), phases=EVERY - ENDED),
+    "pause": BulkVerb(
+        do=lambda viewer, run, facts: pause_run(viewer, run), phases=frozenset({Phase.READY, *map(Phase, TIMED)})
+    ),
+    "resume": BulkVerb(do=lambda viewer, run, facts: resume_run(viewer, run), phases=frozenset({Phase.PAUSED})),
+    "delete": BulkVerb(do=lambda viewer, run, facts: delete_run(viewer, run), phases=ENDED),
+    "tag": BulkVerb(do=lambda viewer, run, facts: tag_run(viewer, run, facts["add"], facts["remove"]), phases=EVERY),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkPreview:
+    """What a verb would do: the runs that would obey, and how many would not, by the reason."""
+
+    verb: str
+    runs: tuple[str, ...]
+    stays: tuple[tuple[str, int], ...]
+
+    @property
+    def refused(self) -> int:
+        """How many would stay as they are."""
+        return sum(number for _, number in self.stays)
+
+
+def preview_bulk(viewer: Viewer, verb: str, run_ids: Sequence[str]) -> BulkPreview:
+    """Say what a verb would do to these runs, and do nothing. ``Invalid`` for no such verb, no run, or too many."""
+    wanted = _checked(verb, run_ids)
+    acts: list[str] = []
+    stays: Counter[str] = Counter()
+    for at in range(0, len(wanted), CHUNK):
+        some = wanted[at : at + CHUNK]
+        rows = Run.objects.filter(viewer.scope("see"), pk__in=some).values_list("id", "workflow", "phase")
+        found = {run: (workflow, Phase(phase)) for run, workflow, phase in rows}
+        for run in some:
+            why = _refusal(viewer, verb, found.get(run))
+            if why:
+                stays[why] += 1
+            else:
+                acts.append(run)
+    return BulkPreview(verb=verb, runs=tuple(acts), stays=tuple(stays.most_common()))
+
+
+def start_bulk(
+    viewer: Viewer,
+    verb: str,
+    run_ids: Sequence[str],
+    *,
+    text: str = "",
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+    key: str | None = None,
+    command: Json = None,
+) -> Bulk:
+    """Have a verb told to these runs; returns what ``continue_bulk`` and the sweep work through. ``Invalid``.
+
+    Runs that this person may not see are counted as refused at once, and not kept. ``NotAllowed`` for people who
+    operate no workflow, ``Busy`` where they have too much under way.
+    ``text``: the filter they were chosen by, for the record. The same ``key`` begins it once; ``command``: what must
+    then be the same again, where the runs were chosen by a filter and are not.
+    """
+    facts: dict[str, Any] = {"filter": text[:500], "add": list(read_tags(add)), "remove": list(read_tags(remove))}
+    if verb == "tag" and not facts["add"] and not facts["remove"]:
+        raise Invalid([{"loc": ["add"], "msg": "Enter a tag to add or remove"}])
+    with write(), idempotent(viewer, key, "bulk", command or [verb, list(run_ids), facts]) as call:
+        if call.previous_result is not None:
+            return Bulk.objects.get(pk=call.previous_result["bulk"])
+        wanted = _checked(verb, run_ids)
+        _refuse_too_many(viewer)
+        seen = _seen(viewer, wanted)
+        if not seen:
+            raise Invalid([{"loc": ["runs"], "msg": "Runs not found, or you do not have access"}])
+        unseen = len(wanted) - len(seen)
+        bulk = Bulk.objects.create(
+            id=ids.new_request_id(),
+            verb=verb,
+            facts=facts,
+            runs=seen,
+            refused={"why": {UNSEEN: unseen}, "some": []} if unseen else {},
+            by=viewer.user,
+            at=timezone.now(),
+        )
+        told = {name: value for name, value in facts.items() if value}
+        entries.record(
+            viewer, "bulk", right="operate", facts={"what": verb, "runs": len(wanted), "bulk": bulk.pk, **told}
+        )
+        call.record(bulk=bulk.pk)
+    return bulk
+
+
+def continue_bulk(bulk_id: str, *, seconds: float = AT_ONCE, most: int = MOST) -> int:
+    """Tell the next runs, for so long and so many at most; returns how many were told. Whoever does, each once."""
+    bulk = Bulk.objects.select_related("by").get(pk=bulk_id)
+    until, told = time.monotonic() + seconds, 0
+    while bulk.finished is None and told < most and (told == 0 or time.monotonic() < until):
+        if not _apply_next(bulk):
+            break
+        told += 1
+    return told
+
+
+def finish_bulks(limit: int = 100) -> int:
+    """Go on with what nobody waits for any more; returns how many runs were told.
+
+    Each person's oldest act gets its turn, so that nobody waits behind the thousands of somebody else. An act that
+    fails itself is put aside with the reason, and the others go on.
+    """
+    waiting = Bulk.objects.filter(finished__isnull=True)
+    people = list(waiting.values("by").annotate(first=Min("at")).order_by("first").values_list("by", flat=True))
+    return sum(_take_turn(waiting.filter(by=person), max(1, limit // len(people))) for person in people[:limit])
+
+
+def _take_turn(acts: QuerySet[Bulk], limit: int) -> int:
+    bulk_id = acts.order_by("at", "pk").values_list("pk", flat=True).first()
+    if bulk_id is None:
+        return 0
+    try:
+        return continue_bulk(bulk_id, most=limit)
+    except (OperationalError, InterfaceError):
+        raise  # The database is away: that says nothing about this act.
+    except Exception:
+        log.exception("Bulk operation %s was set aside", bulk_id)
+        _end_failed(bulk_id)
+        return 1
+
+
+def _end_failed(bulk_id: str) -> None:
+    """End an act that cannot go on; the runs that were not told count as refused."""
+    with write():
+        rows = Bulk.objects.filter(pk=bulk_id)
+        bulk = rows.get()
+        why = dict(bulk.refused.get("why") or {})
+        why[UNEXPECTED] = why.get(UNEXPECTED, 0) + max(len(bulk.runs) - bulk.done, 1)
+        rows.update(finished=timezone.now(), refused={**bulk.refused, "why": why})
+
+
+def record_export(viewer: Viewer, what: str, *, text: str, kind: str) -> None:
+    """Keep in the audit that somebody took a list away, and by which filter."""
+    with write():
+        rate_limit.charge(viewer, "export")
+        entries.record(viewer, "export", right="see", facts={"what": what, "filter": text[:500], "kind": kind})
+
+
+def find_bulk(viewer: Viewer, bulk_id: str) -> Bulk:
+    """Return what this person had told to many runs, or ``NotFound``."""
+    bulk = Bulk.objects.filter(by_id=viewer.user.pk, pk=bulk_id).first()
+    if bulk is None:
+        raise NotFound("Bulk operation not found")
+    return bulk
+
+
+def _apply_next(bulk: Bulk) -> bool:
+    """Tell one run, and move on; False if somebody else did in the meantime."""
+    run, at = bulk.runs[bulk.done], bulk.done
+    with write():
+        last = at + 1 == len(bulk.runs)
+        moved = Bulk.objects.filter(pk=bulk.pk, done=at, finished__isnull=True)
+        if not moved.update(done=at + 1, finished=timezone.now() if last else None):
+            return False
+        problem = _apply(viewer_for(bulk.by), bulk, run)
+        if problem:
+            Bulk.objects.filter(pk=bulk.pk).update(refused=_refused(bulk, run, problem))
+        else:
+            Bulk.objects.filter(pk=bulk.pk).update(acted=F("acted") + 1)
+    bulk.refresh_from_db(fields=["done", "acted", "refused", "finished"])
+    return True
+
+
+def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
+    """Tell one run; returns why it stays as it is, empty if it obeyed."""
+    try:
+        with transaction.atomic():
+            VERBS[bulk.verb].do(viewer, run, bulk.facts)
+    except Invalid as error:
+        return error.summary
+    except WfdashError as error:
+        return str(error)
+    except (OperationalError, InterfaceError):
+        raise  # The database is away: the run is told later.
+    except Exception:
+        log.exception("Bulk operation %s failed at run %r", bulk.pk, run)
+        return UNEXPECTED
+    return ""
+
+
+def _seen(viewer: Viewer, run_ids: Sequence[str]) -> list[str]:
+    """Return those of the runs that this person may see, in their order."""
+    seen: set[str] = set()
+    for at in range(0, len(run_ids), CHUNK):
+        rows = Run.objects.filter(viewer.scope("see"), pk__in=run_ids[at : at + CHUNK])
+        seen.update(rows.values_list("pk", flat=True))
+    return [run for run in run_ids if run in seen]
+
+
+def _refuse_too_many(viewer: Viewer) -> None:
+    if not viewer.may_anywhere("operate"):
+        raise NotAllowed("Only operators can run bulk operations")
+    if Bulk.objects.filter(by_id=viewer.user.pk, finished__isnull=True).count() >= MOST_OPEN:
+        raise Busy(f"You have {MOST_OPEN} bulk operations in progress. Wait until one has finished", retry_after=5)
+
+
+def _refused(bulk: Bulk, run: str, problem: str) -> dict[str, Any]:
+    kept = Bulk.objects.values_list("refused", flat=True).get(pk=bulk.pk)
+    why, some = dict(kept.get("why") or {}), list(kept.get("some") or [])
+    why[problem] = why.get(problem, 0) + 1
+    seen = Run.objects.filter(viewer_for(bulk.by).scope("see"), pk=run)
+    title = seen.values_list("title", flat=True).first() or ""
+    return {"why": why, "some": [*some, [run, title, problem]][:MOST_REFUSALS]}
+
+
+def _refusal(viewer: Viewer, verb: str, found: tuple[str, Phase] | None) -> str:
+    if found is None:
+        return UNSEEN
+    workflow, phase = found
+    if not viewer.may("operate", workflow):
+        return "View only: your role cannot change it"
+    return "" if phase in VERBS[verb].phases else DONE.get(phase, f"It is {phase.value}")
+
+
+def _checked(verb: str, run_ids: Sequence[str]) -> list[str]:
+    if verb not in VERBS:
+        raise Invalid([{"loc": ["verb"], "msg": f"Unknown action. Available: {', '.join(VERBS)}"}])
+    wanted = list(dict.fromkeys(run_ids))
+    if not wanted:
+        raise Invalid([{"loc": ["runs"], "msg": "Select at least one run"}])
+    if len(wanted) > MOST:
+        raise Invalid([{"loc": ["runs"], "msg": f"At most {MOST:,} runs at once: narrow the filter"}])
+    return wanted

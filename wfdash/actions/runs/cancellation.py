@@ -1,0 +1,194 @@
+"""Cancelling and pausing: at once, which fences the worker, or once the step that runs has ended. And resuming."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from checkpoints import records
+from checkpoints.database.clock import database_now
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import Claim, HumanRequest, Run
+from checkpoints.records import ENDED, Phase
+from checkpoints.rules import TIMED
+from wfdash import pubsub
+from wfdash.access.viewer import Viewer
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_event, fence, find_run, lock_run, move_run, notify_inbox, notify_workers
+from wfdash.actions.idempotency import idempotent
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.errors import WrongState
+from wfdash.timemachine import in_flight
+
+_backoff = SweepBackoff("Run %s could not be ended")
+
+
+def cancel_run(viewer: Viewer, run_id: str, *, after_step: bool = False, key: str | None = None) -> Run:
+    """End a run for good; its open requests are closed. It stays so.
+
+    Its worker is fenced at once, and the event names what that cut off: the steps that ran (``fenced``) and the
+    ``once`` calls of which nobody knows whether they happened (``unsure``). ``after_step``: let the step that runs
+    end, keep what it did, and start no other; where nothing runs, that is at once.
+    """
+    with write(), idempotent(viewer, key, "cancel", [run_id, after_step]) as call:
+        run = lock_run(find_run(viewer, run_id, right="operate"))
+        if call.previous_result is not None:
+            return run
+        if after_step and run.phase == Phase.READY and in_flight.is_driven(run):
+            return _end_later(viewer, run, Phase.CANCELLED)
+        cut = in_flight.of_run(run)
+        now = timezone.now()
+        move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
+        _close(run, viewer.name, fenced=list(cut.steps), unsure=list(cut.calls))
+        entries.record_run(viewer, "cancel", run, fenced=list(cut.steps), unsure=list(cut.calls))
+    return run
+
+
+def pause_run(viewer: Viewer, run_id: str, *, now: bool = False, key: str | None = None) -> Run:
+    """Hold a run until somebody resumes it: nothing drives it, answers are kept. It stays so.
+
+    The steps that run are let end, and no other starts; where nothing runs, that is at once. ``now``: its worker is
+    fenced at once, and what was cut off runs again from its top when the run is resumed.
+    """
+    with write(), idempotent(viewer, key, "pause", [run_id, now]) as call:
+        run = lock_run(find_run(viewer, run_id, right="operate"))
+        if call.previous_result is not None:
+            return run
+        if not now and run.phase == Phase.READY and in_flight.is_driven(run):
+            return _end_later(viewer, run, Phase.PAUSED)
+        cut = in_flight.of_run(run).steps
+        move_run(run, Q(phase__in=[Phase.READY, *TIMED]), "pause", viewer, phase=Phase.PAUSED)
+        facts: dict[str, Any] = {"fenced": list(cut)} if cut else {}
+        append_event(run, EventKind.RUN_PAUSED.draft(by=viewer.name, **facts))
+        entries.record_run(viewer, "pause", run, **facts)
+        notify_workers(run.id)
+    return run
+
+
+def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | None = None) -> Run:
+    """Let a paused run go on from its latest checkpoint; one that is held is looked at again.
+
+    It waits for plain functions that still run in the worker it was taken from. ``force``: it does not, also where it
+    was resumed before; then the same step may run twice at once. A pause that was asked for is taken back.
+    """
+    with write(), idempotent(viewer, key, "resume", [run_id, force]) as call:
+        run = lock_run(find_run(viewer, run_id, right="operate"))
+        if call.previous_result is not None:
+            return run
+        forced = force and _stop_waiting(run)
+        if run.phase == Phase.READY and run.ending and run.ending_as == Phase.PAUSED:
+            Run.objects.filter(pk=run.pk).update(ending="")
+        elif not (forced and run.phase == Phase.READY):
+            move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY, error=None)
+        facts: dict[str, Any] = {"forced": True} if forced else {}
+        append_event(run, EventKind.RUN_RESUMED.draft(by=viewer.name, **facts))
+        entries.record_run(viewer, "resume", run, **facts)
+        notify_workers(run.id)
+        run.refresh_from_db()
+    return run
+
+
+def keep_claim(claim: records.Claim) -> None:
+    """Keep others off a run that has ended here while something of it still runs: for its worker."""
+    expires = database_now() + timedelta(seconds=claim.ttl)
+    kept = {"token": claim.token, "worker": claim.worker, "epoch": -1, "ttl": claim.ttl, "expires": expires}
+    with write():
+        Claim.objects.get_or_create(run_id=claim.run, defaults=kept)
+
+
+def forget_claims() -> int:
+    """Remove claims that were taken away and have expired since; returns how many."""
+    with write():
+        return Claim.objects.filter(epoch__lt=F("run__epoch"), expires__lte=Now()).delete()[0]
+
+
+def _stop_waiting(run: Run) -> bool:
+    """Drop the claim that keeps others off; say whether there was one."""
+    return bool(Claim.objects.filter(run=run, epoch__lt=run.epoch).delete()[0])
+
+
+def end_after_step(
+    claim: records.Claim, after: str = "", begun: frozenset[str] | None = frozenset(), *, drained: bool = True
+) -> str:
+    """Cancel or pause the run of this claim, of which a step has just ended, if somebody asked for that.
+
+    Returns ``ended``; ``waits`` if it is to pause and other steps may still run (``drained`` false); else nothing.
+    ``after``: that step. ``begun``: the steps that were to start next, and did not; None where none runs.
+    """
+    with write():
+        run = Run.objects.select_for_update().filter(pk=claim.run, epoch=claim.epoch).first()
+        if run is None or not run.ending:
+            return ""
+        if run.ending_as == Phase.PAUSED and not drained and run.phase == Phase.READY:
+            return "waits"
+        return "ended" if _end(run, after, begun) else ""
+
+
+def end_abandoned(limit: int = 100) -> int:
+    """Cancel or pause what was to end after a step and has no worker any more; tell the workers of the others again."""
+    live = Exists(Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now()))
+    asked = Run.objects.exclude(ending="").exclude(pk__in=_backoff.backed_off()).annotate(driven=live)
+    found = list(asked.values_list("pk", "driven")[:limit])
+    for run_id, driven in found:
+        if driven:
+            pubsub.runs_due.publish(run_id)
+    return _backoff.run_each([run_id for run_id, driven in found if not driven], _end_abandoned)
+
+
+def _end_abandoned(run_id: str) -> bool:
+    with write():
+        run = Run.objects.select_for_update().exclude(ending="").filter(pk=run_id).first()
+        return bool(run and not _is_held_live(run) and _end(run, "", frozenset()))
+
+
+def _end_later(viewer: Viewer, run: Run, how: Phase) -> Run:
+    if run.ending and (run.ending_as == how or how is Phase.PAUSED):
+        raise WrongState(f"{run.ending} already requested this. The run ends after the current step")
+    Run.objects.filter(pk=run.pk).update(ending=viewer.name, ending_as=how)
+    cancels = how is Phase.CANCELLED
+    append_event(run, (EventKind.RUN_ENDING if cancels else EventKind.RUN_PAUSING).draft(by=viewer.name))
+    entries.record_run(viewer, "cancel" if cancels else "pause", run, after_step=True)
+    notify_workers(run.id)
+    run.refresh_from_db()
+    return run
+
+
+def _is_held_live(run: Run) -> bool:
+    return Claim.objects.filter(run=run, expires__gt=Now()).exists()
+
+
+def _end(run: Run, after: str, begun: frozenset[str] | None) -> bool:
+    by = run.ending
+    if run.phase in ENDED:
+        Run.objects.filter(pk=run.pk).update(ending="")
+        return False
+    cut, now = in_flight.of_run(run), timezone.now()
+    steps = [] if begun is None else [step for step in cut.steps if step not in begun]
+    if run.ending_as == Phase.PAUSED:
+        Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, updated=now, acted_by=by)
+        fence(run)
+        append_event(run, EventKind.RUN_PAUSED.draft(by=by, **_facts(after=after, fenced=steps)))
+        notify_workers(run.id)
+        return True
+    ended: dict[str, Any] = {"phase": Phase.CANCELLED, "finished": now, "wake_at": None, "updated": now, "acted_by": by}
+    Run.objects.filter(pk=run.pk).update(**ended)
+    fence(run)
+    _close(run, by, after=after, fenced=steps, unsure=list(cut.calls))
+    return True
+
+
+def _close(run: Run, by: str, **cut: list[str] | str) -> None:
+    open_ = HumanRequest.objects.filter(run=run, closed__isnull=True)
+    open_.update(closed=timezone.now(), closed_as="cancelled")
+    append_event(run, EventKind.RUN_CANCELLED.draft(by=by, **_facts(**cut)))
+    notify_workers(run.id)
+    notify_inbox(run.workflow)
+
+
+def _facts(**cut: list[str] | str) -> dict[str, Any]:
+    return {name: found for name, found in cut.items() if found}

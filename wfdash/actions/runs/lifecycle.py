@@ -1,0 +1,143 @@
+"""Verbs on runs: start and retry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import Run, WorkflowVersion
+from checkpoints.records import Json, Phase
+from checkpoints.sql.tables import run_row
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_event, find_run, move_run, notify_workers
+from wfdash.actions.idempotency import idempotent
+from wfdash.actions.runs import search_index
+from wfdash.contract import Description, InvalidInput
+from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
+from wfdash.schemas.validate import flaws_of
+
+
+def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None = None) -> Run:
+    """Start a run. The same ``key`` from the same person starts it once and returns that run again.
+
+    ``Invalid`` with errors per field when the message does not fit the workflow's input.
+    """
+    if not viewer.may("start", workflow):
+        raise _refusal(viewer, workflow, "start runs of this workflow")
+    entry = catalog.get(workflow)
+    message = checked_input(entry, message)
+    start_key = _start_key(viewer, key) if key else None
+    with write():
+        known = Run.objects.filter(start_key=start_key).first() if start_key else None
+        if known is not None:
+            return _same_start(known, workflow, message)
+        rate_limit.charge(viewer, "start")
+        try:
+            return begin_run(viewer, entry, message, start_key=start_key)
+        except IntegrityError:
+            return _same_start(Run.objects.get(start_key=start_key), workflow, message)
+
+
+def checked_input(entry: catalog.Entry, message: Json) -> Json:
+    """Return the message as a run of this workflow will get it; ``Invalid`` with errors per field. Author's code."""
+    if flaws := flaws_of(message):
+        raise Invalid(flaws)
+    try:
+        return entry.engine.check_input(entry.definition, message)
+    except InvalidInput as error:
+        raise Invalid(error.errors) from error
+
+
+def begin_run(
+    viewer: Viewer,
+    entry: catalog.Entry,
+    message: Json,
+    *,
+    start_key: str | None = None,
+    right: str = "start",
+    facts: Mapping[str, Json] | None = None,
+    requesters: Iterable[str] = (),
+) -> Run:
+    """Create a run in this person's name inside the caller's transaction, with event, audit row and bell.
+
+    ``message`` as ``checked_input`` gave it. ``facts`` stand in event and audit row. ``requesters``: who else counts as
+    its requester. ``IntegrityError``: there is a run with this ``start_key``; the transaction goes on as if nothing had
+    been tried.
+    """
+    told = dict(facts or {})
+    remember_version(entry.description)
+    with transaction.atomic():
+        run = _create_run(viewer, entry.description, message, start_key, requesters)
+    search_index.index_run(run, message)
+    append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **told))
+    entries.record_run(viewer, "start", run, right=right, **told)
+    notify_workers(run.id)
+    return run
+
+
+def retry_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
+    """Try a failed run again from its latest checkpoint: only the steps that failed or were cut off run again."""
+    with write(), idempotent(viewer, key, "retry", [run_id]) as call:
+        run = find_run(viewer, run_id, right="operate")
+        if call.previous_result is not None:
+            return run
+        move_run(run, Q(phase=Phase.FAILED), "retry", viewer, phase=Phase.READY, error=None, finished=None, attempts=0)
+        append_event(run, EventKind.RUN_RETRIED.draft(by=viewer.name))
+        entries.record_run(viewer, "retry", run)
+        notify_workers(run.id)
+    return run
+
+
+def _start_key(viewer: Viewer, key: str) -> str:
+    """Return the key as it is stored, at most 200 characters of any database's text."""
+    short = len(key) <= 40 and key.isascii() and key.isprintable()
+    return f"{viewer.name}:{key if short else sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"
+
+
+def _refusal(viewer: Viewer, workflow: str, what: str) -> Exception:
+    if viewer.may("see", workflow):
+        return NotAllowed(f"You cannot {what}. Ask an operator or admin of the workflow")
+    return NotFound(f"No workflow named {workflow!r}")
+
+
+def _create_run(
+    viewer: Viewer, description: Description, message: Json, start_key: str | None, requesters: Iterable[str]
+) -> Run:
+    now = timezone.now()
+    run_id = ids.new_run_id()
+    named = {name: getattr(description, name) for name in ("workflow", "version", "engine")}
+    return Run.objects.create(
+        **run_row(run_id, **named, title=description.title[:300]),
+        input=message,
+        created_by=viewer.user if isinstance(viewer.user, User) else None,
+        created=now,
+        updated=now,
+        start_key=start_key,
+        requesters=sorted(set(requesters) - {viewer.name}) or None,
+    )
+
+
+def _same_start(run: Run, workflow: str, message: Json) -> Run:
+    if run.workflow != workflow or run.input != message:
+        raise KeyReused("This idempotency key was already used for a different start. Use a new key")
+    return run
+
+
+def remember_version(description: Description) -> None:
+    """Keep the graph, so that runs begun under it can be drawn and compared later."""
+    WorkflowVersion.objects.get_or_create(
+        workflow=description.workflow,
+        version=description.version,
+        defaults={"description": description.model_dump(mode="json")},
+    )

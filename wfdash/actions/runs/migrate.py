@@ -1,0 +1,186 @@
+"""Verbs on runs whose workflow has changed: migrate, override; and what workers do by themselves: carry or hold.
+
+Whatever is refused leaves the run as it is. Answers are rows and stay where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from checkpoints import models, records
+from checkpoints.database.rows import insert_row
+from checkpoints.database.storage import write
+from checkpoints.errors import ClaimLost, Incompatible
+from checkpoints.events import EventKind
+from checkpoints.models import HumanRequest, Run
+from checkpoints.models.fields import encrypted_for
+from checkpoints.records import ErrorInfo, Phase
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_event, fence, find_run, notify_inbox, notify_workers
+from wfdash.actions.idempotency import idempotent, previous_result
+from wfdash.actions.runs.lifecycle import remember_version
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.catalog import Entry
+from wfdash.contract import Carried
+from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
+from wfdash.errors import WrongState
+from wfdash.timemachine import restore_point, versions
+
+OVER = [Phase.COMPLETED, Phase.CANCELLED]
+_backoff = SweepBackoff("Could not check whether run %s can be resumed")
+MOST_HELD = 500
+"""Held runs looked at by one ``release_held``."""
+
+
+def migrate_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
+    """Carry a run over to the loaded graph by what its author declared, and let it go on.
+
+    ``Incompatible`` says why that cannot be done; ``WrongState`` if there is nothing to migrate.
+    """
+    return _carry_over(viewer, run_id, override=False, key=key)
+
+
+def override_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
+    """Let a run go on under the loaded graph as it stands, if its place and values are valid there."""
+    return _carry_over(viewer, run_id, override=True, key=key)
+
+
+def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None) -> Run:
+    run = find_run(viewer, run_id, right="operate")
+    command = ("override graph" if override else "migrate", [run_id])
+    if previous_result(viewer, key, *command) is not None:
+        return run
+    if run.phase in OVER or not versions.is_behind(run):
+        raise WrongState("Nothing to migrate: the run has ended or is already on the current version")
+    # The author's code runs before the transaction, which then makes sure that nothing has moved since.
+    head, carried = versions.carry_head(run, override=override)
+    with write(), idempotent(viewer, key, *command) as call:
+        run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+        if call.previous_result is not None:
+            return run
+        if run.n != (head.n if head else 0) or run.phase in OVER or not versions.is_behind(run):
+            raise WrongState("The run changed in the meantime. Review it again")
+        held = versions.is_held(run)
+        fence(run)
+        phase = run.phase if run.phase == Phase.PAUSED and not held else Phase.READY
+        _apply_migration(
+            run, head, carried, kind=EventKind.RUN_OVERRIDDEN if override else EventKind.RUN_MIGRATED, by=viewer.name
+        )
+        altered = restore_point.alterations(run.altered, "overridden" if override else "")
+        facts = {"acted_by": viewer.name, "finished": None, "retry": None, "altered": altered}
+        Run.objects.filter(pk=run.pk).update(phase=phase, **facts)
+        entries.record_run(viewer, command[0], run)
+        notify_workers(run.pk)
+        notify_inbox(run.workflow)
+    run.refresh_from_db()
+    return run
+
+
+def migrate_or_hold(claim: records.Claim) -> bool:
+    """Carry a claimed run over to the loaded graph by what is declared; hold it, and say False, if nothing is.
+
+    Only under the claim: ``ClaimLost``.
+    """
+    run = Run.objects.get(pk=claim.run)
+    try:
+        head, carried = versions.carry_head(run, override=False)
+    except Incompatible as error:
+        _hold(claim, error)
+        return False
+    with write():
+        run = _claimed(claim)
+        _apply_migration(run, head, carried, kind=EventKind.RUN_MIGRATED, by="")
+        notify_inbox(run.workflow)
+    return True
+
+
+def release_held(*, declared: bool) -> list[str]:
+    """Make held runs due again whose own graph is loaded here; return them.
+
+    ``declared``: also those to which hooks or earlier names may lead by now: for a process that has just loaded
+    its workflows.
+    """
+    held = (
+        Run.objects.filter(phase=Phase.PAUSED, acted_by="").exclude(pk__in=_backoff.backed_off()).order_by("-created")
+    )
+    found = list(held.values_list("pk", flat=True)[:MOST_HELD])
+    return [run_id for run_id in found if _backoff.run_each([run_id], lambda key: _release_one(key, declared))]
+
+
+def _release_one(run_id: str, declared: bool) -> bool:
+    run = Run.objects.defer("input", "output", "error").get(pk=run_id)
+    return _is_wanted(run, declared) and _release(run)
+
+
+def _is_wanted(run: Run, declared: bool) -> bool:
+    return versions.has_way(run) if declared else not versions.is_behind(run)
+
+
+def _release(run: Run) -> bool:
+    with write():
+        still = Run.objects.filter(pk=run.pk, phase=Phase.PAUSED, epoch=run.epoch, acted_by="")
+        if still.update(phase=Phase.READY, error=None) != 1:
+            return False
+        append_event(run, EventKind.RUN_RELEASED.draft(version=run.version))
+        notify_workers(run.pk)
+    return True
+
+
+def _claimed(claim: records.Claim) -> Run:
+    """Return the run, locked, if the claim still stands."""
+    run = Run.objects.select_for_update(of=("self",)).filter(pk=claim.run, epoch=claim.epoch).first()
+    if run is None or not models.Claim.objects.filter(run=run, token=claim.token).exists():
+        raise ClaimLost(run=claim.run)
+    return run
+
+
+def _hold(claim: records.Claim, error: Incompatible) -> None:
+    info = ErrorInfo(type=versions.HELD, message=str(error)).model_dump()
+    with write():
+        run = _claimed(claim)
+        entry, skew = catalog.find(run.workflow), versions.diff_since(run.workflow, run.version)
+        now = entry.description.version if entry else ""
+        error_column = encrypted_for(Run, "error", info, run.pk)
+        Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, error=error_column, acted_by="", wake_at=None)
+        models.Claim.objects.filter(run=run).delete()
+        words = list(skew.words) if skew else []
+        append_event(run, EventKind.RUN_HELD.draft(**{"from": run.version, "to": now, "words": words}))
+
+
+def _apply_migration(run: Run, head: records.Checkpoint | None, carried: Carried, *, kind: EventKind, by: str) -> None:
+    """Write the new head, what becomes of the questions, and the events; the caller holds the run's lock."""
+    entry = _loaded(run)
+    version = entry.description.version
+    remember_version(entry.description)
+    facts = facts_of(carried, run.version, version)
+    seq = append_event(run, kind.draft(**({"by": by, **facts} if by else facts)))
+    for event in carried.events:
+        seq = append_event(run, event)
+    changes: dict[str, Any] = {"version": version, "error": None, "wake_at": None, "attempts": 0}
+    if head is not None:
+        fresh = migrated_checkpoint(head, carried, version=version, created=timezone.now())
+        insert_row(fresh, run, seq=seq)
+        _update_requests(run, carried)
+        changes["n"] = fresh.n
+    Run.objects.filter(pk=run.pk).update(**changes)
+
+
+def _loaded(run: Run) -> Entry:
+    entry = catalog.find(run.workflow)
+    if entry is None:
+        raise Incompatible(f"workflow {run.workflow!r} is not loaded")
+    return entry
+
+
+def _update_requests(run: Run, carried: Carried) -> None:
+    """Close what is not asked any more; the rest stays open, asked by the step's new name."""
+    pending = HumanRequest.objects.filter(run=run, closed__isnull=True)
+    gone, now = pending.filter(key__in=carried.closed), timezone.now()
+    gone.filter(answered__isnull=False).update(closed=now, closed_as="taken")
+    gone.update(closed=now, closed_as="withdrawn")
+    for request in carried.requests:
+        pending.filter(key=request.key).exclude(step=request.step).update(step=request.step)

@@ -1,0 +1,137 @@
+"""The facts that runs are found by: written when a run begins and when it fails, and for runs from before by the sweep.
+
+Where content is encrypted, only what is readable anyway becomes a fact: title, workflow, and the class of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db.models import BooleanField, F, Func, Q
+
+from checkpoints.database.storage import write
+from checkpoints.errors import CheckpointsError
+from checkpoints.models import Run, RunFact, WorkflowVersion
+from checkpoints.models.fields import current_encryptor
+from checkpoints.records import Json
+from wfdash import catalog
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.domain import search_attributes
+from wfdash.errors import NotFound
+
+_unlisted = SweepBackoff("Could not index run %s")
+_unnoted = SweepBackoff("Why run %s failed could not be noted")
+
+
+def index_run(run: Run, message: Json) -> None:
+    """Write what a new run is found by, inside the transaction that creates it.
+
+    Of its input only what the workflow's schema does not call secret; nothing where no schema is known.
+    """
+    _keep(run, _facts_of_run(run, message))
+    if not run.listed:
+        Run.objects.filter(pk=run.pk).update(listed=True)
+        run.listed = True
+
+
+def index_runs(limit: int = 100) -> int:
+    """Write the facts of runs that have none, from before or begun beside the desk; returns how many runs."""
+    rows = Run.objects.filter(listed=False).exclude(pk__in=_unlisted.backed_off())
+    return _unlisted.run_batch(list(rows.values_list("pk", flat=True)[:limit]), _index_these)
+
+
+def _index_these(runs: Sequence[str]) -> int:
+    if not runs:
+        return 0
+    with write():
+        found = _locked(Q(listed=False, pk__in=runs))
+        RunFact.objects.filter(run__in=found).exclude(
+            name__in=[search_attributes.TAG, search_attributes.ERROR]
+        ).delete()
+        for run in found:
+            _keep(run, _facts_of_run(run, _read(run, "input")))
+        Run.objects.filter(pk__in=[run.pk for run in found]).update(listed=True)
+    return len(found)
+
+
+def index_failures(limit: int = 100) -> int:
+    """Write the class and the words of failures that have not been noted; returns how many.
+
+    A run that fails again is found by its last class; the words of all its failures stay.
+    """
+    rows = Run.objects.filter(FAILURE_NOT_INDEXED).exclude(pk__in=_unnoted.backed_off())
+    return _unnoted.run_batch(list(rows.values_list("pk", flat=True)[:limit]), _index_failures_of)
+
+
+def _index_failures_of(runs: Sequence[str]) -> int:
+    if not runs:
+        return 0
+    with write():
+        found = _locked(FAILURE_NOT_INDEXED & Q(pk__in=runs))
+        RunFact.objects.filter(run__in=found, name=search_attributes.ERROR).delete()
+        for run in found:
+            _keep(run, search_attributes.failure_of(_read(run, "error"), content=not current_encryptor().active))
+        Run.objects.filter(pk__in=[run.pk for run in found]).update(noted=True)
+    return len(found)
+
+
+def remove_content(chunk: int = 1000) -> int:
+    """Remove what facts tell of content, once that is encrypted; returns how many facts were removed."""
+    rows, removed = (
+        RunFact.objects.exclude(
+            name__in=[search_attributes.TAG, search_attributes.ERROR, search_attributes.TITLE]
+        ).order_by("pk"),
+        0,
+    )
+    while found := list(rows.values_list("pk", flat=True)[:chunk]):
+        with write():
+            RunFact.objects.filter(pk__in=found).delete()
+        removed += len(found)
+    return removed
+
+
+def _locked(which: Q) -> list[Run]:
+    return list(Run.objects.select_for_update(skip_locked=True, of=("self",)).filter(which))
+
+
+def _facts_of_run(run: Run, message: Json) -> list[search_attributes.SearchAttribute]:
+    words = search_attributes.title_words(run.title, run.workflow, run=run.pk)
+    told = [search_attributes.SearchAttribute(name=search_attributes.TITLE, text=word) for word in words]
+    schema = None if current_encryptor().active or message is None else _schema_of(run)
+    return told if schema is None else [*told, *search_attributes.facts_of(message, schema)]
+
+
+def _keep(run: Run, told: Iterable[search_attributes.SearchAttribute]) -> None:
+    known = set(RunFact.objects.filter(run=run).values_list("name", "text")) if run.listed else set()
+    rows = [
+        RunFact(run=run, name=fact.name, text=fact.text, number=fact.number, created=run.created)
+        for fact in told
+        if (fact.name, fact.text) not in known
+    ]
+    RunFact.objects.bulk_create(rows)
+
+
+def _schema_of(run: Run) -> dict[str, Any] | None:
+    """Return what says which parts of the input are secret; None if nothing does."""
+    try:
+        return dict(catalog.get(run.workflow).description.input_schema)
+    except NotFound:
+        kept = WorkflowVersion.objects.filter(workflow=run.workflow, version=run.version).first()
+        return dict(kept.description.get("input_schema") or {}) if kept else None
+
+
+def _read(run: Run, column: str) -> Any:
+    """Return what a column holds, nothing if it cannot be opened."""
+    try:
+        return getattr(run, column)
+    except CheckpointsError:
+        return None
+
+
+def _literally(column: str, value: str) -> Q:
+    """Compare with a value that stands in the statement itself: SQLite then knows that a partial index will do."""
+    return Q(Func(F(column), template=f"%(expressions)s = '{value}'", output_field=BooleanField()))
+
+
+FAILURE_NOT_INDEXED = _literally("phase", "failed") & Q(noted=False)

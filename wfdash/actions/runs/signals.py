@@ -1,0 +1,180 @@
+"""Signals: messages into a run, kept until a step receives them. Each is received once, in the order they were sent.
+
+A request of kind ``signal`` waits for one. Whoever is second brings the two together: the verb that sends, the worker
+that has committed the request, or the sweep. The run's lock lets one of them do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Run, Signal
+from checkpoints.records import Json, Phase
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
+from wfdash.actions.idempotency import idempotent
+from wfdash.actions.requests.validate_answer import validate_answer
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.errors import Invalid, NotAllowed, WrongState
+from wfdash.schemas.secrets import masked
+from wfdash.schemas.validate import Problem, flaws_of, problems_of
+from wfdash.timemachine.restore_point import secrets_in
+from wfdash.workflow.questions.signals import RULE, is_name, key_prefix, name_in
+
+_backoff = SweepBackoff("Signals of run %s could not be received")
+
+OVER = frozenset({Phase.CANCELLED, Phase.COMPLETED})
+MOST_KEPT = 1_000
+"""Signals that one run keeps for steps to come."""
+AT_ONCE = 20
+NOTHING: Mapping[tuple[str, str], list[Problem]] = {}
+
+
+def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, key: str | None = None) -> Signal:
+    """Send a message into a run: to the step that waits for it (``taken``: its request), else kept until one does.
+
+    For operators and those who may start runs of the workflow. ``Invalid`` with errors per field if it does not fit
+    what the step waits for; ``WrongState`` if the run has ended, or keeps too many already.
+    """
+    if not is_name(name):
+        raise Invalid([{"loc": ["name"], "msg": f"A signal's name is {RULE}"}])
+    if flaws := flaws_of(value):
+        raise Invalid(_at_value(flaws))
+    found = find_run(viewer, run_id)
+    right = _right(viewer, found)
+    judged = _judge(found, name, value)
+    with write(), idempotent(viewer, key, "signal", [run_id, name, value]) as call:
+        if call.previous_result is not None:
+            return Signal.objects.get(pk=call.previous_result["signal"])
+        run = lock_run(found)
+        _refuse_unless_open(run, name)
+        rate_limit.charge(viewer, "signal")
+        _match(run)
+        if problems := judged or _problems(run, name, value):
+            raise Invalid(_at_value(problems))
+        signal = _keep(viewer, run, name, value)
+        call.record(signal=signal.pk)
+        told = masked(value, _secrets(run, name))
+        entries.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=told)
+        _match(run)
+        signal.refresh_from_db(fields=["taken"])
+    return signal
+
+
+def _secrets(run: Run, name: str) -> frozenset[str]:
+    """Return the names of what nobody is shown of a signal: by what waits for it, or by the workflow."""
+    waiting = HumanRequest.objects.filter(~FOR_PEOPLE, run=run, key__startswith=key_prefix(name)).order_by("-created")
+    return catalog.secrets_of(run.workflow).union(*(secrets_in(one) for one in waiting[:1]))
+
+
+def match_signals(run_id: str) -> int:
+    """Bring together what a run keeps and what waits for it; returns how many were received."""
+    # By the authors' own checks too, for which a transaction is no place.
+    unfit = {
+        (request.pk, signal.pk): problems
+        for request in _all_waiting(run_id)
+        for signal in _kept_for(request)[:AT_ONCE]
+        if (problems := validate_answer(request, signal.value))
+    }
+    with write():
+        return _match(Run.objects.select_for_update().get(pk=run_id), unfit)
+
+
+def match_waiting(limit: int = 100) -> int:
+    """Do so for every run in which both are there; returns for how many signals. One transaction per run."""
+    kept = Signal.objects.filter(run=OuterRef("run_id"), taken__isnull=True)
+    waiting = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, Exists(kept)).exclude(run_id__in=_backoff.backed_off())
+    runs = dict.fromkeys(waiting.order_by("created").values_list("run_id", flat=True)[:limit])
+    return _backoff.run_each(list(runs), match_signals)
+
+
+def _match(run: Run, unfit: Mapping[tuple[str, str], list[Problem]] = NOTHING) -> int:
+    """Give each waiting request, the oldest first, the oldest signal of its name that fits; the run is locked."""
+    done = 0
+    for request in _all_waiting(run.pk) if run.phase not in OVER else ():
+        for signal in _kept_for(request):
+            problems = unfit.get((request.pk, signal.pk)) or problems_of(request.answer_schema, signal.value)
+            if problems:
+                _refuse(run, request, signal, problems)
+            else:
+                _deliver(run, request, signal)
+                done += 1
+                break
+    return done
+
+
+def _all_waiting(run_id: str) -> QuerySet[HumanRequest]:
+    return (
+        HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, run_id=run_id).select_related("run").order_by("created", "id")
+    )
+
+
+def _kept_for(request: HumanRequest) -> QuerySet[Signal]:
+    kept = Signal.objects.filter(run_id=request.run_id, name=name_in(request.key), taken__isnull=True)
+    return kept.select_related("by").order_by("at", "id")
+
+
+def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
+    now = timezone.now()
+    HumanRequest.objects.filter(pk=request.pk).update(answered=now, alarm=None)
+    Answer.objects.create(request=request, value=signal.value, verdict="received", by=signal.by, at=signal.at)
+    Signal.objects.filter(pk=signal.pk).update(taken=request.pk)
+    told = {"name": signal.name, "key": request.key, "by": entries.name_of(signal.by)}
+    append_event(run, EventKind.SIGNAL_RECEIVED.draft(request.step, **told), wake=True)
+    notify_workers(run.id)
+
+
+def _refuse(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
+    """Put a signal aside that was kept and does not fit the step that waits: it must not hold up those behind it."""
+    Signal.objects.filter(pk=signal.pk).update(taken="")
+    told = {"name": signal.name, "by": entries.name_of(signal.by), "problem": str(problems[0]["msg"])}
+    append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **told))
+
+
+def _keep(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
+    now = timezone.now()
+    signal = Signal.objects.create(id=ids.new_request_id(), run=run, name=name, value=value, by=viewer.user, at=now)
+    append_event(run, EventKind.SIGNAL_SENT.draft(by=viewer.name, name=name, value=value))
+    return signal
+
+
+def _judge(run: Run, name: str, value: Json) -> list[Problem]:
+    """Judge it by the author's own checks, for which a transaction is no place."""
+    waiting = _waiting(run, name)
+    return validate_answer(waiting, value) if waiting else []
+
+
+def _problems(run: Run, name: str, value: Json) -> list[Problem]:
+    waiting = _waiting(run, name)
+    return problems_of(waiting.answer_schema, value) if waiting else []
+
+
+def _waiting(run: Run, name: str) -> HumanRequest | None:
+    return _all_waiting(run.pk).filter(key__startswith=key_prefix(name)).first()
+
+
+def _right(viewer: Viewer, run: Run) -> str:
+    right = next((right for right in ("operate", "start") if viewer.may(right, run.workflow)), "")
+    if not right:
+        raise NotAllowed("Only operators and users who can start this workflow can send signals")
+    return right
+
+
+def _refuse_unless_open(run: Run, name: str) -> None:
+    if run.phase in OVER:
+        raise WrongState(f"The run is {run.phase} and no longer receives signals")
+    if Signal.objects.filter(run=run, taken__isnull=True).count() >= MOST_KEPT:
+        raise WrongState(f"The run already has {MOST_KEPT} unreceived signals")
+
+
+def _at_value(problems: list[Problem]) -> list[Problem]:
+    return [{**problem, "loc": ["value", *problem["loc"]]} for problem in problems]

@@ -1,0 +1,74 @@
+"""Tags: short words people put on runs, to find and to handle them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from checkpoints.database.storage import write
+from checkpoints.events import EventKind
+from checkpoints.models import Run, RunFact
+from wfdash.access.viewer import Viewer
+from wfdash.actions.audit import entries
+from wfdash.actions.common import append_event, find_run
+from wfdash.actions.idempotency import idempotent
+from wfdash.domain import search_attributes
+from wfdash.errors import Invalid
+
+MOST = 20
+"""Tags of one run."""
+MOST_RUNS = 500
+
+
+def tag_runs(
+    viewer: Viewer,
+    run_ids: Sequence[str],
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+    *,
+    key: str | None = None,
+) -> list[Run]:
+    """Put tags on runs and take others off, all in one transaction. ``Invalid``, ``NotFound``, ``NotAllowed``.
+
+    For many runs see ``desk.bulk``.
+    """
+    more, less = read_tags(add), read_tags(remove)
+    if len(run_ids) > MOST_RUNS:
+        raise Invalid([{"loc": ["runs"], "msg": f"Tag at most {MOST_RUNS} runs at once"}])
+    with write(), idempotent(viewer, key, "tag", [list(run_ids), list(more), list(less)]) as call:
+        return [
+            tag_run(viewer, run_id, more, less)
+            if call.previous_result is None
+            else find_run(viewer, run_id, right="operate")
+            for run_id in run_ids
+        ]
+
+
+def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
+    """Tag one run inside the caller's transaction; what is on or off already is no change and leaves no trace."""
+    run = find_run(viewer, run_id, right="operate")
+    Run.objects.select_for_update().get(pk=run.pk)
+    tags = RunFact.objects.filter(run=run, name=search_attributes.TAG)
+    had = set(tags.values_list("text", flat=True))
+    more, less = sorted(set(add) - had), sorted(set(remove) & had)
+    if len(had) + len(more) - len(less) > MOST:
+        raise Invalid([{"loc": ["add"], "msg": f"A run has at most {MOST} tags. Remove some first"}])
+    if more or less:
+        tags.filter(text__in=less).delete()
+        RunFact.objects.bulk_create(
+            RunFact(run=run, name=search_attributes.TAG, text=tag, created=run.created) for tag in more
+        )
+        append_event(run, EventKind.RUN_TAGGED.draft(by=viewer.name, add=more, remove=less))
+        entries.record_run(viewer, "tag", run, add=more, remove=less)
+    return run
+
+
+def read_tags(given: Iterable[str]) -> tuple[str, ...]:
+    """Return tags as they are kept. ``Invalid`` names the one that cannot be."""
+    found: dict[str, None] = {}
+    for text in given:
+        tag = search_attributes.tag_of(text)
+        if tag is None:
+            words = f"{text[:60]!r} is not a valid tag. Use up to 40 letters, digits and . _ - : / @ +"
+            raise Invalid([{"loc": ["tags"], "msg": words}])
+        found[tag] = None
+    return tuple(found)

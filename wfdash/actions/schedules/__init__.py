@@ -1,0 +1,1 @@
+"""Actions on schedules, and the runs that a due schedule starts."""

@@ -1,0 +1,170 @@
+"""Schedules whose time has come: starts their runs. Rows, and each time starts one run, whoever sweeps.
+
+Any number of processes may sweep, late or again: moving the schedule on is a conditional update in the transaction
+that starts the run. The clock is the database's.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError
+
+from checkpoints.database.clock import database_now
+from checkpoints.database.storage import write
+from checkpoints.models import Run, Schedule
+from checkpoints.records import ENDED, Json
+from wfdash import catalog
+from wfdash.access.viewer import Viewer, viewer_for
+from wfdash.actions.audit import entries
+from wfdash.actions.runs.lifecycle import begin_run, checked_input
+from wfdash.actions.schedules.manage import facts_of, note_run, requesters_of
+from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.domain.cron import BadCron, DueTime, parse, turn
+from wfdash.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+_backoff = SweepBackoff("Schedule %s could not start its run")
+
+
+class StopSchedule(Exception):
+    """It cannot go on until somebody does something about it; the message says what."""
+
+
+class SkipTime(Exception):
+    """It cannot start a run this time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedStart:
+    """What a run is started with: in whose name, of what, with which input."""
+
+    viewer: Viewer
+    entry: catalog.Entry
+    message: Json
+
+
+def next_firing() -> datetime | None:
+    """Return when the next schedule is due, or was; None if there is none (one look into an index)."""
+    waiting = Schedule.objects.filter(next_at__isnull=False).order_by("next_at")
+    return waiting.values_list("next_at", flat=True).first()
+
+
+def fire_schedules(limit: int = 100) -> int:
+    """Do what is due, the oldest first, one transaction each; returns how many schedules were moved on."""
+    due = Schedule.objects.filter(next_at__lte=database_now()).exclude(pk__in=_backoff.backed_off())
+    return _backoff.run_each(list(due.order_by("next_at", "pk").values_list("pk", flat=True)[:limit]), _fire_one)
+
+
+def _fire_one(schedule_id: str) -> bool:
+    schedule = Schedule.objects.select_related("owner").filter(pk=schedule_id, next_at__isnull=False).first()
+    return schedule is not None and _fire(schedule)
+
+
+def _fire(schedule: Schedule) -> bool:
+    now = database_now()
+    try:
+        came = turn(parse(schedule.cron, schedule.zone), _due(schedule), now, schedule.missed)
+    except BadCron as error:
+        return _stop(schedule, str(error))
+    if came.fires is None:
+        return _pass(schedule, came, now, schedule.problem)
+    try:
+        ready = _prepare(schedule)
+    except StopSchedule as error:
+        return _stop(schedule, str(error))
+    except SkipTime as error:
+        return _pass(schedule, came, came.fires, str(error))
+    return _start(schedule, ready, came, came.fires)
+
+
+def _start(schedule: Schedule, ready: PreparedStart, came: DueTime, fires: datetime) -> bool:
+    """Move the schedule on and start the run, both or none."""
+    with write():
+        if schedule.overlap == "skip" and _is_open(schedule.last_run):
+            return _move_on(schedule, came, passed_at=fires, problem="")
+        if not _move_on(schedule, came, last_at=fires, problem=""):
+            return False
+        key = f"/schedule/{schedule.pk}/{fires.timestamp():.0f}"
+        right = f"schedule {schedule.name}"
+        try:
+            run = begin_run(
+                ready.viewer,
+                ready.entry,
+                ready.message,
+                start_key=key,
+                right=right,
+                facts=facts_of(schedule, fires),
+                requesters=requesters_of(schedule),
+            )
+        except IntegrityError:
+            return True
+        note_run(schedule, run)
+        Schedule.objects.filter(pk=schedule.pk).update(last_run=run.pk)
+    return True
+
+
+def _prepare(schedule: Schedule) -> PreparedStart:
+    """Return what the run is started with. Not in a transaction: it runs the author's code."""
+    viewer = viewer_for(schedule.owner)
+    if not viewer.may("start", schedule.workflow):
+        raise StopSchedule(
+            f"{schedule.owner.get_username()} cannot start this workflow. The user who resumes the schedule "
+            "becomes its owner"
+        )
+    entry = catalog.find(schedule.workflow)
+    if entry is None:
+        raise SkipTime("Its workflow is not loaded. See Workflows for the error. The schedule continues once it is")
+    try:
+        return PreparedStart(viewer=viewer, entry=entry, message=checked_input(entry, schedule.message))
+    except Invalid as error:
+        raise StopSchedule(f"Its input is no longer valid: {_words(error)}. Edit it, then resume") from error
+    except Exception as error:
+        log.exception("Could not check the input of schedule %s", schedule.pk)
+        raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {error}") from error
+
+
+def _pass(schedule: Schedule, came: DueTime, at: datetime, problem: str) -> bool:
+    with write():
+        return _move_on(schedule, came, passed_at=at, problem=problem[:500])
+
+
+def _stop(schedule: Schedule, problem: str) -> bool:
+    with write():
+        stopped = _move_on(schedule, DueTime(fires=None, following=None), problem=problem[:500])
+        if stopped:
+            facts = {"schedule": schedule.pk, "name": schedule.name, "problem": problem[:500]}
+            entries.record(
+                None,
+                "stop schedule",
+                workflow=schedule.workflow,
+                right="automatic",
+                facts=facts,
+                actor=entries.SCHEDULE,
+            )
+    return stopped
+
+
+def _move_on(schedule: Schedule, came: DueTime, **changes: Any) -> bool:
+    """Give the schedule its next time unless somebody else did, or changed it; within the caller's transaction."""
+    same = Schedule.objects.filter(pk=schedule.pk, next_at=schedule.next_at, updated=schedule.updated)
+    return same.update(next_at=came.following, **changes) == 1
+
+
+def _due(schedule: Schedule) -> datetime:
+    if schedule.next_at is None:
+        raise ValueError("This schedule has no next run")
+    at: datetime = schedule.next_at
+    return at
+
+
+def _is_open(run: str | None) -> bool:
+    return run is not None and Run.objects.filter(pk=run).exclude(phase__in=ENDED).exists()
+
+
+def _words(error: Invalid) -> str:
+    return "; ".join(": ".join([*map(str, one["loc"]), str(one["msg"])]) for one in error.errors[:3])

@@ -1,0 +1,1 @@
+"""Counting events into the metrics of hours: each event once."""

@@ -1,0 +1,133 @@
+"""Figures from events: every event is counted once, whoever counts, and however often one of them is interrupted.
+
+Whoever counts reads and adds up outside of any transaction. Then one short transaction moves the mark from where they
+began to read, which one of them can do, and adds their sums: whoever comes second has counted for nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import Count, Sum
+from django.db.models.functions import ExtractHour, TruncDate
+from django.utils import timezone
+
+from checkpoints.database.storage import write
+from checkpoints.models import Tally, TallyMark
+from wfdash.actions.statistics.event_metrics import MetricKey, MetricSums, measure_events
+from wfdash.actions.statistics.high_water_mark import HighWaterMark
+from wfdash.actions.sweep_backoff import is_outage
+from wfdash.domain.histograms import ALL_TIME
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+"""Events looked at in one go. Their sums are a few hundred rows at most: runs wait some milliseconds for those."""
+HOURS = timedelta(days=3)
+"""So long hours are kept apart; after that a day is one."""
+KEPT = timedelta(days=400)
+FORGOTTEN = 5_000
+"""Rows removed in one transaction."""
+MARK = 1
+
+TABLE = Tally._meta.db_table
+COLUMNS = "measure, hour, workflow, step, label, bucket, count, total"
+ADD = (
+    f"INSERT INTO {TABLE} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
+    f" ON CONFLICT (measure, hour, workflow, step, label, bucket)"
+    f" DO UPDATE SET count = {TABLE}.count + excluded.count, total = {TABLE}.total + excluded.total"
+)
+
+
+def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str = DEFAULT_DB_ALIAS) -> int:
+    """Count the next events; returns how many ids that were, 0 if there is none or somebody else was faster."""
+    mark = _mark(using)
+    last = min(high_water_mark.current(), mark + limit)
+    if last <= mark:
+        return 0
+    return last - mark if keep(_measured(mark, last, using), mark, last, using) else 0
+
+
+def _measured(mark: int, last: int, using: str) -> Mapping[MetricKey, MetricSums]:
+    """Return the figures of these events. What cannot be measured is left out, or nothing would be counted any more."""
+    try:
+        return measure_events(mark, last, using)
+    except Exception as error:
+        if is_outage(error):
+            raise
+        if last - mark == 1:
+            log.exception("Event %d could not be counted: it is left out of the figures", last)
+            return {}
+    middle, sums = (mark + last) // 2, dict[MetricKey, MetricSums]()
+    for part in (_measured(mark, middle, using), _measured(middle, last, using)):
+        for key, one in part.items():
+            before = sums.get(key, MetricSums(0, 0))
+            sums[key] = MetricSums(before.count + one.count, before.total + one.total)
+    return sums
+
+
+def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str = DEFAULT_DB_ALIAS) -> bool:
+    """Add these figures if the events after ``mark`` are not counted yet; now they are, up to ``last``."""
+    with write(using):
+        moved = TallyMark.objects.using(using).filter(pk=MARK, event=mark).update(event=last, at=timezone.now())
+        if moved == 1:
+            _add(sums, using)
+        return moved == 1
+
+
+def tidy(now: datetime, using: str = DEFAULT_DB_ALIAS) -> int:
+    """Make one of the hours of days that are over, and forget what is old; returns how many rows that saved."""
+    old = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=now - KEPT)
+    saved = 0
+    with write(using):
+        saved += (
+            Tally.objects.using(using).filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN])).delete()[0]
+        )
+    rows = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=_day(now - HOURS))
+    apart = rows.annotate(clock=ExtractHour("hour", tzinfo=UTC), day=TruncDate("hour", tzinfo=UTC)).filter(clock__gt=0)
+    parts = apart.values_list("day", "measure").distinct().order_by("day", "measure")
+    return saved + sum(_join(datetime.combine(day, time(), UTC), measure, using) for day, measure in parts)
+
+
+def _join(day: datetime, measure: str, using: str) -> int:
+    """Put a day's hours of one measure together, in one transaction; returns how many rows that saved."""
+    with write(using):
+        # Whoever counts adds to a past hour, perhaps: they wait, or this does.
+        TallyMark.objects.using(using).select_for_update().get(pk=MARK)
+        hours = Tally.objects.using(using).filter(measure=measure, hour__gt=day, hour__lt=day + timedelta(days=1))
+        groups = hours.values_list("workflow", "step", "label", "bucket").order_by()
+        found = list(groups.annotate(Sum("count"), Sum("total"), Count("pk")))
+        hours.delete()
+        sums = {MetricKey(measure, day, *names): MetricSums(count, total) for *names, count, total, _ in found}
+        _add(sums, using)
+        before: int = sum(row[-1] for row in found)
+        return before - len(sums)
+
+
+def _day(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _mark(using: str) -> int:
+    found: int | None = TallyMark.objects.using(using).filter(pk=MARK).values_list("event", flat=True).first()
+    if found is not None:
+        return found
+    with write(using):
+        mark: int = TallyMark.objects.using(using).get_or_create(pk=MARK)[0].event
+        return mark
+
+
+def _add(sums: Mapping[MetricKey, MetricSums], using: str) -> None:
+    """Add rows, in one order for all, or two who add would wait for each other."""
+    connection = connections[using]
+    adapt = Tally._meta.get_field("hour").get_db_prep_value
+    rows = [
+        (key.measure, adapt(key.hour, connection), *key[2:], row.count, row.total)
+        for key, row in sorted(sums.items(), key=lambda item: item[0])
+    ]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(ADD, rows)

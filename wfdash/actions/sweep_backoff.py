@@ -1,0 +1,76 @@
+"""Rows that a sweep could not deal with are put aside for a while, so that those behind them get their turn.
+
+Kept in this process's memory: another worker, or this one after a restart, tries them once more and finds out itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from django.db import InterfaceError, InternalError, OperationalError
+
+log = logging.getLogger(__name__)
+
+FIRST, LAST = 60.0, 3600.0
+"""Seconds until a row is tried again; twice as long each time."""
+MOST = 500
+"""Rows that are put aside at a time; beyond them the one that has waited longest is tried again."""
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether the database is away, full or read-only: that says nothing about any row."""
+    # What SQLite says of a row that another program wrote is none.
+    return isinstance(error, OperationalError | InterfaceError | InternalError) and "malformed JSON" not in str(error)
+
+
+class SweepBackoff:
+    """The rows of one kind of work that failed. ``what``: the sentence for the log, with ``%s`` for the row's key."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._clock = what, clock
+        self._until: dict[str, tuple[float, float]] = {}
+        self._lock = threading.Lock()
+
+    def backed_off(self) -> list[str]:
+        """Return the rows to leave out now."""
+        now = self._clock()
+        with self._lock:
+            return [key for key, (until, _) in self._until.items() if until > now]
+
+    def run_each(self, keys: Sequence[str], do: Callable[[str], int]) -> int:
+        """Do the work for each row by itself; returns the sum of what it returned."""
+        return sum(self._one(key, do) for key in keys)
+
+    def run_batch(self, keys: Sequence[str], do: Callable[[Sequence[str]], int]) -> int:
+        """Do the work for all rows at once or, if that fails, for each by itself; returns how many were done."""
+        try:
+            return do(keys)
+        except Exception as error:
+            if is_outage(error):
+                raise
+            return self.run_each(keys, lambda key: do([key]))
+
+    def _one(self, key: str, do: Callable[[str], int]) -> int:
+        try:
+            done = do(key)
+        except Exception as error:
+            if is_outage(error):
+                raise
+            seconds = self._put(key)
+            log.exception(f"{self._what}; retrying in %d s", key, seconds)
+            return 0
+        with self._lock:
+            self._until.pop(key, None)
+        return done
+
+    def _put(self, key: str) -> float:
+        with self._lock:
+            _, before = self._until.pop(key, (0.0, 0.0))
+            seconds = min(LAST, before * 2) or FIRST
+            self._until[key] = (self._clock() + seconds, seconds)
+            if len(self._until) > MOST:
+                del self._until[next(iter(self._until))]
+            return seconds

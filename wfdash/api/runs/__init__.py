@@ -1,0 +1,1 @@
+"""The API of what is done to runs: one, or many at once."""

@@ -1,0 +1,262 @@
+"""The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``verify`` proves the audit chain.
+
+``runs``, ``checkpoints`` and ``restore`` look at runs and let one go on from an earlier checkpoint.
+``manage`` is Django's command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from wfdash.cli.runs import add_run_commands
+from wfdash.installation import location, workflow_sources
+from wfdash.installation.exposure import refusal_text, refusals
+
+PRIVATE = 0o077
+"""What is written is for its owner alone: the database, exports, what workflows make."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
+    if arguments[:1] == ["manage"]:
+        from django.core.management import execute_from_command_line
+
+        os.umask(PRIVATE)
+        if location.needs_data(arguments[1:]) and (missing := location.missing_data(os.environ)):
+            return _refuse(missing)
+        execute_from_command_line(["wfdash manage", *arguments[1:]])
+        return 0
+    options = _parser().parse_args(arguments)
+    if getattr(options, "data", None) is not None:
+        os.environ["WFDASH_DATA"] = str(options.data)
+    if options.run in (_up, _verify):
+        return int(options.run(options))
+    if missing := location.missing_data(os.environ):
+        return _refuse(missing)
+    return _reading(options)
+
+
+def _refuse(words: str) -> int:
+    print(words, file=sys.stderr)
+    return 1
+
+
+def _reading(options: argparse.Namespace) -> int:
+    """Run a command that needs a database that is there; one that is not, or is older, is no traceback."""
+    from django.db import DatabaseError
+
+    try:
+        return int(options.run(options))
+    except DatabaseError as error:
+        where = location.data_dir(os.environ)
+        return _refuse(f"The database of {where} cannot be used: {error}. 'wfdash up' brings it up to date")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="wfdash", description="A dashboard for workflows that need people.")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+    up = verbs.add_parser("up", help="set up the data directory, serve the dashboard and run workflows")
+    up.add_argument("files", nargs="*", type=_source, metavar="SOURCE", help="files, folders or modules with workflows")
+    up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
+    up.add_argument("--port", type=_port, default=_port(os.environ.get("PORT", "8000")), help="default: $PORT or 8000")
+    up.add_argument("--demo", action="store_true", help="add demo people, demo workflows and demo runs")
+    up.set_defaults(run=_up)
+    signin = verbs.add_parser("signin", help="print a one-time sign-in link for a person")
+    signin.add_argument("user", help="user name")
+    signin.add_argument("--base", default="", help="address of the dashboard (default: the last known one)")
+    signin.set_defaults(run=_signin)
+    verify = verbs.add_parser("verify", help="verify the audit chain or exported packs")
+    verify.add_argument(
+        "packs", nargs="*", metavar="PACK.json", help="one exported pack, or an older and a newer one to compare"
+    )
+    verify.add_argument("--without-key", action="store_true", help="check hashes and links of packs, no signatures")
+    verify.add_argument("--head", default="", metavar="N:HASH", help="a chain head recorded elsewhere")
+    verify.add_argument("--from", dest="start", default="0", metavar="N", help="skip earlier entries")
+    verify.set_defaults(run=_verify)
+    verbs.add_parser("manage", help="Django's management commands", add_help=False)
+    add_run_commands(verbs, _setup)
+    for verb in (up, signin, verify):
+        verb.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
+    return parser
+
+
+def _source(text: str) -> str:
+    if problem := workflow_sources.problem_of(text):
+        raise argparse.ArgumentTypeError(problem)
+    return str(Path(text).resolve()) if Path(text).exists() else text
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a port: choose a number from 1 to 65535")
+    return int(text)
+
+
+def _setup(options: argparse.Namespace) -> Any:
+    os.umask(PRIVATE)
+    if getattr(options, "data", None) is not None:
+        os.environ["WFDASH_DATA"] = str(options.data)
+    import django
+
+    django.setup()
+    from django.conf import settings
+
+    return settings
+
+
+def _up(options: argparse.Namespace) -> int:
+    if options.files:
+        os.environ["WFDASH_WORKFLOWS"] = os.pathsep.join(map(str, options.files))
+    if options.demo:
+        _add_to("WFDASH_APPS", "wfdash.examples", separator=",")
+    if found := refusals(host=options.host, demo=options.demo, env=os.environ):
+        print(refusal_text(found, options.host), file=sys.stderr)
+        return 2
+    address = f"http://{_in_url(options.host)}:{options.port}"
+    os.environ.setdefault("WFDASH_URL", address)
+    # Setting Django up installs Twisted's asyncio reactor (daphne is an app of ours) and loads the models.
+    settings = _setup(options)
+    if options.demo:
+        _add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
+    from django.core.exceptions import ImproperlyConfigured
+    from django.db import OperationalError
+
+    from wfdash import catalog, server
+    from wfdash.worker.shutdown import exit_process
+
+    try:
+        name = _prepare(demo=options.demo)
+    except ImproperlyConfigured as error:
+        return _refuse(str(error))
+    except OperationalError as error:
+        where = f"the data directory {settings.DATA_DIR} writable" if not _has_server() else "its server there"
+        print(f"The database cannot be used: {error}. Is {where}, and is there room?", file=sys.stderr)
+        return 1
+    catalog.load()
+
+    def announce() -> None:
+        location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
+        print(f"\n  wfdash is up at {address}", flush=True)
+        command = "wfdash signin NAME" + (f" --data {options.data}" if options.data else "")
+        way_in = _in_thread(lambda: _way_in(name, address, command, terminal=sys.stdout.isatty()))
+        print(f"  {way_in}\n", flush=True)
+
+    status = server.serve(
+        host=options.host, port=options.port, data=settings.DATA_DIR, embed=settings.WFDASH_EMBED, on_ready=announce
+    )
+    exit_process(status)
+    return status
+
+
+def _add_to(variable: str, value: str, *, separator: str) -> None:
+    """Put a value behind those that a list-valued environment variable has."""
+    given = [part for part in os.environ.get(variable, "").split(separator) if part]
+    if value not in given:
+        os.environ[variable] = separator.join([*given, value])
+
+
+def _has_server() -> bool:
+    from django.db import connection
+
+    return connection.vendor != "sqlite"
+
+
+def _prepare(*, demo: bool) -> str:
+    """Bring the database up to date and return the name of an administrator."""
+    from django.contrib.auth import get_user_model
+    from django.core.management import call_command
+
+    from checkpoints.checks import refuse_database
+
+    refuse_database()
+    call_command("migrate", verbosity=0, interactive=False)
+    if demo:
+        call_command("demo", verbosity=0)
+    users = get_user_model().objects
+    admin = users.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    if admin is None:
+        admin = users.create_superuser("admin")
+    return str(admin.get_username())
+
+
+def _signin(options: argparse.Namespace) -> int:
+    settings = _setup(options)
+    from django.contrib.auth import get_user_model
+
+    if not get_user_model().objects.filter(username=options.user, is_active=True).exists():
+        print(f"There is no active person named {options.user!r}", file=sys.stderr)
+        return 1
+    print(_link(options.user, options.base or location.noted_address(settings.DATA_DIR, os.environ)))
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    """Prove the database's record, or packs: those need no data where their key is given, or none is needed."""
+    missing = location.missing_data(os.environ)
+    keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
+    if missing and not (options.packs and keyed):
+        more = ", or check packs --without-key" if options.packs else ""
+        return _refuse(missing + more)
+    if not missing:
+        return _proven(options)
+    with tempfile.TemporaryDirectory() as empty:
+        options.data = Path(empty)
+        return _proven(options)
+
+
+def _proven(options: argparse.Namespace) -> int:
+    _setup(options)
+    from django.core.management import CommandError, call_command
+
+    try:
+        flags = ["--without-key"] * options.without_key + [f"--head={options.head}", f"--from={options.start}"]
+        call_command("verify", *flags, *options.packs)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _way_in(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
+    """Return how to sign in: by a link for ``name`` where only its owner sees it, or where nobody ever signed in."""
+    from django.contrib.auth import get_user_model
+
+    if terminal or not get_user_model().objects.filter(last_login__isnull=False).exists():
+        return f"Sign in as {name} (works once): {_link(name, base)}\n  For others: {command}"
+    return f"For a one-time sign-in link: {command.replace('NAME', name)}"
+
+
+def _link(name: str, base: str) -> str:
+    from django.contrib.auth import get_user_model
+
+    from wfdash.signin.links import create_link
+
+    return create_link(get_user_model().objects.get(username=name), base=base)
+
+
+def _in_thread(make: Callable[[], str]) -> str:
+    """Call something that queries: the server announces itself from inside its event loop, where Django refuses to."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from django.db import connection
+
+    def call() -> str:
+        try:
+            return make()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

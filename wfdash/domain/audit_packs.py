@@ -1,0 +1,244 @@
+"""Exported packs of the audit: written, and proven, entry by entry, however many there are. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TextIO
+
+from checkpoints.content.signing import Keyring
+from wfdash.domain.hash_chain import Break, breaks, shown_breaks, shown_flaw, shown_keys
+from wfdash.domain.json_stream import JsonStream
+
+PACK = "wfdash-audit/2"
+"""The format of an exported pack."""
+UNSIGNED_PACK = "wfdash-audit/1"
+"""The format of packs from before they were signed."""
+APART = ("entries", "shown", "signature")
+"""Parts of a pack that do not say what it is about."""
+PIECE = 64_000
+"""Bytes of a pack that are sent at a time; more where a single value is longer."""
+
+
+class PackDigest:
+    """The hash of all that a pack says, taken in part by part: its entries in order, then what was shown by name.
+
+    It is SHA-256 of ``[everything but shown and signature, {name: SHA-256 of what was shown}]``, as JSON with its keys
+    sorted.
+    """
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        first = [_member(name, about[name]) + ", " for name in sorted(about) if name < "entries"]
+        self._rest = "".join(", " + _member(name, about[name]) for name in sorted(about) if name > "entries")
+        self._hash = sha256(f'[{{{"".join(first)}"entries": ['.encode())
+        self._between, self._showing = "", False
+
+    def add_entry(self, entry: Mapping[str, Any]) -> None:
+        """Take in the next entry."""
+        self._add(json.dumps(entry, sort_keys=True))
+
+    def add_shown(self, name: str, digest: str) -> None:
+        """Take in the hash of something shown; in the order of their names, after all entries."""
+        self._show()
+        self._add(_member(name, digest))
+
+    def end(self) -> str:
+        """Return the hash, once."""
+        self._show()
+        self._hash.update(b"}]")
+        return self._hash.hexdigest()
+
+    def _add(self, text: str) -> None:
+        self._hash.update(f"{self._between}{text}".encode())
+        self._between = ", "
+
+    def _show(self) -> None:
+        if not self._showing:
+            self._hash.update(f"]{self._rest}}}, {{".encode())
+            self._between, self._showing = "", True
+
+
+def write_pack(
+    about: Mapping[str, Any],
+    entries: Iterable[Mapping[str, Any]],
+    shown: Callable[[list[str]], Iterable[tuple[str, str]]],
+    keys: Keyring,
+) -> Iterator[bytes]:
+    """Yield a signed pack as JSON, a piece at a time.
+
+    ``about``: everything else that it says. ``shown(names)``: what was shown under these names, in their order. Of what
+    has been sent only the names of what was shown are remembered.
+    """
+    return _in_pieces(_written(about, entries, shown, keys))
+
+
+def _written(
+    about: Mapping[str, Any],
+    entries: Iterable[Mapping[str, Any]],
+    shown: Callable[[list[str]], Iterable[tuple[str, str]]],
+    keys: Keyring,
+) -> Iterator[bytes]:
+    digest, names, comma = PackDigest(about), set[str](), b""
+    yield b"{" + b"".join(_bytes(name) + b": " + _bytes(value) + b", " for name, value in about.items())
+    yield b'"entries": ['
+    for entry in entries:
+        digest.add_entry(entry)
+        names.update(shown_keys(entry))
+        yield comma + _bytes(entry)
+        comma = b", "
+    yield b'], "shown": {'
+    comma = b""
+    for name, body in shown(sorted(names)):
+        digest.add_shown(name, sha256(body.encode()).hexdigest())
+        yield comma + _bytes(name) + b": " + _bytes(body)
+        comma = b", "
+    yield b'}, "signature": ' + _bytes(keys.sign("pack", digest.end())) + b"}"
+
+
+def _in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    piece = bytearray()
+    for part in parts:
+        piece += part
+        if len(piece) >= PIECE:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What was found in a pack, and what a later one has to go on from.
+
+    ``head``: number and hash of the last entry there was. ``entries``: number -> hash. ``breaks``: what does not hold.
+    """
+
+    format: str
+    head: Mapping[str, Any]
+    whole: bool
+    entries: Mapping[int, str]
+    breaks: tuple[Break, ...]
+
+
+def prove_pack(open_: Callable[[], TextIO], *, keys: Keyring | None = None) -> Proof:
+    """Read a pack twice, value by value, and look at its entries, links, end, and what it says was shown.
+
+    ``keys``: prove that this installation wrote all of it, too. ``ValueError``, ``KeyError``, ``TypeError`` or
+    ``AttributeError`` if it is no pack.
+    """
+    with open_() as file:
+        about = _read_about(JsonStream(file))
+    if about.get("format") not in {PACK, UNSIGNED_PACK}:
+        raise ValueError(f"format is {about.get('format')!r}, not {PACK!r}: not a wfdash audit pack")
+    with open_() as file:
+        return _Reading(about, keys).proof(JsonStream(file))
+
+
+def continuity_breaks(old: Proof, new: Proof) -> Iterator[Break]:
+    """Yield where a later pack does not go on from an earlier one of the same installation."""
+    end, now = old.head, new.head
+    if now["n"] < end["n"]:
+        yield Break(end["n"], f"the newer pack ends earlier, with {now['n']}")
+    earlier = {**old.entries, end["n"]: end["hash"]}
+    for n, digest in sorted(earlier.items()):
+        if n in new.entries and new.entries[n] != digest:
+            yield Break(n, "replaced by another entry in the newer pack")
+        elif n and n not in new.entries and new.whole:
+            yield Break(n, "missing in the newer pack")
+
+
+class _Reading:
+    """One pass through a pack of which it is known what it is about."""
+
+    def __init__(self, about: Mapping[str, Any], keys: Keyring | None) -> None:
+        told = {name: value for name, value in about.items() if name not in APART}
+        self._about, self._keys, self._digest = about, keys, PackDigest(told)
+        self._head: dict[str, Any] = about["head"] or {"n": 0, "hash": ""}
+        self._last: dict[str, Any] = {"n": 0, "hash": ""}
+        self._entries: dict[int, str] = {}
+        self._showing: list[dict[str, Any]] = []
+        self._kept: dict[str, str] = {}
+        self._hashes: dict[str, str] = {}
+
+    def proof(self, stream: JsonStream) -> Proof:
+        found = list[Break]()
+        for name in stream.members():
+            if name == "entries":
+                found += breaks(self._taken_in(stream.items()), whole=self._about["whole"], keys=self._keys)
+            elif name == "shown":
+                self._take_in_shown(stream)
+            else:
+                stream.value()
+        found += shown_breaks(self._showing, self._kept)
+        found += [*self._end_breaks(), *self._signature_breaks()]
+        about = self._about
+        facts: dict[str, Any] = {"format": about["format"], "whole": bool(about["whole"]), "head": self._head}
+        return Proof(**facts, entries=self._entries, breaks=tuple(found))
+
+    def _taken_in(self, entries: Iterable[Any]) -> Iterator[Any]:
+        for entry in entries:
+            self._digest.add_entry(entry)
+            self._last = {"n": entry["n"], "hash": entry["hash"]}
+            self._entries[entry["n"]] = entry["hash"]
+            if shown_keys(entry):
+                facts = {name: entry["facts"].get(name) for name in ("seen", "page", "via")}
+                self._showing.append({"n": entry["n"], "request": entry["request"], "facts": facts})
+            yield entry
+
+    def _take_in_shown(self, stream: JsonStream) -> None:
+        for name in stream.members():
+            body = stream.value()
+            if name in self._kept:
+                raise ValueError(f"{name!r} is shown twice")
+            self._kept[name] = shown_flaw(name, body)
+            self._hashes[name] = sha256(body.encode()).hexdigest()
+
+    def _end_breaks(self) -> Iterator[Break]:
+        about, head, last = self._about, self._head, self._last
+        if about["whole"] and head != last:
+            yield Break(head["n"], f"the end is missing: the last entry in the pack is {last['n']}")
+        if head["n"] < last["n"]:
+            yield Break(last["n"], f"it comes after the end, which is said to be {head['n']}")
+        if not about["whole"] and not about["filter"].strip() and about.get("scope", "all") == "all":
+            yield Break(0, "the pack has gaps, although nothing was filtered")
+
+    def _signature_breaks(self) -> Iterator[Break]:
+        for name, digest in sorted(self._hashes.items()):
+            self._digest.add_shown(name, digest)
+        signature = self._about.get("signature", "")
+        if self._keys and (flaw := self._keys.flaw(signature, "pack", self._digest.end())):
+            yield Break(0, f"the pack {flaw}")
+
+
+def _read_about(stream: JsonStream) -> dict[str, Any]:
+    """Return what a pack says besides its entries and what was shown. ``ValueError``: what it lacks or has twice."""
+    about, seen = dict[str, Any](), set[str]()
+    for name in stream.members():
+        if name in seen:
+            raise ValueError(f"it has {name!r} twice")
+        seen.add(name)
+        if name == "entries":
+            for _ in stream.items():
+                pass
+        elif name == "shown":
+            for _ in stream.members():
+                stream.value()
+        else:
+            about[name] = stream.value()
+    stream.end()
+    if missing := {"entries", "shown"} - seen:
+        raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
+    return about
+
+
+def _member(name: str, value: Any) -> str:
+    return f"{json.dumps(name)}: {json.dumps(value, sort_keys=True)}"
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # Half a character, from before such were refused.
+        return json.dumps(value).encode()

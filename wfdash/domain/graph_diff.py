@@ -1,0 +1,159 @@
+"""What changed between two graphs of one workflow, in structure and in words; and what a migration writes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from checkpoints.ids import new_checkpoint_id
+from checkpoints.records import Checkpoint, Json, Reason, Record
+from wfdash.contract import Carried, Description, StepInfo
+
+UNSEEN = "something not shown in the graph changed"
+
+
+class Renamed(Record):
+    """A step that its author says had another name before."""
+
+    old: str
+    new: str
+
+
+class Rerouted(Record):
+    """A step that other steps lead to now. ``before`` and ``after``: its arrows, in words."""
+
+    step: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+class Retyped(Record):
+    """A step whose message or result has another type. ``what``: takes or gives."""
+
+    step: str
+    what: str
+    before: str
+    after: str
+
+
+class GraphDiff(Record):
+    """The difference of two graphs. Steps are called by their new names, removed ones by their old."""
+
+    old: str
+    new: str
+    """The two versions."""
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
+    rerouted: tuple[Rerouted, ...] = ()
+    retyped: tuple[Retyped, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """One sentence per change; empty only if both are the same version."""
+        found = tuple(_sentences(self))
+        return found or (() if self.old == self.new else (UNSEEN,))
+
+    @property
+    def summary(self) -> str:
+        """All of it in one line."""
+        return "; ".join(self.words)
+
+
+def compare(old: Description, new: Description) -> GraphDiff:
+    """Return what changed. A step counts as renamed only where the new graph declares its old name (``was``)."""
+    before, after = _by_name(old), _by_name(new)
+    names = old_names(old, new)
+    kept = [(was, name) for was, name in names.items() if name in after]
+    return GraphDiff(
+        old=old.version,
+        new=new.version,
+        added=tuple(name for name in after if name not in names.values()),
+        removed=tuple(name for name in before if name not in names),
+        renamed=tuple(Renamed(old=was, new=name) for was, name in kept if was != name),
+        rerouted=tuple(_rerouted(old, new, names)),
+        retyped=tuple(change for was, name in kept for change in _retyped(before[was], after[name])),
+    )
+
+
+def old_names(old: Description, new: Description) -> dict[str, str]:
+    """Return old name -> new name of every step that is in both graphs."""
+    before, after = _by_name(old), _by_name(new)
+    names = {name: name for name in before if name in after}
+    for name, step in after.items():
+        was = next((alias for alias in step.was if alias in before and alias not in names), None)
+        if name not in names and was is not None:
+            names[was] = name
+    return names
+
+
+def arrows_into(described: Description, step: str, names: dict[str, str] | None = None) -> tuple[str, ...]:
+    """Return the arrows into a step in words, in the order they were declared; sources by ``names``."""
+    edges = [edge for edge in described.edges if edge.target == step]
+    return tuple(
+        _arrow((names or {}).get(e.source, e.source), e.kind, e.label if e.kind == "join" else "") for e in edges
+    )
+
+
+def _arrow(source: str, kind: str, label: str) -> str:
+    detail = " ".join(part for part in (kind if kind != "plain" else "", label) if part)
+    return f"{source} ({detail})" if detail else source
+
+
+def _by_name(described: Description) -> dict[str, StepInfo]:
+    return {step.name: step for step in described.steps}
+
+
+def _rerouted(old: Description, new: Description, names: dict[str, str]) -> Iterator[Rerouted]:
+    for was, name in names.items():
+        before, after = arrows_into(old, was, names), arrows_into(new, name)
+        if sorted(before) != sorted(after):
+            yield Rerouted(step=name, before=before, after=after)
+
+
+def _retyped(before: StepInfo, after: StepInfo) -> Iterator[Retyped]:
+    for what in ("takes", "gives"):
+        was, now = getattr(before, what), getattr(after, what)
+        if was != now:
+            yield Retyped(step=after.name, what=what, before=was, after=now)
+
+
+def _sentences(skew: GraphDiff) -> Iterator[str]:
+    if skew.added:
+        yield f"added: {', '.join(skew.added)}"
+    if skew.removed:
+        yield f"removed: {', '.join(skew.removed)}"
+    for name in skew.renamed:
+        yield f"{name.old} was renamed {name.new}"
+    for route in skew.rerouted:
+        yield f"{route.step} comes {_after(route.after)}, {_after(route.before)} before"
+    for kind in skew.retyped:
+        yield f"{kind.step} {kind.what} {kind.after or 'anything'}, {kind.before or 'anything'} before"
+
+
+def _after(sources: tuple[str, ...]) -> str:
+    return f"after {', '.join(sources)}" if sources else "first"
+
+
+def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, created: datetime) -> Checkpoint:
+    """Return the checkpoint that follows ``old`` and belongs to the present graph."""
+    changes = {
+        "id": new_checkpoint_id(),
+        "n": old.n + 1,
+        "parent": old.id,
+        "version": version,
+        "reason": Reason.MIGRATE,
+        "created": created,
+        "label": None,
+        "body": carried.body,
+        "requests": carried.requests,
+        "waiting": len(carried.requests),
+    }
+    return old.model_copy(update=changes)
+
+
+def facts_of(carried: Carried, old: str, new: str) -> dict[str, Json]:
+    """Return what the event of a migration says. ``old``, ``new``: the versions."""
+    moved = {"names": carried.names, "ended": list(carried.ended)}
+    said = {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}
+    return said | {name: value for name, value in moved.items() if value}

@@ -1,0 +1,113 @@
+"""The arithmetic of the audit chain: each entry's hash covers it and the hash of the one before. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from checkpoints.content.canonical_json import dumps
+from checkpoints.content.signing import Keyring
+from wfdash.domain.fingerprint import fingerprint
+from wfdash.schemas.secrets import masked
+
+CHAINED = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "facts", "prev")
+"""What an entry's hash covers, in this order."""
+ACCOUNTS = (
+    *("sign in", "sign out", "make sign-in link", "change password", "renew password hash"),
+    *("create user", "change user", "delete user", "create group", "rename group", "delete group"),
+    *("add to group", "remove from group", "add permission", "remove permission"),
+    *("grant", "change grant", "revoke"),
+    *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
+    "second factor: remove",
+)
+"""Acts on accounts and rights: entries that administrators read, and each person of their own."""
+CONTENT = frozenset({"value", "edited", "proposal"})
+"""Facts that hold values of a workflow."""
+BROKEN = "chain broken"
+"""What is recorded when the end of the chain does not hold."""
+
+
+@dataclass(frozen=True)
+class Break:
+    """Where a chain does not hold: the entry's number, and what is wrong with it."""
+
+    n: int
+    words: str
+
+
+def hash_of(told: Mapping[str, Any]) -> str:
+    """Return the hash of an entry as it is exported."""
+    return sha256(dumps([told[name] for name in CHAINED])).hexdigest()
+
+
+def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Keyring | None = None) -> Iterator[Break]:
+    """Yield what does not hold in a chain of exported entries (with hash and signature), in order.
+
+    ``whole``: it must begin with the first entry and have no gap; else it is a selection, each entry proven by itself.
+    ``keys``: prove the signatures, too. Only the first entries may have none: they are older than signing.
+    """
+    before: Mapping[str, Any] | None = None
+    signed = False
+    for entry in entries:
+        n = entry["n"]
+        if hash_of(entry) != entry["hash"]:
+            yield Break(n, "the entry was changed after it was written")
+        if entry["verb"] == BROKEN:
+            yield Break(n, f"problem when it was written: {entry['facts'].get('words')}")
+        follows = before is not None and n == before["n"] + 1
+        if whole and not (follows or (before is None and n == 1)):
+            yield Break(n, f"entries before it are missing (the one before is {before['n'] if before else 'none'})")
+        elif follows and before is not None and entry["prev"] != before["hash"]:
+            yield Break(n, "it does not match the previous entry")
+        signed = signed or bool(entry.get("signature"))
+        if keys and signed and (flaw := keys.flaw(entry.get("signature", ""), "entry", str(n), entry["hash"])):
+            yield Break(n, f"it {flaw}")
+        before = entry
+
+
+def masked_facts(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return an entry's facts with the secrets in their content hidden."""
+    return {name: masked(value, names) if name in CONTENT else value for name, value in facts.items()}
+
+
+def shown_keys(entry: Mapping[str, Any]) -> list[str]:
+    """Return the names under which it is kept what a person was shown."""
+    facts = entry["facts"]
+    kinds = {"card": facts.get("seen"), "page": facts.get("page")}
+    return [f"{entry['request']}:{kind}:{digest}" for kind, digest in kinds.items() if entry["request"] and digest]
+
+
+def shown_flaw(key: str, body: str) -> str:
+    """Return what is wrong with a body that is kept under one of ``shown_keys``, empty if nothing is."""
+    kind, digest = ["", "", *key.rsplit(":", 2)][-2:]
+    if kind == "card" and _card_differs(body, digest):
+        return "the card differs from the one shown"
+    if kind == "page" and sha256(body.encode()).hexdigest() != digest:
+        return "the page differs from the one shown"
+    return ""
+
+
+def shown_breaks(entries: Iterable[Mapping[str, Any]], kept: Mapping[str, str]) -> Iterator[Break]:
+    """Yield where what is kept of what people were shown is not what the entries say it was.
+
+    ``kept``: ``shown_flaw`` of each body, by its name.
+    """
+    for entry in entries:
+        names = shown_keys(entry)
+        # A deadline decides without a page or a person before it.
+        if entry["facts"].get("via") and any(name not in kept for name in names):
+            yield Break(entry["n"], "what was shown is missing")
+        for name in names:
+            if flaw := kept.get(name):
+                yield Break(entry["n"], flaw)
+
+
+def _card_differs(body: str, seen: str) -> bool:
+    try:
+        told = json.loads(body)
+        return bool(fingerprint(told["card"], told["answer_schema"]) != seen)
+    except (ValueError, KeyError, TypeError):
+        return True

@@ -1,0 +1,207 @@
+"""JSON Patch (RFC 6902): what leads from one JSON value to another, to copy, to keep, to apply. Pure.
+
+``apply(make(before, after), before) == after`` for any two JSON values; a value that is hardly changed has a short
+patch. Pointers are those of RFC 6901: ``~`` is written ``~0`` and ``/`` is written ``~1``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
+Operation: TypeAlias = dict[str, Any]
+"""``op``, ``path`` and, by the kind, ``value`` or ``from``."""
+
+ALIGNED = 300
+"""Lists whose differing stretch is longer are compared place by place."""
+DEEPEST = 100
+"""What lies deeper is replaced as a whole."""
+
+
+class PatchFailed(ValueError):
+    """The patch does not fit the value: a path is not there, or a ``test`` failed. The value is as it was."""
+
+
+def make(before: Json, after: Json) -> list[Operation]:
+    """Return the operations that turn ``before`` into ``after``: empty if they are equal; true is not 1."""
+    return _compare(before, after, "", 0)
+
+
+def apply(patch: Sequence[Operation], value: Json) -> Json:
+    """Return the value after all operations; ``PatchFailed`` if one does not fit. ``value`` is not changed."""
+    result = json.loads(json.dumps(value))
+    for operation in patch:
+        try:
+            result = APPLY[operation["op"]](result, operation)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise PatchFailed(f"{operation.get('op')} {operation.get('path')!r}: {error}") from error
+    return result
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """Return a path as an RFC 6901 pointer."""
+    return "".join(f"/{escape(str(part))}" for part in path)
+
+
+def escape(part: str) -> str:
+    """Return one part of a pointer."""
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a pointer; ``ValueError`` if it is none."""
+    if text and not text.startswith("/"):
+        raise ValueError(f"{text!r} is not a JSON pointer: it must be empty or start with /")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _compare(before: Json, after: Json, path: str, depth: int) -> list[Operation]:
+    if same(before, after):
+        return []
+    whole: Operation = {"op": "replace", "path": path, "value": after}
+    if depth >= DEEPEST or type(before) is not type(after) or not isinstance(before, (dict, list)):
+        return [whole]
+    parts: Callable[[Any, Any, str, int], Iterator[Operation]] = _objects if isinstance(before, dict) else _lists
+    found = list(parts(before, after, path, depth))
+    return found if _size(found) <= _size([whole]) else [whole]
+
+
+def _objects(before: dict[str, Json], after: dict[str, Json], path: str, depth: int) -> Iterator[Operation]:
+    for key in before:
+        here = f"{path}/{escape(key)}"
+        if key in after:
+            yield from _compare(before[key], after[key], here, depth + 1)
+        else:
+            yield {"op": "remove", "path": here}
+    for key in after:
+        if key not in before:
+            yield {"op": "add", "path": f"{path}/{escape(key)}", "value": after[key]}
+
+
+def _lists(before: list[Json], after: list[Json], path: str, depth: int) -> Iterator[Operation]:
+    """Go from left to right: all that stands before a place is already as it will be."""
+    for left, right, start in _stretches(before, after):
+        both = min(len(left), len(right))
+        for index in range(both):
+            yield from _compare(left[index], right[index], f"{path}/{start + index}", depth + 1)
+        for _ in left[both:]:
+            yield {"op": "remove", "path": f"{path}/{start + both}"}
+        for index in range(both, len(right)):
+            yield {"op": "add", "path": f"{path}/{start + index}", "value": right[index]}
+
+
+def _stretches(before: list[Json], after: list[Json]) -> Iterator[tuple[list[Json], list[Json], int]]:
+    """Yield the stretches that differ, and where each begins in ``after``."""
+    head = next((i for i, pair in enumerate(zip(before, after, strict=False)) if not same(*pair)), None)
+    head = min(len(before), len(after)) if head is None else head
+    most = min(len(before), len(after)) - head
+    tail = next((i for i in range(most) if not same(before[-1 - i], after[-1 - i])), most)
+    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
+    if max(len(left), len(right)) > ALIGNED:
+        yield left, right, head
+        return
+    old, new = [_text(item) for item in left], [_text(item) for item in right]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield left[i1:i2], right[j1:j2], head + j1
+
+
+def same(before: Json, after: Json) -> bool:
+    """Say whether two JSON values are equal; true is not 1, and 1 is not 1.0."""
+    if before is after:
+        return True
+    if type(before) is not type(after):
+        return False
+    return _text(before) == _text(after) if isinstance(before, (dict, list)) else bool(before == after)
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _size(operations: list[Operation]) -> int:
+    return len(json.dumps(operations))
+
+
+def _add(value: Json, operation: Operation) -> Json:
+    return _put(value, parts_of(operation["path"]), operation["value"])
+
+
+def _put(value: Json, path: list[str], new: Json) -> Json:
+    if not path:
+        return new
+    place, key = _reach(value, path[:-1]), path[-1]
+    if isinstance(place, list):
+        place.insert(len(place) if key == "-" else _index(key, len(place)), new)
+    else:
+        place[key] = new
+    return value
+
+
+def _remove(value: Json, operation: Operation) -> Json:
+    return _take(value, parts_of(operation["path"]))
+
+
+def _take(value: Json, path: list[str]) -> Json:
+    if not path:
+        return None
+    place, key = _reach(value, path[:-1]), path[-1]
+    del place[_index(key, len(place) - 1) if isinstance(place, list) else key]
+    return value
+
+
+def _replace(value: Json, operation: Operation) -> Json:
+    path = parts_of(operation["path"])
+    if not path:
+        return operation["value"]
+    place, key = _reach(value, path[:-1]), path[-1]
+    if isinstance(place, list):
+        place[_index(key, len(place) - 1)] = operation["value"]
+    else:
+        place[key], _ = operation["value"], place[key]
+    return value
+
+
+def _move(value: Json, operation: Operation) -> Json:
+    moved, source = _reach(value, parts_of(operation["from"])), operation["from"]
+    if operation["path"].startswith(f"{source}/"):
+        raise ValueError("cannot move a value into itself")
+    return _put(_take(value, parts_of(source)), parts_of(operation["path"]), moved)
+
+
+def _copy(value: Json, operation: Operation) -> Json:
+    copied = json.loads(json.dumps(_reach(value, parts_of(operation["from"]))))
+    return _put(value, parts_of(operation["path"]), copied)
+
+
+def _test(value: Json, operation: Operation) -> Json:
+    if not same(_reach(value, parts_of(operation["path"])), operation["value"]):
+        raise ValueError("the value there is different")
+    return value
+
+
+def _reach(value: Json, path: list[str]) -> Json:
+    for part in path:
+        value = value[_index(part, len(value) - 1)] if isinstance(value, list) else value[part]
+    return value
+
+
+def _index(part: str, last: int) -> int:
+    if not (part.isascii() and part.isdigit()) or (part != "0" and part.startswith("0")):
+        raise ValueError(f"{part!r} is not a list index")
+    if int(part) > last:
+        raise IndexError(f"there is no {part}")
+    return int(part)
+
+
+APPLY: dict[str, Callable[[Json, Operation], Json]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}

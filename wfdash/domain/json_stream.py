@@ -1,0 +1,91 @@
+"""Reads a JSON document from a file value by value, so that a long one needs little memory. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+PART = 256_000
+"""Characters read at a time; more while a single value is longer."""
+AFTER = frozenset(" \t\r\n,:]}")
+"""What may follow a value."""
+
+
+class JsonStream:
+    """One JSON document, read from its beginning to its end. ``ValueError`` where it is none."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._decoder = file, json.JSONDecoder()
+        self._text, self._at, self._ended = "", 0, False
+
+    def value(self) -> Any:
+        """Return the whole value that comes next."""
+        self._peek()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except ValueError:
+                if self._ended:
+                    raise
+            else:
+                # A number may go on after what was read of it.
+                if self._text[end : end + 1] in AFTER or self._ended:
+                    self._at = end
+                    return value
+            self._read()
+
+    def items(self) -> Iterator[Any]:
+        """Yield each value of the array that comes next."""
+        self._take("[")
+        if self._peek() != "]":
+            yield self.value()
+            while self._peek() == ",":
+                self._take(",")
+                yield self.value()
+        self._take("]")
+
+    def members(self) -> Iterator[str]:
+        """Yield each name of the object that comes next; its value is to be read before the next name."""
+        self._take("{")
+        if self._peek() != "}":
+            yield self._name()
+            while self._peek() == ",":
+                self._take(",")
+                yield self._name()
+        self._take("}")
+
+    def end(self) -> None:
+        """Make sure that nothing follows."""
+        if found := self._peek():
+            raise ValueError(f"{found!r} found after the end of the document")
+
+    def _name(self) -> str:
+        name = self.value()
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r:.50} found where a name was expected")
+        self._take(":")
+        return name
+
+    def _take(self, wanted: str) -> None:
+        found = self._peek()
+        if found != wanted:
+            raise ValueError(f"{found or 'the end'!r} found where {wanted!r} was expected")
+        self._at += 1
+
+    def _peek(self) -> str:
+        """Return the character that comes next, blanks left out; empty at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in " \t\r\n":
+                    return self._text[self._at]
+                self._at += 1
+            if self._ended:
+                return ""
+            self._read()
+
+    def _read(self) -> None:
+        rest = self._text[self._at :]
+        # As much again as there is: a value that is long is looked at a few times, not once for each part.
+        part = self._file.read(max(PART, len(rest)))
+        self._text, self._at, self._ended = rest + part, 0, not part

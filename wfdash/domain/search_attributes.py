@@ -1,0 +1,219 @@
+"""What a run is found by, told from its input, its title and its failure. Pure.
+
+The one place that says how text is compared: those who write facts and those who look for them both ask here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+MOST_INPUTS = 40
+"""Values of an input that one can look for, those nearest its top first."""
+MOST_WORDS = 60
+MOST_LEAVES = 500
+LONGEST_TEXT = 200
+LONGEST_WORD = 64
+LONGEST_READ = 4000
+"""Characters of one text whose words are kept."""
+DEEPEST = 12
+
+INPUT, TITLE, WORD, ERROR, TAG = "input", "title", "word", "error", "tag"
+
+TOKEN = re.compile(r"[^\W_]+")
+NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+LARGEST = 10**15
+Schema = Mapping[str, Any]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAttribute:
+    """A name, the text it is compared by, and the number that text is, if it is one (a date: its seconds)."""
+
+    name: str
+    text: str
+    number: float | None = None
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared: without case, NUL and surrogates, at most ``LONGEST_TEXT`` long."""
+    plain = text[: LONGEST_TEXT * 2].replace("\0", "").encode("utf-8", "replace").decode()
+    return unicodedata.normalize("NFC", plain).lower().strip()[:LONGEST_TEXT]
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """Return the words of a text as they are compared, each once, in their order."""
+    plain = unicodedata.normalize("NFC", text[:LONGEST_READ]).lower()
+    return tuple(dict.fromkeys(token[:LONGEST_WORD] for token in TOKEN.findall(plain)))
+
+
+def number_of(value: Any) -> float | None:
+    """Return what a value is as a number: plain digits are one, also in a text; None for everything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value) if math.isfinite(value) and abs(value) < LARGEST else None
+    return float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else None
+
+
+def moment_in(value: Any) -> datetime | None:
+    """Return the moment a text names (``2026-01-31``, or with a time; UTC unless it says otherwise), or None."""
+    if not isinstance(value, str) or not DAY.match(value) or len(value) > LONGEST_WORD:
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def title_words(*texts: str, run: str = "") -> tuple[str, ...]:
+    """Return the words of a run's title and workflow, and the end of its id, which is what lists show of it."""
+    found = tokens(" ".join(texts))[: MOST_WORDS - 1]
+    return (*found, run[-8:].lower()) if run else found
+
+
+def facts_of(message: Any, schema: Schema | None = None) -> tuple[SearchAttribute, ...]:
+    """Return the facts of an input: its values by path, and its words. What the schema says is secret makes none.
+
+    Lists do not show in a path: every item is a value of it. Secret: ``writeOnly``, or of format ``password``.
+    """
+    values: dict[SearchAttribute, None] = {}
+    words: dict[str, None] = {}
+    for path, value in _leaves(message, schema or {}):
+        fact = _fact(path, value)
+        if fact is not None and len(values) < MOST_INPUTS:
+            values[fact] = None
+        if len(words) < MOST_WORDS and not isinstance(value, bool):
+            words |= dict.fromkeys(tokens(str(value)))
+    return (*values, *(SearchAttribute(name=WORD, text=word) for word in list(words)[:MOST_WORDS]))
+
+
+def failure_of(error: Mapping[str, Any] | None, *, content: bool = True) -> tuple[SearchAttribute, ...]:
+    """Return the facts of a failure: its class, and with ``content`` the words of its message."""
+    kind = str((error or {}).get("type") or "")
+    classes = dict.fromkeys(folded(name) for name in (kind, kind.rpartition(".")[2]) if name)
+    words = tokens(f"{kind} {(error or {}).get('message') or ''}")[:MOST_WORDS] if content else ()
+    named = (SearchAttribute(name=ERROR, text=text) for text in classes)
+    return (*named, *(SearchAttribute(name=WORD, text=word) for word in words))
+
+
+def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
+    """Return the paths of the single values that an input of this schema may have, those nearest the top first."""
+    waiting, found = deque[tuple[Path, list[Schema]]]([((), _meant([schema], schema))]), dict[Path, None]()
+    while waiting and len(found) < most:
+        path, nodes = waiting.popleft()
+        if any(is_secret(node) for node in nodes) or len(path) > DEEPEST // 2:
+            continue
+        below = [
+            pair for node in nodes if isinstance(node.get("properties"), Mapping) for pair in node["properties"].items()
+        ]
+        waiting.extend(((*path, str(name)), _meant([part], schema)) for name, part in below)
+        waiting.extend((path, _meant([part], schema)) for node in nodes for part in _items(node) if path)
+        if path and any(_is_single(node) for node in nodes):
+            found[path] = None
+    return tuple(found)
+
+
+def path_name(keys: Iterable[str]) -> str:
+    """Return the name of the values under these keys, as one writes it in a filter: ``input.order.total``."""
+    parts = [re.sub(r"[^\w-]+", "_", key.lower()) or "_" for key in keys]
+    return ".".join([INPUT, *parts])[:LONGEST_TEXT]
+
+
+def _fact(path: Path, value: Any) -> SearchAttribute | None:
+    text = str(value).lower() if isinstance(value, bool) else folded(str(value))
+    if not text:
+        return None
+    moment = moment_in(value)
+    number = number_of(value) if moment is None else moment.timestamp()
+    return SearchAttribute(name=path_name(path), text=text, number=number)
+
+
+def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
+    """Give the scalars of a document with their paths, those nearest the top first."""
+    waiting: deque[tuple[Path, Any, list[Schema]]] = deque([((), message, _meant([schema], schema))])
+    given = 0
+    while waiting and given < MOST_LEAVES:
+        path, value, nodes = waiting.popleft()
+        if any(is_secret(node) for node in nodes):
+            continue
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                below = [part for node in nodes for part in _under(node, str(key))]
+                if len(path) < DEEPEST:
+                    waiting.append(((*path, str(key)), item, _meant(below, schema)))
+        elif isinstance(value, list | tuple):
+            below = [part for node in nodes for part in _items(node)]
+            if len(path) < DEEPEST:
+                waiting.extend((path, item, _meant(below, schema)) for item in value[:MOST_LEAVES])
+        elif value is not None:
+            given += 1
+            yield path, value
+
+
+def is_secret(node: Any) -> bool:
+    """Say whether a node of a schema calls its value secret."""
+    return isinstance(node, Mapping) and (node.get("writeOnly") is True or node.get("format") == "password")
+
+
+def _is_single(node: Schema) -> bool:
+    return node.get("type") in {"string", "number", "integer", "boolean"} or "enum" in node or "const" in node
+
+
+def _under(node: Schema, key: str) -> Iterator[Schema]:
+    properties = node.get("properties")
+    if isinstance(properties, Mapping) and key in properties:
+        yield properties[key]
+    elif isinstance(node.get("additionalProperties"), Mapping):
+        yield node["additionalProperties"]
+
+
+def _items(node: Schema) -> Iterator[Schema]:
+    for name in ("items", "prefixItems"):
+        found = node.get(name)
+        yield from found if isinstance(found, list) else [found] if found else []
+
+
+def _meant(nodes: Iterable[Any], root: Schema) -> list[Schema]:
+    """Return these nodes with all that they refer to and are made of."""
+    waiting, found = deque(nodes), list[Schema]()
+    while waiting:
+        node = waiting.popleft()
+        if not isinstance(node, Mapping) or any(node is known for known in found):
+            continue
+        found.append(node)
+        for name in ("allOf", "anyOf", "oneOf"):
+            if isinstance(node.get(name), list):
+                waiting.extend(node[name])
+        if isinstance(node.get("$ref"), str):
+            waiting.append(_referred(node["$ref"], root))
+    return found
+
+
+def _referred(ref: str, root: Schema) -> Any:
+    """Return what a reference within the document names, None for any other."""
+    if not ref.startswith("#"):
+        return None
+    node: Any = root
+    for part in ref[1:].strip("/").split("/") if len(ref) > 1 else []:
+        key = part.replace("~1", "/").replace("~0", "~")
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
+
+
+TAGGED = re.compile(r"\w[\w.:/@+-]{0,39}")
+
+
+def tag_of(text: str) -> str | None:
+    """Return a tag as it is kept (lower case, at most 40 characters), None for what cannot be one."""
+    tag = folded(text)
+    return tag if TAGGED.fullmatch(tag) else None

@@ -1,0 +1,55 @@
+"""Where an installation keeps its data, and at which address its server was last up. Reads and writes no database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+ADDRESS = "address"
+"""The file in the data directory that holds it."""
+NOWHERE = "http://127.0.0.1:8000"
+MAKERS = frozenset({"migrate", "check", "help", "version", "makemigrations", "collectstatic", "runserver", "test"})
+"""Django's commands that begin a data directory, or need none that is complete."""
+
+
+def data_dir(env: Mapping[str, str]) -> Path:
+    """Return the data directory, as it was named."""
+    return Path(env.get("WFDASH_DATA") or "wfdash-data")
+
+
+def missing_data(env: Mapping[str, str]) -> str:
+    """Return what to say where there is no data of wfdash, empty where there is. Creates nothing."""
+    folder = data_dir(env)
+    if env.get("WFDASH_DATABASE"):
+        found = "WFDASH_SECRET_KEY" in env or (folder / "secret_key").is_file()
+    else:
+        file = folder / "wfdash.sqlite3"
+        found = file.is_file() and file.stat().st_size > 0
+    shown = folder if folder.is_absolute() else f".{os.sep}{folder}"
+    return "" if found else f"No wfdash data in {shown}. Use --data DIRECTORY or WFDASH_DATA"
+
+
+def needs_data(command: list[str]) -> bool:
+    """Say whether one of Django's commands needs data that is there already."""
+    return bool(command) and not command[0].startswith("-") and command[0] not in MAKERS and "--help" not in command
+
+
+def note_address(folder: Path, address: str) -> None:
+    """Keep the address at which people reach the server, for commands that print links to it."""
+    with contextlib.suppress(OSError), open(folder / ADDRESS, "w", opener=_private) as file:
+        file.write(address)
+
+
+def noted_address(folder: Path, env: Mapping[str, str]) -> str:
+    """Return the address for links: the one that is set, else the one the server was last up at."""
+    try:
+        noted = (folder / ADDRESS).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        noted = ""
+    return (env.get("WFDASH_URL") or noted or NOWHERE).rstrip("/")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

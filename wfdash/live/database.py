@@ -1,0 +1,85 @@
+"""The live part's own database threads and the few reads it makes.
+
+Not asgiref's thread-sensitive executor: that is one thread for the whole process, and a page that is slow
+there would make every viewer late. Reads are autocommit, so a kept connection pins no snapshot; a read that
+fails closes its connection, and the next one opens a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+from typing import ParamSpec, TypeVar
+
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.models import Event, Notice, Run
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DatabaseThreads:
+    """A small pool of threads that keep their database connections between reads."""
+
+    def __init__(self, threads: int) -> None:
+        self._connections: list[BaseDatabaseWrapper] = []
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="live", initializer=self._remember_connection)
+
+    def _remember_connection(self) -> None:
+        kept = connections[DEFAULT_DB_ALIAS]
+        kept.inc_thread_sharing()  # so that ``close`` may close it from another thread
+        self._connections.append(kept)
+
+    async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run it in one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: _guarded(function, *args, **kwargs))
+
+    def close(self) -> None:
+        """Wait for reads in flight and close all connections. From any thread, also from one with a running loop."""
+        closer = Thread(target=self._close, name="live-close")  # Django refuses to close where a loop runs
+        closer.start()
+        closer.join()
+
+    def _close(self) -> None:
+        self._pool.shutdown(wait=True)
+        for kept in self._connections:
+            kept.close()
+
+
+def _guarded(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return function(*args, **kwargs)
+    except Exception:
+        connection.close()
+        raise
+
+
+def read_events(run: str, *, after: int, limit: int) -> list[Event]:
+    """Return the run's events with ``seq > after``, in order, at most ``limit``."""
+    return list(Event.objects.filter(run_id=run, seq__gt=after).order_by("seq")[:limit])
+
+
+def read_seqs(runs: Iterable[str]) -> dict[str, int]:
+    """Return run id -> last sequence number, for those that exist."""
+    return dict(Run.objects.filter(id__in=list(runs)).values_list("id", "seq"))
+
+
+def read_workflows(runs: Iterable[str]) -> set[str]:
+    """Return the names of the workflows these runs belong to."""
+    return set(Run.objects.filter(id__in=list(runs)).values_list("workflow", flat=True))
+
+
+def read_newest(limit: int) -> list[tuple[int, str, str]]:
+    """Return ``(id, workflow, kind)`` of the events stored last over all runs, newest first."""
+    rows = Event.objects.order_by("-id").values_list("id", "run__workflow", "kind")
+    return list(rows[:limit])
+
+
+def read_notified(limit: int) -> list[tuple[str, int]]:
+    """Return ``(id, person)`` of the newest notices to people, newest first: their ids are ordered by time."""
+    rows = Notice.objects.filter(user_id__isnull=False).order_by("-id").values_list("id", "user_id")
+    return [(notice, user) for notice, user in rows[:limit] if user is not None]

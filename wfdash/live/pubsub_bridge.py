@@ -1,0 +1,111 @@
+"""Bridges in-process pub/sub from any thread to the event loop, many updates at a time.
+
+Publishing must cost the publisher next to nothing: a worker publishes after every commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from threading import Lock
+
+from wfdash import pubsub
+
+TEXT_LIMIT = 64_000
+"""Characters of streamed text per run and step that may wait for the loop; older ones are dropped."""
+
+
+@dataclass
+class PendingUpdates:
+    """Updates published since the last delivery."""
+
+    seqs: dict[str, int] = field(default_factory=dict)
+    """Watched run -> highest seq."""
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+    """Every run that moved, watched or not, while lists are watched."""
+    inboxes: set[str] = field(default_factory=set)
+    requests: set[tuple[str, str]] = field(default_factory=set)
+    """``(request:id | people:id, workflow)``."""
+    told: set[int] = field(default_factory=set)
+    """People (primary keys) with new notices."""
+
+
+class PubSubBridge:
+    """Subscribes until ``close``; ``deliver`` is called on the loop with the pending updates."""
+
+    def __init__(
+        self, watched: Container[str], *, lists: Callable[[], bool], deliver: Callable[[PendingUpdates], None]
+    ) -> None:
+        self._watched, self._lists, self._deliver = watched, lists, deliver
+        self._post = PendingUpdates()
+        self._knocked = False
+        self._lock = Lock()
+        self._loop = asyncio.get_running_loop()
+        self._leave = [
+            pubsub.runs_changed.subscribe(self.moved),
+            pubsub.text_streamed.subscribe(self.streamed),
+            pubsub.inbox_changed.subscribe(self.inbox_moved),
+            pubsub.requests_changed.subscribe(self.request_moved),
+            pubsub.notifications_changed.subscribe(self.person_told),
+        ]
+
+    def close(self) -> None:
+        """Stop listening."""
+        for leave in self._leave:
+            leave()
+
+    def moved(self, run: str, seq: int) -> None:
+        """Any thread: the run reaches at least ``seq``."""
+        watched, lists = run in self._watched, self._lists()
+        if not watched and not lists:
+            return
+        with self._lock:
+            if watched:
+                self._post.seqs[run] = max(seq, self._post.seqs.get(run, 0))
+            if lists:
+                self._post.runs.add(run)
+            self._knock()
+
+    def streamed(self, run: str, step: str, text: str) -> None:
+        """Any thread: text was made just now."""
+        if run in self._watched:
+            with self._lock:
+                self._post.texts[run, step] = (self._post.texts.get((run, step), "") + text)[-TEXT_LIMIT:]
+                self._knock()
+
+    def inbox_moved(self, workflow: str) -> None:
+        """Any thread: requests of this workflow were opened, answered or closed."""
+        if self._lists():
+            with self._lock:
+                self._post.inboxes.add(workflow)
+                self._knock()
+
+    def request_moved(self, workflow: str, part: str, request: str) -> None:
+        """Any thread: something happened to this request, or to who has it open."""
+        if self._lists():
+            with self._lock:
+                self._post.requests.add((f"{part}:{request}", workflow))
+                self._knock()
+
+    def person_told(self, user: int) -> None:
+        """Any thread: this person was told something, or has read it."""
+        if self._lists():
+            with self._lock:
+                self._post.told.add(user)
+                self._knock()
+
+    def _knock(self) -> None:
+        if not self._knocked:
+            self._loop.call_soon_threadsafe(self._empty)
+            self._knocked = True
+
+    def empty(self) -> None:
+        """Deliver what has come in, now; on the loop."""
+        self._empty()
+
+    def _empty(self) -> None:
+        with self._lock:
+            post, self._post, self._knocked = self._post, PendingUpdates(), False
+        self._deliver(post)

@@ -1,0 +1,55 @@
+"""The newest lines of a feed, bounded in number and size, so that many viewers cost one read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from checkpoints.models import Event
+
+
+@dataclass(kw_only=True)
+class CachedEvent:
+    """One event as it goes over the wire; ``texts`` maps the right to inspect to the encoded event."""
+
+    event: Event
+    texts: dict[bool, str] = field(default_factory=dict)
+
+    @property
+    def seq(self) -> int:
+        """The event's place in its run."""
+        return self.event.seq
+
+    @property
+    def size(self) -> int:
+        """Characters of its longest rendering so far."""
+        return max(map(len, self.texts.values()), default=0)
+
+
+class RecentEvents:
+    """Lines by seq; over its bounds the oldest go first."""
+
+    def __init__(self, *, lines: int, chars: int) -> None:
+        self._max_lines, self._max_chars = lines, chars
+        self._lines: dict[int, tuple[CachedEvent, int]] = {}
+        self._order: list[int] = []
+        self._chars = 0
+
+    def after(self, seq: int, limit: int) -> list[CachedEvent]:
+        """Return the unbroken row of lines that follows ``seq``, at most ``limit``; empty if the next is not kept."""
+        found: list[CachedEvent] = []
+        while len(found) < limit and (kept := self._lines.get(seq + len(found) + 1)):
+            found.append(kept[0])
+        return found
+
+    def keep(self, lines: Iterable[CachedEvent]) -> None:
+        """Add lines that are not kept yet."""
+        for line in lines:
+            if line.seq not in self._lines:
+                self._lines[line.seq] = line, line.size
+                self._chars += line.size
+                heappush(self._order, line.seq)
+        while len(self._lines) > self._max_lines or self._chars > self._max_chars:
+            _, size = self._lines.pop(heappop(self._order))
+            self._chars -= size

@@ -1,0 +1,43 @@
+"""Rings when an account or a right changes, so that open sockets look again at once and not only every minute.
+
+What bypasses the ORM's instances (``QuerySet.update``, SQL), and what another process does, is found by that look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from checkpoints.models import Grant
+from wfdash import pubsub
+
+
+def connect() -> None:
+    """Listen to the signals, once."""
+    post_save.connect(_user_saved, sender=User, dispatch_uid="wfdash.live.rights_changes")
+    for signal, sender in (
+        (post_delete, User),
+        (post_save, Grant),
+        (post_delete, Grant),
+        (post_delete, Group),
+        (m2m_changed, User.groups.through),
+    ):
+        signal.connect(_rights_changed, sender=sender, dispatch_uid="wfdash.live.rights_changes")
+
+
+def _user_saved(sender: Any, instance: User, update_fields: Iterable[str] | None, **_: Any) -> None:
+    if update_fields is None or set(update_fields) - {"last_login"}:
+        _publish(instance.pk)
+
+
+def _rights_changed(sender: Any, instance: Any, **_: Any) -> None:
+    # Of a group it is anybody's right: nobody is looked up for it.
+    _publish(instance.pk if isinstance(instance, User) else getattr(instance, "user_id", None))
+
+
+def _publish(user: int | None) -> None:
+    transaction.on_commit(lambda: pubsub.rights_changed.publish(user))

@@ -1,0 +1,29 @@
+"""``manage.py reset_second_factor USER``: let somebody who lost their device sign in without a code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from wfdash.signin import second_factor
+
+
+class Command(BaseCommand):
+    """Remove a person's second factor and recovery codes."""
+
+    help = "Remove a person's second factor and recovery codes."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the user name."""
+        parser.add_argument("user")
+
+    def handle(self, *args: Any, user: str, **options: Any) -> None:
+        """Reset it, or say that there is none."""
+        person = User.objects.filter(username=user).first()
+        if person is None:
+            raise CommandError(f"No user named {user!r}")
+        if not second_factor.reset(person):
+            raise CommandError(f"{user} has no second factor")
+        self.stdout.write(f"Removed the second factor of {user}")

@@ -1,0 +1,58 @@
+"""Mails: one for a letter, one for several that are due together. Text and HTML, no pictures, nothing loaded."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+
+from wfdash.notifications.letters import Letter, Undeliverable
+from wfdash.notifications.preferences import Preferences
+
+MOST = 50
+"""Letters that one mail names; of the others it says how many there are."""
+
+
+def send_mail(receiver: tuple[User, Preferences], letters: list[Letter]) -> None:
+    """Send one mail. ``Undeliverable`` without an address; whatever the mail server says, to try again."""
+    user, wishes = receiver
+    if not settings.WFDASH_MAIL or not user.email:
+        raise Undeliverable("Email is not configured, or this person has no address")
+    mail_of(user, letters, zone=wishes.zone).send()
+
+
+def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMultiAlternatives:
+    """Return the mail that tells this person of all these letters."""
+    context = {
+        "user": user,
+        "letters": letters[:MOST],
+        "more": max(0, len(letters) - MOST),
+        "zone": ZoneInfo(zone),
+        "base": settings.WFDASH_URL,
+        "settings_url": f"{settings.WFDASH_URL}/settings/",
+    }
+    name = "notice" if len(letters) == 1 else "digest"
+    subject = letters[0].headline if len(letters) == 1 else f"{len(letters)} notifications from wfdash"
+    mail = EmailMultiAlternatives(
+        subject=subject,
+        body=render_to_string(f"mail/{name}.txt", context),
+        to=[user.email],
+        headers={
+            "Message-ID": message_id(letters),
+            "Auto-Submitted": "auto-generated",
+            "X-Auto-Response-Suppress": "All",
+        },
+    )
+    mail.attach_alternative(render_to_string(f"mail/{name}.html", context), "text/html")
+    return mail
+
+
+def message_id(letters: list[Letter]) -> str:
+    """Return an id that is the same at every attempt to send the same letters, so that doubles can be dropped."""
+    digest = sha256("\n".join(letter.id for letter in letters).encode()).hexdigest()[:32]
+    return f"<{digest}@{urlsplit(settings.WFDASH_URL).hostname or 'wfdash'}>"

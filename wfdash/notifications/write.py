@@ -1,0 +1,101 @@
+"""Tells people: writes notices to the outbox in the caller's transaction. Who sends them is the runner's business.
+
+A browser notice is there once its row is; the others wait for the postman until they are ``due``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from checkpoints import ids
+from checkpoints.database.clock import database_now
+from checkpoints.models import HumanRequest, Notice, Preference, Webhook
+from checkpoints.records import Json
+from checkpoints.rules import card_subject
+from wfdash import pubsub
+from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PERSONAL, WEBHOOK
+from wfdash.notifications.preferences import Preferences, read_preferences
+
+ROWS = 500
+"""How many notices one statement inserts."""
+
+
+def notify(
+    kind: str,
+    request: HumanRequest,
+    users: Iterable[User],
+    *,
+    facts: Mapping[str, Json] | None = None,
+    once: str = "",
+) -> None:
+    """Write a notice of this kind for each person and each channel they want, and for the webhooks that ask for it.
+
+    ``facts`` travel with it: ``by`` (a user name: that person is not told of their own act), ``text``, ``verdict``.
+    ``once``: a second call with the same key tells a person nothing. Call it inside ``write()``.
+    """
+    given = dict(facts or {})
+    people = {user.pk: user for user in users if user.is_active and user.get_username() != given.get("by")}
+    payload = {**_facts_of(request), **given}
+    now = database_now()
+    rows = [*_to_people(kind, people, now), *_to_webhooks(kind, request, now)]
+    for row in rows:
+        row.request, row.payload = request, payload
+        row.once = f"{once}:{row.channel}:{row.user_id or row.target}"[:200] if once else None
+    Notice.objects.bulk_create(rows, batch_size=ROWS, ignore_conflicts=bool(once))
+    for user in people:
+        transaction.on_commit(lambda user=user: pubsub.notifications_changed.publish(user))  # type: ignore[misc]
+
+
+def preferences_of(users: Iterable[int]) -> dict[int, Preferences]:
+    """Return what these people chose; who chose nothing is missing."""
+    found = Preference.objects.filter(user_id__in=list(users)).values_list("user_id", "data")
+    return {user: read_preferences(data) for user, data in found}
+
+
+def reachable(user: User, channel: str) -> bool:
+    """Say whether this installation can reach this person this way at all."""
+    if channel == MAIL:
+        return bool(settings.WFDASH_MAIL and user.email)
+    return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
+
+
+def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:
+    chosen = preferences_of(people)
+    for user in people.values():
+        wishes = chosen.get(user.pk, Preferences())
+        for channel in PERSONAL:
+            if reachable(user, channel) and wishes.wants(kind, channel):
+                yield _notice(kind, channel, wishes.due(kind, channel, now), now, user=user)
+
+
+def _to_webhooks(kind: str, request: HumanRequest, now: datetime) -> Iterator[Notice]:
+    for webhook in Webhook.objects.filter(active=True, workflow__in=["*", request.workflow]):
+        if not webhook.kinds or kind in webhook.kinds:
+            yield _notice(kind, WEBHOOK, now, now, target=webhook.pk)
+
+
+def _notice(
+    kind: str, channel: str, due: datetime, now: datetime, user: User | None = None, target: str = ""
+) -> Notice:
+    sent = now if channel == BROWSER else None
+    return Notice(
+        id=ids.new_token(), kind=kind, channel=channel, user=user, target=target, created=now, due=due, sent=sent
+    )
+
+
+def _facts_of(request: HumanRequest) -> dict[str, Json]:
+    """What a notice says of its request. A copy: it is about what was, and must be readable when the row is gone."""
+    return {
+        "request": request.pk,
+        "run": request.run_id,
+        "workflow": request.workflow,
+        "step": request.step,
+        "subject": card_subject(request.card, request.step)[:300],
+        "risk": str(request.card.get("risk") or ""),
+        "due": request.due.isoformat() if request.due else None,
+    }

@@ -1,0 +1,62 @@
+"""Saved views of lists: save, change, delete; and the words the filter of the inbox suggests."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+
+from wfdash import actions, queries
+from wfdash.errors import Invalid
+from wfdash.pages.requests.inbox import open_view
+from wfdash.pages.runs.listing.address import RunsAddress, runs_address_in
+from wfdash.pages.runs.listing.page import open_runs_view
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.inbox_address import InboxAddress, inbox_address_in
+
+
+@page("POST")
+def save_view(request: HttpRequest) -> HttpResponse:
+    """Save what a list (``page``) shows at present (``query``) under a name."""
+    name = "runs" if request.POST.get("page") == "runs" else "inbox"
+    place = _place(name, request.POST.get("query", ""))
+    try:
+        given, shared = request.POST.get("name", ""), "shared" in request.POST
+        view = actions.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
+    except Invalid as error:
+        messages.error(request, error.summary)
+        return redirect(place.url())
+    messages.success(request, f"Saved: “{view.name}”.")
+    return redirect("view", view.pk)
+
+
+@page("GET", "POST")
+def view(request: HttpRequest, view_id: str) -> HttpResponse:
+    """Open a view; a POST renames it, shares it or not, lets it show the present filter, or deletes it."""
+    viewer = viewer_of(request)
+    shows = queries.view(viewer, view_id).page
+    if request.method != "POST":
+        return open_runs_view(viewer, view_id) if shows == "runs" else open_view(viewer, view_id)
+    place = _place(shows, request.POST.get("query", ""))
+    try:
+        if "delete" in request.POST:
+            actions.delete_view(viewer, view_id)
+            messages.success(request, "View deleted.")
+            return redirect(place.url())
+        query = place.saved if "now" in request.POST else None
+        name = request.POST.get("name", "")
+        actions.change_view(viewer, view_id, name=name, query=query, shared="shared" in request.POST)
+    except Invalid as error:
+        messages.error(request, error.summary)
+        return redirect(place.at(view=view_id).url())
+    return redirect("view", view_id)
+
+
+@page("GET")
+def suggestions(request: HttpRequest) -> HttpResponse:
+    """Return what the filter of the inbox suggests, as JSON."""
+    return JsonResponse(queries.suggestions(viewer_of(request)))
+
+
+def _place(name: str, query: str) -> InboxAddress | RunsAddress:
+    return runs_address_in(query) if name == "runs" else inbox_address_in(query)

@@ -1,0 +1,79 @@
+"""Signing in, by password or by a one-time link, and out again."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth import authenticate, logout
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from wfdash.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
+from wfdash.pages.account.second_factor import enter
+from wfdash.signin import links
+
+
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Show the form; sign in and go where the person was going."""
+    target = _target(request)
+    if request.method != "POST":
+        return HttpResponseRedirect(target) if request.user.is_authenticated else _form(request, target)
+    name = request.POST.get("username", "").replace("\0", "").strip()[:150]
+    try:
+        user = authenticate(request, username=name, password=request.POST.get("password", ""))
+    except (TooManyTries, Busy) as error:
+        response = _form(request, target, name, str(error), status=status_for(error))
+        response.headers["Retry-After"] = str(error.facts["retry_after"])
+        return response
+    if user is None:
+        return _form(request, target, name, "Wrong user name or password.", status=422)
+    return enter(request, user, target, how="password")
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Show whom a link signs in; only the button uses it up, so that link scanners cannot."""
+    try:
+        if request.method != "POST":
+            return render(request, "account/signin/link.html", {"person": links.find_link(secret).user})
+        user = links.use_link(secret)
+    except NotFound as error:
+        return render(request, "account/signin/stale.html", {"reason": str(error)}, status=404)
+    return enter(request, user, "/", how="link")
+
+
+@never_cache
+def admin_sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:
+    """Lead from the administration's sign-in to this one; ``NotAllowed`` for those who are signed in already."""
+    if request.user.is_authenticated and not request.user.is_staff:
+        raise NotAllowed("The administration is for staff. Sign in with a staff account.")
+    return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    messages.info(request, "Signed out.")
+    return redirect("sign-in")
+
+
+def _target(request: HttpRequest) -> str:
+    target = request.POST.get("next") or request.GET.get("next") or "/"
+    safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
+    # A path: what else is safe could be a name of a page, and would be looked up as one.
+    return target if safe and target.startswith("/") else "/"
+
+
+def _form(request: HttpRequest, target: str, name: str = "", problem: str = "", status: int = 200) -> HttpResponse:
+    context = {"target": target, "username": name, "problem": problem}
+    return render(request, "account/signin/page.html", context, status=status)

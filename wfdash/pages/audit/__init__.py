@@ -1,0 +1,1 @@
+"""Pages of the audit: entries, exports, the printable record of a run."""

@@ -1,0 +1,145 @@
+"""The audit log: list, entry, content shown, exports, and the printable record of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from wfdash import actions, queries
+from wfdash.errors import Invalid, NotFound
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui import card
+from wfdash.pages.ui.csv_text import csv_text, harmless
+from wfdash.workflow.authoring.policy import Policy, sentence
+
+COLUMNS = (
+    "n",
+    "at",
+    "actor",
+    "right",
+    "verb",
+    "workflow",
+    "run",
+    "request",
+    "subject",
+    "verdict",
+    "stands",
+    "reason",
+    "value",
+    "seen",
+    "hash",
+)
+
+
+@page("GET")
+def acts(request: HttpRequest) -> HttpResponse:
+    """Show one page of acts, newest first; ``q`` filters, ``after`` is the cursor of the next page."""
+    viewer, text = viewer_of(request), request.GET.get("q", "").strip()
+    context: dict[str, Any] = {"text": text}
+    try:
+        found = queries.entries(viewer, text, cursor=request.GET.get("after", ""))
+    except Invalid as error:
+        return render(request, "audit/page.html", context | {"refusal": error.errors[0]["msg"]}, status=422)
+    older = urlencode({"q": text, "after": found.next})
+    context |= {"rows": found.items, "older": f"?{older}" if found.next else "", "query": urlencode({"q": text})}
+    return render(request, "audit/page.html", context)
+
+
+@page("GET")
+def act(request: HttpRequest, n: int) -> HttpResponse:
+    """Show one act: who, by which right, what exactly was shown, what was changed, and why."""
+    row = queries.entry(viewer_of(request), n)
+    title = queries.titles().get(row.workflow, row.workflow)
+    return render(request, "audit/entry.html", entry_context(row, queries.evidence(row)) | {"title": title})
+
+
+@page("GET")
+def shown(request: HttpRequest, n: int) -> HttpResponse:
+    """Show the page as it was rendered then, without anything that could be pressed."""
+    row = queries.entry(viewer_of(request), n)
+    evidence = queries.evidence(row)
+    if evidence is None or not evidence.page:
+        raise NotFound("No content was recorded for this entry")
+    response = render(request, "audit/shown.html", {"row": row, "html": evidence.page})
+    # What was kept is never to run or send anything, whatever became of it since.
+    policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; form-action 'none'"
+    response["Content-Security-Policy"] = policy
+    return response
+
+
+@page("GET")
+def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
+    """Send what the filter finds, as a JSON pack that ``wfdash verify`` proves, or as CSV, piece by piece."""
+    viewer, text, now = viewer_of(request), request.GET.get("q", "").strip(), timezone.now()
+    queries.check_export(viewer, text)
+    actions.record_export(viewer, "audit", text=text, kind=kind)
+    pieces: Iterator[bytes | str]
+    if kind == "csv":
+        pieces, media = as_csv(queries.exported_rows(viewer, text)), "text/csv; charset=utf-8"
+    else:
+        pieces, media = queries.pack(viewer, text, exported=now), "application/json"
+    response = StreamingHttpResponse(pieces, content_type=media)
+    response["Content-Disposition"] = f'attachment; filename="wfdash-audit-{now:%Y%m%d-%H%M%S}.{kind}"'
+    return response
+
+
+@page("GET")
+def record(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show every human act on a run on one page, made to be printed."""
+    viewer = viewer_of(request)
+    rows = queries.entries_of_run(viewer, run_id)
+    run = queries.run(viewer, run_id)
+    shown = queries.evidence_of(rows)
+    entries = [entry_context(row, shown.get(row.n)) for row in rows]
+    context = {"run": run, "entries": entries, "now": timezone.now(), "query": urlencode({"q": f"run:{run_id}"})}
+    return render(request, "audit/record.html", context)
+
+
+def entry_context(row: queries.AuditRow, evidence: queries.Evidence | None) -> dict[str, Any]:
+    """Return what the templates show of an act, and of what was shown then."""
+    rest = {
+        name: value for name, value in row.facts.items() if name not in _SHOWN_FACTS and value not in (None, "", {})
+    }
+    context: dict[str, Any] = {"row": row, "rest": rest, "page": bool(evidence and evidence.page)}
+    if evidence is not None and evidence.card is not None:
+        face = {name: value for name, value in evidence.card.items() if name != "actions"}
+        context["card"] = card.build(face, {"type": "null"})
+        context["policy"] = sentence(Policy.model_validate(evidence.policy))
+    return context
+
+
+_SHOWN_FACTS = frozenset(
+    {
+        "subject",
+        "verdict",
+        "stands",
+        "reason",
+        "value",
+        "proposal",
+        "edited",
+        "seen",
+        "page",
+        "via",
+        "acting_for",
+        "reply",
+        "settles",
+    }
+)
+
+
+def as_csv(portions: Iterable[list[queries.AuditRow]]) -> Iterator[str]:
+    """Yield acts as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
+    yield csv_text([list(COLUMNS)])
+    for rows in portions:
+        yield csv_text([[_cell({**row.facts, **row.told()}.get(name)) for name in COLUMNS] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if isinstance(value, int | float) else harmless(text)

@@ -1,0 +1,1 @@
+"""Pages of the time machine: one checkpoint, two compared, one edited."""

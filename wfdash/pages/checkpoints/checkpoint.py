@@ -1,0 +1,162 @@
+"""One checkpoint: its content, how it differs from another, its label, and what restoring or forking it would do."""
+
+from __future__ import annotations
+
+from secrets import token_urlsafe
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from wfdash import actions, catalog, queries
+from wfdash.access.viewer import Viewer
+from wfdash.contract import Edits
+from wfdash.errors import Changed, Invalid, NotFound
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.diff import diff_values
+from wfdash.pages.ui.event_text import step_label
+
+DONE_MESSAGES = {
+    "restore": "Restored checkpoint {chosen} (new checkpoint {n}).",
+    "fork": "Forked. The original run is unchanged.",
+}
+DOES = {
+    "runs": "restarts immediately",
+    "waits": "waits for people, then restarts",
+    "sleeps": "sleeps, then restarts",
+    "retries": "is retried",
+    "queues": "runs when a slot is free",
+}
+
+
+@page("GET")
+def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Show a checkpoint; ``against`` names another one of the run to compare with, by default its parent."""
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    chosen = queries.checkpoint(viewer, run_id, checkpoint_id)
+    rail = queries.checkpoints(viewer, run_id, before=chosen.info.n + 26, limit=50)
+    other = _other(viewer, run_id, chosen, request.GET.get("against", ""))
+    context = {
+        "run": run,
+        "chosen": chosen,
+        "row": next((row for row in rail.rows if row.info.id == chosen.info.id), None),
+        "rail": rail,
+        "other": other,
+        "key": token_urlsafe(12),
+        **_changes(other, chosen),
+    }
+    return render(request, "checkpoints/page.html", context)
+
+
+@page("GET", "POST")
+def restore(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Show what restoring would do; a POST does it."""
+    return _act(request, run_id, checkpoint_id, "restore")
+
+
+@page("GET", "POST")
+def fork(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Show what forking would do; a POST does it and opens the new run."""
+    return _act(request, run_id, checkpoint_id, "fork")
+
+
+@page("POST")
+def label(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Give the checkpoint a label, or take it away, and go back to it."""
+    try:
+        key = request.POST.get("_key") or None
+        actions.label_checkpoint(viewer_of(request), run_id, checkpoint_id, request.POST.get("label", ""), key=key)
+    except Invalid as error:
+        messages.warning(request, str(error.errors[0]["msg"]))
+    return redirect("checkpoint", run_id, checkpoint_id)
+
+
+def _act(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str) -> HttpResponse:
+    if request.method != "POST":
+        return show_preview(request, run_id, checkpoint_id, verb)
+    try:
+        return apply_verb(request, run_id, checkpoint_id, verb)
+    except Changed as error:
+        return show_preview(request, run_id, checkpoint_id, verb, problem=str(error))
+
+
+def apply_verb(
+    request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, edits: Edits | None = None
+) -> HttpResponse:
+    """Restore or fork as a confirmed preview said, and open the run; ``Changed`` if it has moved on since."""
+    call = actions.restore_run if verb == "restore" else actions.fork_run
+    seen, key = request.POST.get("_seen", ""), request.POST.get("_key") or None
+    done: Any = call(viewer_of(request), run_id, checkpoint_id, edits=edits, seen=seen, key=key)
+    chosen = queries.checkpoint(viewer_of(request), run_id, checkpoint_id).number
+    messages.success(request, DONE_MESSAGES[verb].format(n=done.n, chosen=chosen))
+    return redirect("run", done.run_id if verb == "restore" else done.pk)
+
+
+def show_preview(
+    request: HttpRequest,
+    run_id: str,
+    checkpoint_id: str,
+    verb: str,
+    *,
+    edits: Edits | None = None,
+    problem: str = "",
+) -> HttpResponse:
+    """Answer with what a verb would do, and the button that does it; 409 with the ``problem`` of the last attempt."""
+    viewer = viewer_of(request)
+    found = queries.preview(viewer, run_id, checkpoint_id, verb=verb, edits=edits)
+    context: dict[str, Any] = {
+        "run": queries.run(viewer, run_id),
+        "preview": found,
+        "again": [(one, DOES[one.does]) for one in found.again],
+        "may_ask": _may_ask(found),
+        "changes": [(one, diff_values(one.before, one.after)) for one in found.changes],
+        "verb": verb,
+        "edits": edits,
+        "edits_text": edits.model_dump_json() if edits else "",
+        "key": token_urlsafe(12),
+        "changed": problem,
+    }
+    return render(request, "checkpoints/preview.html", context, status=409 if problem else 200)
+
+
+def _may_ask(found: queries.Preview) -> list[str]:
+    """Return the steps that ask people and run again, or may after those: what they ask is known only once they do."""
+    entry = next((entry for entry in catalog.entries() if entry.name == found.chosen.workflow), None)
+    if entry is None:
+        return []
+    titles = {info.name: info.title or step_label(info.name) for info in entry.description.steps if info.person}
+    reached = dict.fromkeys([one.step for one in found.again if one.afresh or one.does == "runs"])
+    left = list(reached)
+    while left:
+        here = left.pop(0)
+        for edge in entry.description.edges:
+            if edge.source == here and edge.target not in reached:
+                reached[edge.target] = None
+                left.append(edge.target)
+    return [titles[name] for name in dict.fromkeys([*reached, *found.repeats]) if name in titles]
+
+
+def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against: str) -> queries.CheckpointView | None:
+    if against:
+        return queries.checkpoint(viewer, run_id, against)
+    if not chosen.info.parent or not chosen.parent_run:
+        return None
+    try:
+        return queries.checkpoint(viewer, chosen.parent_run, chosen.info.parent)
+    except NotFound:
+        return None
+
+
+def _changes(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> dict[str, Any]:
+    """Return what differs: in the workflow's own state, and in what the engine keeps to go on."""
+    found = diff_values(_content(other), _content(chosen)) if other else ()
+    return {
+        "changes": [change for change in found if change.path[:1] == ("state",)],
+        "inner_changes": [change for change in found if change.path[:1] != ("state",)],
+    }
+
+
+def _content(view: queries.CheckpointView) -> dict[str, Any]:
+    return {"state": view.state, "position": view.position, **view.rest}

@@ -1,0 +1,87 @@
+"""Two checkpoints side by side: what differs in state, in where the run stood, in what people were asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from wfdash import queries
+from wfdash.errors import Invalid, NotFound
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.diff import diff_values
+from wfdash.queries import StepCounts
+
+MOST_PATCH = 200_000
+"""Characters of a patch that a page shows; longer ones are told by the API."""
+STATES = (
+    ("done", "finished"),
+    ("running", "running"),
+    ("waiting", "waiting for people"),
+    ("sleeping", "asleep"),
+    ("stopped", "stopped"),
+    ("retrying", "to be retried"),
+    ("failed", "failed"),
+)
+
+
+@page("GET")
+def compare(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow.
+
+    ``raw``: answer with the patch alone, of the ``state`` or of the whole ``body``.
+    """
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    first, second = request.GET.get("a", ""), request.GET.get("b", "")
+    context: dict[str, Any] = {"run": run, "a": first, "b": second}
+    status = 200
+    if first and second:
+        try:
+            found = queries.compare(viewer, run_id, first, second)
+            if request.GET.get("raw"):
+                return _raw(found, request.GET["raw"])
+            context |= _compared(found)
+        except (NotFound, Invalid) as error:
+            told = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
+            context |= {"problem": told}
+            status = 404 if isinstance(error, NotFound) else 422
+    return render(request, "checkpoints/compare.html", context, status=status)
+
+
+def _raw(found: queries.Comparison, what: str) -> HttpResponse:
+    patch = found.body_patch if what == "body" else found.patch
+    return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
+
+
+def _compared(found: queries.Comparison) -> dict[str, Any]:
+    changes = [] if found.problem else diff_values({"state": found.before.state}, {"state": found.after.state})
+    patch = json.dumps(found.patch, indent=2, ensure_ascii=False)
+    body = json.dumps(found.body_patch, indent=2, ensure_ascii=False)
+    return {
+        "found": found,
+        "changes": changes,
+        "inputs": diff_values(*found.inputs) if found.inputs else (),
+        "inner": () if found.problem else diff_values(_content(found.before), _content(found.after)),
+        "moved": [(one.step, describe_counts(one.before), describe_counts(one.after)) for one in found.moved],
+        "asked": [
+            (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
+            for one in found.asked
+        ],
+        "patches": [
+            ("state", "The state", patch if len(patch) <= MOST_PATCH else ""),
+            ("body", "Everything, including engine data", body if len(body) <= MOST_PATCH else ""),
+        ],
+    }
+
+
+def _content(view: queries.CheckpointView) -> dict[str, Any]:
+    return {"position": view.position, **view.rest}
+
+
+def describe_counts(counts: StepCounts) -> str:
+    """Return where a step stood in words: ``2 finished, 1 waiting for people``; not begun if it had not."""
+    parts = [f"{getattr(counts, name)} {words}" for name, words in STATES if getattr(counts, name)]
+    return ", ".join(parts) if counts.total > 1 else parts[0][2:] if parts else "not started"

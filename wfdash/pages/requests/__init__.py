@@ -1,0 +1,1 @@
+"""Pages of requests: the inbox, one request, many alike, answer links."""

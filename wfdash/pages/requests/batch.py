@@ -1,0 +1,187 @@
+"""Similar requests in one table: differing values, a selection, one decision, and its result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
+from wfdash.errors import Invalid
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.inbox_address import InboxAddress, read_inbox_address
+from wfdash.pages.ui import card
+from wfdash.pages.ui.card.tables import TableView, cell
+from wfdash.pages.ui.event_text import past
+from wfdash.pages.ui.forms.spec import humanize
+
+RESULT = "batch_result"
+LEAD = ("subject",)
+BODY = ("body",)
+ONCE = (LEAD, BODY, ("undo",))
+"""Shown in places of their own where they are the same for all."""
+LONG = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchRow:
+    """A row of the table: the request, its cells with their classes, and whether it is ticked."""
+
+    alike: queries.SimilarRequest
+    title: str
+    cells: tuple[tuple[str, str, str], ...]
+    """Heading, class, text."""
+    ticked: bool
+    value: str
+
+
+@page("GET", "POST")
+def similar(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show what is alike to a request; a POST decides those that are ticked. ``all`` ticks every one that may be."""
+    viewer, place = viewer_of(request), read_inbox_address(request.GET)
+    found = queries.similar_requests(viewer, request_id, place.tab, place.q)
+    if request.method == "POST":
+        return _decide(request, viewer, found, place)
+    ticked = {row.id for row in found.rows if not row.refusal} if "all" in request.GET else set()
+    return render(request, "requests/batch/page.html", _context(found, place, ticked))
+
+
+@page("GET")
+def result(request: HttpRequest) -> HttpResponse:
+    """Show what came of the last batch."""
+    told = request.session.get(RESULT)
+    if not told:
+        return redirect("inbox")
+    return render(
+        request, "requests/batch/result.html", {"told": told, "title": queries.titles().get(told["workflow"], "")}
+    )
+
+
+@page("POST")
+def undo(request: HttpRequest) -> HttpResponse:
+    """Take the answers of the last batch back."""
+    told = request.session.get(RESULT) or {}
+    done, late = actions.undo_batch(viewer_of(request), [one["id"] for one in told.get("taken", [])])
+    words = f"{done} answer{'' if done == 1 else 's'} undone."
+    words += f" {late} could not be undone." if late else ""
+    messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
+    return redirect(told.get("back") or "inbox")
+
+
+def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests, place: InboxAddress) -> HttpResponse:
+    reading = card.read_answer(_schema(found), _batch_card(found), request.POST, request.FILES)
+    chosen = dict(_chosen(one) for one in request.POST.getlist("tick"))
+    context = _context(found, place, set(chosen), reading)
+    if reading.editing or reading.errors or not chosen:
+        problem = "" if reading.editing or chosen else "Select at least one request."
+        status = 200 if reading.editing else 422
+        return render(request, "requests/batch/page.html", context | {"problem": problem}, status=status)
+    shown = render_to_string("requests/batch/table.html", context)
+    try:
+        outcomes = actions.answer_batch(viewer, chosen.items(), reading.value, verdict=reading.action, page=shown)
+    except Invalid as error:
+        problem = error.summary
+        return render(request, "requests/batch/page.html", context | {"problem": problem}, status=422)
+    request.session[RESULT] = _stored_result(found, place, outcomes, reading)
+    return redirect("batch-result")
+
+
+def _chosen(tick: str) -> tuple[str, str]:
+    """Read a tick: the request and the fingerprint of what its row showed."""
+    request_id, _, seen = tick.partition(" ")
+    return request_id, seen
+
+
+def _stored_result(
+    found: queries.SimilarRequests, place: InboxAddress, outcomes: list[actions.Outcome], reading: card.PostedAnswer
+) -> dict[str, Any]:
+    """Return the outcome as the session keeps it."""
+    taken = [one for one in outcomes if one.reply is not None]
+    stayed = [one for one in outcomes if one.reply is None]
+    settles = [one.reply.settles for one in taken if one.reply and one.reply.settles]
+    return {
+        "workflow": found.like.workflow,
+        "verdict": past(reading.action or "answered"),
+        "taken": [{"id": one.request, "subject": one.subject} for one in taken],
+        "stayed": [{"id": one.request, "subject": one.subject, "problem": one.problem} for one in stayed],
+        "why": sorted(Counter(one.kind for one in stayed).items()),
+        "settles": max(settles).isoformat() if settles else "",
+        "back": reverse("alike", args=[found.like.id]) + f"?{place.query}",
+        "inbox": place.at(focus=False).url(),
+    }
+
+
+def _batch_card(found: queries.SimilarRequests) -> dict[str, Any]:
+    """Return the card one decides the batch with: what differs is in the table, and nobody edits thirty proposals."""
+    actions = [one for one in found.like.card.get("actions") or [] if isinstance(one, dict)]
+    kept = [one for one in actions if not set(one.get("fields") or []).intersection(card.EDITED)]
+    face: dict[str, Any] = {"subject": "Decide selected requests"}
+    if actions:
+        face["actions"] = kept
+    for name in ("consequence", "undo"):
+        if (name,) in found.same or any(path[0] == name for path in found.same):
+            face[name] = found.like.card.get(name)
+    return face
+
+
+def _schema(found: queries.SimilarRequests) -> dict[str, Any]:
+    return card.unedited(found.like.answer_schema, found.like.card)
+
+
+def _context(
+    found: queries.SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
+) -> dict[str, Any]:
+    url = reverse("alike", args=[found.like.id]) + f"?{place.query}"
+    columns = [path for path in found.columns if path != LEAD]
+    return {
+        "batch": found,
+        "title": queries.titles().get(found.like.workflow, found.like.workflow),
+        "rows": _rows(found, columns, ticked),
+        "heads": [(heading(path, columns)) for path in columns],
+        "body": found.same.get(BODY, ""),
+        "same": [(heading(path, found.same), cell(value)) for path, value in found.same.items() if path not in ONCE],
+        "spot": place,
+        "url": url,
+        "free": sum(not row.refusal for row in found.rows),
+        # What is missing on this card is in the table above it.
+        "form": replace(card.build(_batch_card(found), _schema(found), url=url, reading=reading), missing=""),
+    }
+
+
+def _rows(found: queries.SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
+    texts = [tuple(_short(row.values.get(path)) for path in columns) for row in found.rows]
+    looks = (
+        TableView(columns=tuple(heading(path, columns) for path in columns), rows=tuple(texts)).looks if texts else ()
+    )
+    heads = [heading(path, columns) for path in columns]
+    return [
+        BatchRow(
+            alike=row,
+            title=row.subject if LEAD in found.columns else f"Request {number}",
+            cells=tuple(zip(heads, looks, cells, strict=True)),
+            ticked=row.id in ticked and not row.refusal,
+            value=f"{row.id} {row.seen}",
+        )
+        for number, (row, cells) in enumerate(zip(found.rows, texts, strict=True), 1)
+    ]
+
+
+def _short(value: Any) -> str:
+    text = cell(value)
+    return text if len(text) <= LONG else f"{text[:LONG]}…"
+
+
+def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[tuple[str, ...]]) -> str:
+    """Return a column's heading: the last part of its path, all of it where two would be called the same."""
+    last = path[-1]
+    alone = sum(other[-1] == last for other in others) < 2
+    parts = path[-1:] if alone else path
+    return ": ".join(humanize(part) if part.isidentifier() else f"{part[:1].upper()}{part[1:]}" for part in parts)

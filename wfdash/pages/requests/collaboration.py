@@ -1,0 +1,97 @@
+"""Collaboration on a request: undo, drafts, presence and assignment."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from wfdash import actions, queries
+from wfdash.actions.account.preferences import read_notices
+from wfdash.errors import Invalid, NotAllowed, WrongState
+from wfdash.pages.requests.panel import address_params, back_to, fields_of
+from wfdash.pages.site.context_processors import MOST_UNDOABLE
+from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.site.time_zone import moment_in
+
+
+@page("POST")
+def undo(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Undo the viewer's own answer or vote; the card opens again with it filled in."""
+    try:
+        actions.undo_answer(viewer_of(request), request_id)
+    except WrongState as error:
+        messages.warning(request, str(error))
+    return back_to(request_id, address_params(request.GET))
+
+
+@page("POST")
+def undo_all(request: HttpRequest) -> HttpResponse:
+    """Take back one's own answers to the requests that the form names (``request``): those that the page listed."""
+    done, late = actions.undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
+    words = f"{done} answer{'' if done == 1 else 's'} undone." + (f" {late} could not be undone." if late else "")
+    messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
+    back = request.POST.get("next", "")
+    # A path: what else is safe could be a name of a page, and would be looked up as one.
+    safe = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
+    return redirect(back if safe else "inbox")
+
+
+@page("POST")
+def draft(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Keep what is typed in the card's form; ``_drop`` throws it away. 204 for a script, else the request again."""
+    viewer = viewer_of(request)
+    if "_drop" in request.POST:
+        actions.drop_draft(viewer, request_id)
+        return back_to(request_id, address_params(request.GET))
+    actions.save_draft(viewer, request_id, fields_of(request.POST))
+    if request.headers.get("X-Quiet"):
+        return HttpResponse(status=204)
+    messages.success(request, "Draft saved. Only you can see it.")
+    return back_to(request_id, address_params(request.GET))
+
+
+@page("POST")
+def presence(request: HttpRequest, request_id: str) -> HttpResponse:
+    """A sign of life of a page that shows the request; ``typing``, or ``leave`` with the last ``seen`` when it goes."""
+    viewer = viewer_of(request)
+    if "leave" in request.POST:
+        actions.leave_request(viewer, request_id, moment_in(request.POST.get("seen", "")))
+        return HttpResponse(status=204)
+    seen = actions.watch_request(viewer, request_id, typing="typing" in request.POST)
+    read_notices(viewer, request=request_id)
+    return JsonResponse({"seen": seen.isoformat()})
+
+
+@page("POST")
+def take(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Take the request over from whoever has it open."""
+    actions.take_over(viewer_of(request), request_id)
+    return back_to(request_id, address_params(request.GET))
+
+
+@page("GET", "POST")
+def assign(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Choose whose it is; a POST with ``to`` (a user name, empty: nobody) gives it to them."""
+    viewer, problem, status = viewer_of(request), "", 200
+    if request.method == "POST":
+        to = request.POST.get("to", "")
+        try:
+            actions.assign_request(viewer, request_id, to or None, key=key_of(request))
+        except Invalid as error:
+            problem, status = str(error.errors[0]["msg"]), 422
+        else:
+            messages.success(request, f"Assigned to {to}." if to else "Unassigned.")
+            return back_to(request_id, address_params(request.GET))
+    found = queries.request(viewer, request_id)
+    if not found.may_assign:
+        raise NotAllowed("You cannot assign this request: " + (found.refusal or "it is no longer open"))
+    context = {"item": found, "names": queries.assignable(found), "problem": problem, "place": request.GET.urlencode()}
+    return render(request, "requests/request/assign.html", context, status=status)
+
+
+@page("GET")
+def people(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Return the names of those whom a comment can mention, as JSON."""
+    return JsonResponse({"names": queries.mentionable(queries.request(viewer_of(request), request_id))})

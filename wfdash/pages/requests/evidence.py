@@ -1,0 +1,33 @@
+"""The bytes of a card's images and files: for those who may see the request, and never run by a browser."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.http import content_disposition_header
+
+from wfdash import queries
+from wfdash.errors import NotFound
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.card import media_at
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@page("GET")
+def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse:
+    """Send an image to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
+
+    The type is what the content says, and for a file never one that a browser shows; ``download`` saves images too.
+    """
+    found = queries.request(viewer_of(request), request_id)
+    media = media_at(found.card, number) if found.shown else None
+    if media is None:
+        raise NotFound("This request has no such image or file")
+    response = HttpResponse(media.data, content_type=media.media_type, headers=HEADERS)
+    attached = media.picture is None or "download" in request.GET
+    response["Content-Disposition"] = content_disposition_header(attached, media.name) or "attachment"
+    return response

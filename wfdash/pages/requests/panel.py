@@ -1,0 +1,131 @@
+"""The panel of one request, on its own page and in the inbox: the card, who else is there, what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from math import ceil
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from wfdash import catalog, queries
+from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
+from wfdash.pages.site.inbox_address import read_inbox_address
+from wfdash.pages.ui import card
+
+
+def panel(
+    found: queries.RequestView,
+    place: Mapping[str, str],
+    reading: card.PostedAnswer | None = None,
+    errors: Iterable[Mapping[str, Any]] = (),
+    *,
+    override: bool = False,
+) -> dict[str, Any]:
+    """Return what ``requests/request/panel.html`` needs; with a form if this person may answer.
+
+    ``reading``: what was typed, else their draft, their answer that was taken back, or a suggestion fills the form.
+    ``override``: an operator wants to decide instead of those it is addressed to.
+    """
+    errors = [dict(error) for error in errors]
+    context = live_context(found, place, override=override)
+    here, overrides, decides = context["here"], context["overrides"], context["decides"]
+    query = urlencode({**place, **({"override": "1"} if overrides else {})})
+    begin = here.former if here.former is not None else (found.suggestion or {}).get("value")
+    drawn = card.build(
+        found.card,
+        found.answer_schema,
+        url=address("request", found.id, query) if decides else "",
+        initial=begin,
+        reading=reading or _from_draft(found, here.draft),
+        errors=errors,
+        files=f"{reverse('request', args=[found.id])}evidence/",
+        path=_path(found),
+        before=found.before,
+    )
+    return context | {
+        "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
+        "card": drawn,
+        "title": queries.titles().get(found.workflow, found.workflow),
+        "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
+        "behalf": queries.answerable_for(found) if overrides else (),
+        "behalf_problem": next((e["msg"] for e in errors if list(e["loc"]) == ["on_behalf_of"]), ""),
+        "drafted": bool(here.draft and decides and reading is None),
+    }
+
+
+def live_context(found: queries.RequestView, place: Mapping[str, str], *, override: bool = False) -> dict[str, Any]:
+    """Return what changes by itself while the panel is open: who is there, what was said, whether it can be decided."""
+    here = queries.collaboration(found)
+    overrides = override and found.may_speak
+    decides = found.open and here.mine is None and (not found.refusal or overrides)
+    return {"item": found, "here": here, "place": urlencode(place), "decides": decides, "overrides": overrides}
+
+
+def address_params(query: QueryDict) -> dict[str, str]:
+    """Return the place in the inbox that an address names; empty for a request's own page."""
+    return read_inbox_address(query).parts if query.get("tab") in queries.TABS else {}
+
+
+def address(name: str, request_id: str, query: str) -> str:
+    """Return an address of a request with where in the inbox the person is."""
+    return reverse(name, args=[request_id]) + (f"?{query}" if query else "")
+
+
+def back_to(request_id: str, place: Mapping[str, str], anchor: str = "") -> HttpResponse:
+    """Return to the request: in the inbox, if the person came from there."""
+    where = f"/?{urlencode({**place, 'request': request_id})}" if place else reverse("request", args=[request_id])
+    return redirect(where + anchor)
+
+
+def offer_undo(request: HttpRequest, response: HttpResponse, answered: str, settles: datetime | None) -> HttpResponse:
+    """Let this browser's next pages offer to take this answer back, and those before it, until they take effect."""
+    if settles is not None:
+        until, before = answered_here(request)
+        until = max(until, ceil(settles.timestamp()) + 1)
+        ids = [answered, *(one for one in before if one != answered)][:MOST_UNDOABLE]
+        seconds = max(1, until - int(timezone.now().timestamp()))
+        response.set_cookie(UNDO_COOKIE, f"{until}:{'.'.join(ids)}", max_age=seconds, httponly=True, samesite="Lax")
+    return response
+
+
+def fields_of(post: QueryDict) -> dict[str, list[str]]:
+    """Return the fields of a card's form as they were sent, without the page's own."""
+    own = {
+        "csrfmiddlewaretoken",
+        "_seen",
+        "_reason",
+        "_for",
+        "_key",
+        "_add",
+        "_remove",
+        "_up",
+        "_down",
+        "_show",
+        "_draft",
+    }
+    return {name: [str(value) for value in values] for name, values in post.lists() if name not in own}
+
+
+def _from_draft(found: queries.RequestView, draft: Any) -> card.PostedAnswer | None:
+    """Read a draft as if it had been sent, without its errors: it is not finished."""
+    if draft is None:
+        return None
+    post = QueryDict(mutable=True)
+    for name, values in draft.fields.items():
+        post.setlist(name, values)
+    return card.read_answer(found.answer_schema, found.card, post)._replace(errors=[])
+
+
+def _path(found: queries.RequestView) -> tuple[card.PathStep, ...]:
+    """Return where the run stood in its workflow's graph when it asked; nothing if that is not loaded."""
+    entry = next((entry for entry in catalog.entries() if entry.name == found.workflow), None)
+    if entry is None:
+        return ()
+    return card.path_through(entry.description, found.step, queries.step_transitions(found.run), found.created)

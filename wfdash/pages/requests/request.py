@@ -1,0 +1,168 @@
+"""One request: its decision card, and the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+
+from checkpoints.models import Reply
+from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound
+from wfdash.pages.requests.inbox import in_list
+from wfdash.pages.requests.panel import address_params, fields_of, live_context, offer_undo, panel
+from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.ui import card
+from wfdash.pages.ui.card.actions import actions_of
+from wfdash.pages.ui.diff import diff_values
+from wfdash.pages.ui.event_text import past
+from wfdash.pages.ui.fragments import respond
+from wfdash.schemas.secrets import secret_names, without
+
+__all__ = ["address_params", "panel", "request"]
+
+PAGE = "requests/request/page.html"
+FRAGMENTS = {"live": "requests/request/live.html"}
+
+
+@page("GET", "POST")
+def request(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show a request; a POST answers it. 422 and 409 keep what was typed.
+
+    ``tab``, ``q`` and ``sort`` say from where in the inbox the person came, so that the next one opens after it.
+    ``override`` is an operator's way to decide instead of those it is addressed to.
+    """
+    viewer = viewer_of(request)
+    found = queries.request(viewer, request_id)
+    override = "override" in request.GET
+    if request.method == "POST":
+        return _answer(request, viewer, found, override)
+    draw = live_context if request.GET.get("fragment") == "live" else panel
+    context = draw(found, address_params(request.GET), override=override)
+    shown = request.GET.get("seen", "")
+    # What the open page shows stays what it compares with, however often this part of it is renewed.
+    context |= {"fragment": "fragment" in request.GET, "seen": shown}
+    context["stale"] = found.open and shown not in {"", found.seen}
+    return respond(request, PAGE, context, FRAGMENTS)
+
+
+def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, override: bool) -> HttpResponse:
+    reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
+    place, seen = address_params(request.GET), request.POST.get("_seen", "")
+    if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
+        context = panel(found, place, reading, override=override)
+        return _again(request, found, context | _operator_fields(request), 200 if reading.editing else 422)
+    try:
+        reply = actions.answer_request(
+            viewer,
+            found.id,
+            reading.value,
+            verdict=reading.action,
+            reason=request.POST.get("_reason", ""),
+            seen=seen,
+            undo=True,
+            via="page",
+            page=_rendered_card(found),
+            override=override,
+            on_behalf_of=request.POST.get("_for", "") if override else "",
+            key=key_of(request),
+        )
+    except Invalid as error:
+        context = panel(found, place, reading, error.errors, override=override)
+        return _again(request, found, context | _operator_fields(request), 422)
+    except (AlreadyAnswered, Changed, NoLongerOpen) as error:
+        return _conflict(request, viewer, found, reading, error)
+    _flash_result(request, viewer, found, reply)
+    return offer_undo(request, _taken(request, _next_page(viewer, found, place)), found.id, reply.settles)
+
+
+def _taken(request: HttpRequest, following: HttpResponseRedirect) -> HttpResponse:
+    """Name the next page to a script that sent the answer: following a redirect itself would read that page unseen."""
+    if "X-Answer" not in request.headers:
+        return following
+    return HttpResponse(status=204, headers={"X-Next": following.url})
+
+
+def _again(request: HttpRequest, found: queries.RequestView, context: dict[str, Any], status: int) -> HttpResponse:
+    """Show the card with what was typed: in the inbox, if the person came from there."""
+    if address_params(request.GET):
+        return in_list(request, found.id, context, status=status)
+    return render(request, PAGE, context, status=status)
+
+
+def _operator_fields(request: HttpRequest) -> dict[str, str]:
+    """Return what an operator wrote beside the card: why they decide, and in whose name."""
+    return {"override_reason": request.POST.get("_reason", ""), "override_for": request.POST.get("_for", "")}
+
+
+def _conflict(
+    request: HttpRequest,
+    viewer: Viewer,
+    found: queries.RequestView,
+    reading: card.PostedAnswer,
+    error: AlreadyAnswered | Changed | NoLongerOpen,
+) -> HttpResponse:
+    """Say why the answer was not taken, what changed, and keep what was typed."""
+    now = queries.request(viewer, found.id)
+    context = panel(now, address_params(request.GET), reading._replace(errors=[]), override="override" in request.GET)
+    context |= {
+        "conflict": str(error),
+        "typed": without(reading.value, secret_names(found.answer_schema)),
+        "error": type(error).__name__,
+    }
+    before, after = error.facts.get("before"), now.card
+    if isinstance(error, NoLongerOpen) and now.replaced_by:
+        before, after = now.card, _carry_over(request, viewer, now.replaced_by)
+        context["carried"] = after is not None
+    if before is not None and after is not None:
+        context["changes"] = diff_values(before, after)
+    return _again(request, found, context, 409)
+
+
+def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
+    """Keep what was typed as a draft of the request that took the place of this one; returns its card."""
+    try:
+        later = queries.request(viewer, replaced_by)
+        if later.open and not later.refusal:
+            actions.save_draft(viewer, replaced_by, fields_of(request.POST))
+    except (NotFound, NotAllowed, Invalid):
+        return None
+    return later.card
+
+
+def _rendered_card(found: queries.RequestView) -> str:
+    """Return the card as HTML, for the record. It is what was shown: its fingerprint is compared."""
+    return render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
+
+
+def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestView, reply: Reply) -> None:
+    """Say what became of the answer; while it may be taken back, the undo bar does."""
+    if reply.settles is not None:
+        return
+    if found.rules.need > 1 and queries.request(viewer, found.id).open:
+        messages.success(
+            request, f"Your vote was recorded: you {past(reply.verdict)} “{found.subject}”.", extra_tags="toast"
+        )
+        return
+    words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
+    labels = {choice.name: choice.label for choice in actions_of(found.answer_schema, found.card)}
+    done = words.get(reply.verdict) or labels.get(reply.verdict) or reply.verdict
+    messages.success(request, f"{done}: {found.subject}. The run continues.", extra_tags="toast")
+
+
+def _next_page(viewer: Viewer, found: queries.RequestView, place: dict[str, str]) -> HttpResponseRedirect:
+    """Open the next request of the inbox where the answer came from there, else show what became of this one."""
+    if not place:
+        return redirect("request", found.id)
+    try:
+        order = {"sort": place.get("sort", "age")}
+        following = queries.next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)
+    except Invalid:  # a filter that is none: the answer was taken all the same
+        following = ""
+    further = {"request": following} if following and place["tab"] != "answered" else {}
+    return redirect("/?" + urlencode({**place, **further}))

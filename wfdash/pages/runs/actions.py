@@ -1,0 +1,211 @@
+"""What can be done to a run: the buttons on its page, and the addresses they go to."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import NoReverseMatch, reverse
+
+from checkpoints.events import EventKind
+from checkpoints.models import Run
+from checkpoints.records import Phase
+from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
+from wfdash.errors import WrongState
+from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.ui.event_text import cancelled
+
+PARKED = frozenset({"waiting", "sleeping", "retrying"})
+ACTIVE = PARKED | {"queued", "running", "interrupted"}
+OPEN = ACTIVE | {"paused", "held"}
+ANY = OPEN | {"failed", "completed", "cancelled"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAction:
+    """Something that can be done to a run in one of these statuses. ``page``: it is asked for on a page of its own."""
+
+    name: str
+    label: str
+    style: str
+    statuses: frozenset[str]
+    icon: str
+    said: str = ""
+    page: str = ""
+    """The name of that page's address."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunButton:
+    """A verb on this run: a form that does it (``key``: done once, however often it is sent), or a link."""
+
+    verb: RunAction
+    address: str
+    key: str = ""
+
+
+ACTIONS = {
+    "retry": RunAction(
+        name="retry",
+        label="Retry",
+        style="primary",
+        statuses=frozenset({"failed"}),
+        icon="arrow-path",
+        said="Retrying. Only failed and interrupted steps run again.",
+    ),
+    "edit": RunAction(
+        name="edit",
+        label="Edit and retry…",
+        style="",
+        statuses=frozenset({"failed"}),
+        icon="pencil-square",
+        page="edit",
+    ),
+    "resume": RunAction(
+        name="resume",
+        label="Resume",
+        style="primary",
+        statuses=frozenset({"paused"}),
+        icon="play",
+        said="The run continues from its latest checkpoint.",
+    ),
+    "pause": RunAction(
+        name="pause",
+        label="Pause",
+        style="",
+        statuses=ACTIVE,
+        icon="pause",
+        said="Paused. Answers are kept.",
+    ),
+    "pausenow": RunAction(
+        name="pausenow",
+        label="Pause now",
+        style="quiet",
+        statuses=frozenset({"running"}),
+        icon="pause",
+        said="Paused. Interrupted steps restart when the run is resumed.",
+    ),
+    "force": RunAction(
+        name="force",
+        label="Do not wait",
+        style="danger",
+        statuses=frozenset({"queued"}),
+        icon="forward",
+        said="The run continues, although one of its functions may still be running elsewhere.",
+    ),
+    "signal": RunAction(
+        name="signal",
+        label="Send signal…",
+        style="quiet",
+        statuses=OPEN | {"failed"},
+        icon="paper-airplane",
+        page="run-signal",
+    ),
+    "again": RunAction(
+        name="again",
+        label="Run again…",
+        style="quiet",
+        statuses=ANY,
+        icon="document-duplicate",
+        page="workflow",
+    ),
+    "cancel": RunAction(
+        name="cancel",
+        label="Cancel run…",
+        style="danger",
+        statuses=OPEN,
+        icon="no-symbol",
+        page="run-cancel",
+    ),
+    "delete": RunAction(
+        name="delete",
+        label="Delete run…",
+        style="quiet",
+        statuses=ANY - OPEN,
+        icon="trash",
+        page="run-delete",
+    ),
+}
+PAUSES_LATER = "The run pauses after the running steps. Their results are kept and no other step starts."
+HANDLERS: dict[str, Callable[..., Run]] = {
+    "retry": actions.retry_run,
+    "resume": actions.resume_run,
+    "pause": actions.pause_run,
+    "pausenow": partial(actions.pause_run, now=True),
+    "force": partial(actions.resume_run, force=True),
+}
+
+
+def action_buttons(run: queries.RunView) -> list[RunButton]:
+    """Return the buttons of a run, for ``runs/actions/buttons.html``; none for those who may not operate."""
+    offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
+    offered = [verb for verb in offered if verb.name != "force" or run.lingers]
+    offered = [verb for verb in offered if verb.name != "pause" or run.ending != "paused"]
+    return [
+        RunButton(verb=verb, address=address, key=new_key()) for verb in offered if (address := _address(run, verb))
+    ]
+
+
+def new_key() -> str:
+    """Return a key for a form: sent twice, it is done once."""
+    return secrets.token_urlsafe(12)
+
+
+@page("POST")
+def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
+    """Carry out a verb and go back to the run; what cannot be done is said there."""
+    try:
+        run = HANDLERS[verb](viewer_of(request), run_id, key=key_of(request))
+    except WrongState as error:
+        messages.warning(request, str(error))
+    else:
+        later = verb == "pause" and run.phase != Phase.PAUSED
+        messages.success(request, PAUSES_LATER if later else ACTIONS[verb].said)
+    return redirect("run", run_id)
+
+
+@page("GET", "POST")
+def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what is open in a run before it is cancelled. A POST does it; with ``when=step`` once the step has ended."""
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        context = {"run": queries.run(viewer, run_id), "open": queries.open_work(viewer, run_id)}
+        return render(request, "runs/actions/cancel.html", context)
+    later = request.POST.get("when") == "step"
+    try:
+        run = actions.cancel_run(viewer, run_id, after_step=later, key=key_of(request))
+    except WrongState as error:
+        messages.warning(request, str(error))
+    else:
+        _flash_cancelled(request, viewer, run)
+    return redirect("run", run_id)
+
+
+def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
+    """Say what cancelling did; with a warning if it cut something off."""
+    if run.phase != Phase.CANCELLED:
+        messages.success(request, "The run is cancelled after the current step. Its result is kept.")
+        return
+    last = queries.last_events(viewer, run.pk, limit=1)
+    told = last[-1].data if last and last[-1].kind == EventKind.RUN_CANCELLED else {}
+    level = messages.WARNING if told.keys() & {"fenced", "unsure"} else messages.SUCCESS
+    messages.add_message(request, level, cancelled(told))
+
+
+def _address(run: queries.RunView, verb: RunAction) -> str:
+    """Return where a verb is done or asked for; empty if that cannot be."""
+    if verb.name == "again":
+        return f"{reverse('workflow', args=[run.workflow])}?from={run.id}"
+    try:
+        if verb.name == "edit":
+            head = queries.head_of(run.id)
+            return f"{reverse('edit', args=[run.id, head])}?what=restore" if head else ""
+        return reverse(verb.page, args=[run.id]) if verb.page else reverse("run-act", args=[run.id, verb.name])
+    except NoReverseMatch:
+        return ""

@@ -1,0 +1,45 @@
+"""Deleting a run or one checkpoint: a page that says what goes and what stays, and the POST that does it."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from wfdash import actions, queries
+from wfdash.errors import WrongState
+from wfdash.pages.site.decorators import key_of, page, viewer_of
+
+
+@page("GET", "POST")
+def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Say what goes with a run. A POST removes it and goes to the list."""
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        context = {"run": queries.run(viewer, run_id), "held": queries.contents_of(viewer, run_id)}
+        return render(request, "runs/actions/delete.html", context)
+    try:
+        actions.delete_run(viewer, run_id, key=key_of(request))
+    except WrongState as error:
+        messages.warning(request, str(error))
+        return redirect("run", run_id)
+    messages.success(request, "Run deleted. Its audit entries are kept.")
+    return redirect("runs")
+
+
+@page("GET", "POST")
+def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Ask whether to remove a checkpoint. A POST does and goes to the run's others; what cannot be removed is said."""
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        found = queries.checkpoint(viewer, run_id, checkpoint_id)
+        queries.contents_of(viewer, run_id)
+        context = {"run": queries.run(viewer, run_id), "info": found.info}
+        return render(request, "checkpoints/delete.html", context)
+    try:
+        actions.delete_checkpoint(viewer, run_id, checkpoint_id, key=key_of(request))
+    except WrongState as error:
+        messages.warning(request, str(error))
+        return redirect("checkpoint", run_id, checkpoint_id)
+    messages.success(request, "Checkpoint deleted.")
+    return redirect("run-history", run_id)

@@ -1,0 +1,143 @@
+"""A run's events: in order or by step, filtered, each with an address of its own, exported as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+
+from checkpoints.events import EventKind
+from checkpoints.records import Event
+from wfdash import queries
+from wfdash.pages.runs.header import address, head, page_number
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.event_text import step_label
+from wfdash.pages.ui.fragments import EventItem, event_row_of, respond
+
+SHOWN = 200
+LINES = 500
+"""Events of an export that are sent at a time."""
+VIEWS = (("raw", "Chronological"), ("grouped", "By step"))
+GROUPS = (
+    ("step", "Steps"),
+    ("request", "Requests"),
+    ("call", "Calls"),
+    (EventKind.LOG, "Logs"),
+    (EventKind.PROGRESS, "Progress"),
+    (EventKind.CUSTOM, "Custom"),
+    ("signal", "Signals"),
+    ("run", "Run"),
+    (EventKind.STEP_FAILED, "Failed steps"),
+    (EventKind.STEP_RETRYING, "Retries"),
+)
+FRAGMENTS = {"head": "runs/header/header.html", "events": "runs/events/events.html"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepEvents:
+    """Events of one step, in order."""
+
+    step: str
+    lines: tuple[EventItem, ...]
+
+    @property
+    def last(self) -> EventItem:
+        """What was heard of it last."""
+        return self.lines[-1]
+
+
+@page("GET")
+def events(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show events, the newest unless ``before``, ``after`` or ``seq`` (one event, among its neighbours) says which.
+
+    ``view``: raw or grouped; ``kind``, ``step``, ``level``, ``q`` narrow them.
+    """
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    wanted, seq = filter_of(request), page_number(request.GET.get("seq", ""))
+    before, after = page_number(request.GET.get("before", "")), request.GET.get("after", "")
+    if seq:
+        before = min(seq + SHOWN // 2, run.seq) + 1
+    following = page_number(after) if after.isascii() and after.isdigit() else None
+    found = queries.find_events(
+        viewer, run_id, wanted, before=before, after=following, limit=SHOWN, top=0 if before else run.seq
+    )
+    # The newest page goes on by itself; the others are what was asked for, and stay it.
+    at_end = not found.newer or found.newer >= run.seq
+    context = head(viewer, run, "events") | _shown(request, run, found, wanted, seq) | {"at_end": at_end}
+    return respond(request, "runs/events/page.html", context, FRAGMENTS)
+
+
+def _shown(
+    request: HttpRequest, run: queries.RunView, found: queries.EventPage, wanted: queries.EventFilter, seq: int
+) -> dict[str, Any]:
+    view = request.GET.get("view", "raw")
+    view = view if view in dict(VIEWS) else "raw"
+    lines = [event_row_of(event, inspect=run.inspect) for event in found.events]
+    described = queries.description_of(run.workflow, run.version)
+    steps = [(step.name, step.title or step_label(step.name)) for step in described.steps] if described else []
+    at_end = not found.newer or found.newer >= run.seq
+    return {
+        "view": view,
+        "views": _views(request, view),
+        "wanted": wanted,
+        "kinds": GROUPS,
+        "levels": queries.LEVELS,
+        "steps": steps,
+        "seq": seq,
+        "lines": lines,
+        "groups": group_by_step(found.events, lines) if view == "grouped" else (),
+        "last_seq": run.seq,
+        "older": address(request, before=str(found.older)) if found.older > 1 else "",
+        "newer": "" if at_end else address(request, after=str(found.newer)),
+        "newest": "" if at_end else address(request),
+        "partly": found.partly,
+        "kept": address(request),
+        "follows": "rows" if view == "raw" and not wanted else "page",
+    }
+
+
+def _views(request: HttpRequest, view: str) -> list[tuple[str, str, str, bool]]:
+    kept = {name: address(request, view=name if name != "raw" else "") for name, _ in VIEWS}
+    return [(name, label, kept[name], name == view) for name, label in VIEWS]
+
+
+@page("GET")
+def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
+    """Send the events that match as JSON lines, oldest first; ``after``: those that follow this one."""
+    viewer = viewer_of(request)
+    found = queries.all_events(viewer, run_id, filter_of(request), after=page_number(request.GET.get("after", "")))
+    # What is refused is refused before anything is sent.
+    first = list(islice(found, LINES))
+    response = StreamingHttpResponse(_lines(first, found), content_type="application/x-ndjson; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="wfdash-events-{run_id[-8:]}.jsonl"'
+    return response
+
+
+def _lines(some: list[Event], rest: Iterator[Event]) -> Iterator[str]:
+    while some:
+        yield "".join(json.dumps(event.model_dump(mode="json"), ensure_ascii=False) + "\n" for event in some)
+        some = list(islice(rest, LINES))
+
+
+def filter_of(request: HttpRequest) -> queries.EventFilter:
+    """Return the filter of an address; what it does not know is left out."""
+    level = request.GET.get("level", "").upper()
+    return queries.EventFilter(
+        kind=request.GET.get("kind", "")[:60].replace("\0", ""),
+        step=request.GET.get("step", "")[:200].replace("\0", ""),
+        level=level if level in queries.LEVELS else "",
+        text=request.GET.get("q", "").strip()[:200].replace("\0", ""),
+    )
+
+
+def group_by_step(events: Iterable[Event], lines: Iterable[EventItem]) -> tuple[StepEvents, ...]:
+    """Return the lines by step, in the order in which each step was first heard of; the run itself is ''."""
+    found: dict[str, list[EventItem]] = {}
+    for event, line in zip(events, lines, strict=True):
+        found.setdefault(event.step or "", []).append(line)
+    return tuple(StepEvents(step=step, lines=tuple(members)) for step, members in found.items())

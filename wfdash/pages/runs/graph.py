@@ -1,0 +1,82 @@
+"""The graph of one run: what every step is doing, how long it took, what it was tried again; sub-workflows folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+from wfdash.contract import Description
+from wfdash.pages.runs.intervals import Intervals, total_busy
+from wfdash.pages.ui.graph import Drawing, Folded, RunOverlay, fold, layout, travelled
+from wfdash.pages.ui.times import duration
+from wfdash.queries import StepCounts, StepTransition
+from wfdash.queries.history.idle_periods import OPEN
+
+Link = Callable[..., str]
+"""Makes an address of the present page with these parts of it changed."""
+
+
+def draw(
+    described: Description,
+    moved: Sequence[StepTransition],
+    counts: Mapping[str, StepCounts],
+    found: Mapping[str, Intervals],
+    *,
+    link: Link,
+    opened: Container[str] = (),
+    chosen: str = "",
+    live: bool = True,
+) -> Drawing:
+    """Return the drawing. ``counts``, ``found``: what each step does and did; ``opened``: sub-workflows open.
+    ``live``: the run has not ended, so that what goes on lasts longer by the second."""
+    folded = fold(described, opened)
+    names = folded.names
+    again = Counter(names.get(move.step, move.step) for move in moved if move.state == "retrying")
+    times = _times(found, names)
+    lengths = {name: total_busy(times[name]).total_seconds() for name in times}
+    notes = {name: _note(lengths[name], again[name]) for name in times}
+    last = {(move.step, move.activation): move for move in moved}.values()
+    going = {names.get(move.step, move.step) for move in last if move.state in OPEN} if live else set()
+    taken = {(names.get(a, a), names.get(b, b)) for a, b in travelled(described.edges, moved)}
+    extras = RunOverlay(
+        notes=notes,
+        growing={name: lengths[name] for name in going},
+        links=lambda name: link(unfold=_with(opened, name), step="") if name in folded.folded else link(step=name),
+        closing=lambda name: link(unfold=_without(opened, name, folded)),
+        folded=folded.folded,
+        chosen=names.get(chosen, chosen),
+    )
+    return layout(folded.description, _merged(counts, names), taken, extras)
+
+
+def _merged(counts: Mapping[str, StepCounts], names: dict[str, str]) -> dict[str, Counter[str]]:
+    merged: dict[str, Counter[str]] = {}
+    for step, one in counts.items():
+        merged.setdefault(names.get(step, step), Counter()).update(vars(one))
+    return merged
+
+
+def _times(found: Mapping[str, Intervals], names: dict[str, str]) -> dict[str, Intervals]:
+    merged: dict[str, Intervals] = {}
+    for step, spans in found.items():
+        mine = merged.setdefault(names.get(step, step), {})
+        for state, parts in spans.items():
+            mine[state] = [*mine.get(state, ()), *parts]
+    return merged
+
+
+def _note(seconds: float, again: int) -> str:
+    tried = f" · {again} retr{'y' if again == 1 else 'ies'}" if again else ""
+    return f"{duration(seconds)}{tried}"
+
+
+def _with(opened: Any, name: str) -> str:
+    return ",".join([*dict.fromkeys([*opened, name])])
+
+
+def _without(opened: Any, name: str, folded: Folded) -> str:
+    """Return what stays open without this one; ``*`` stands for all of them."""
+    parents = {step.parent for step in folded.description.steps if step.parent}
+    every = parents if "*" in opened else set(opened)
+    return ",".join(sorted(every - {name}))

@@ -1,0 +1,69 @@
+"""What all pages of a run share: its head in words, the tabs, and addresses that keep what one is looking at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from wfdash import queries
+from wfdash.access.viewer import Viewer
+from wfdash.pages.runs import actions
+from wfdash.pages.runs.error_hints import hint
+from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, status_sentence
+
+DRIVEN = frozenset({"running"})
+PASSING = ("fragment", "before", "after", "seq", "older")
+"""Parts of an address that are not kept when another part changes."""
+
+
+def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, bool], ...]:
+    """Return the pages of a run: (name, label, address, count, whether this is it)."""
+    pages = (
+        ("run", "Overview", "run", ""),
+        ("events", "Events", "run-events", f"{run.seq:,}"),
+        ("state", "State", "run-state", ""),
+        ("history", "History", "run-history", f"{run.n:,}"),
+    )
+    return tuple((name, label, reverse(url, args=[run.id]), count, name == here) for name, label, url, count in pages)
+
+
+def head(
+    viewer: Viewer,
+    run: queries.RunView,
+    here: str,
+    asked: Sequence[Any] = (),
+    busy: Busy = NOTHING,
+) -> dict[str, Any]:
+    """Return the context of ``runs/header/header.html``. ``asked``: its requests, where the page has read them."""
+    course = queries.course_changes(run.id)
+    waits = run.status == "waiting" and not asked
+    requests = queries.requests_of(viewer, run.id) if waits else asked
+    return {
+        "run": run,
+        "where": status_sentence(run, requests, course, busy),
+        "marks": intervention_sentences(course, run.altered),
+        "hint": hint(run.error) if run.error else "",
+        "verbs": actions.action_buttons(run),
+        "behind": queries.graph_difference(run),
+        "schedule": queries.schedule_of(viewer, run.id),
+        "tabs": tabs(run, here),
+    }
+
+
+def address(request: HttpRequest, **changes: str) -> str:
+    """Return the current page's query with parts of it changed, removed where empty; ``?`` alone for none."""
+    query = request.GET.copy()
+    for name in (*PASSING, *changes):
+        query.pop(name, None)
+    for name, value in changes.items():
+        if value:
+            query[name] = value
+    return f"?{query.urlencode()}"
+
+
+def page_number(text: str) -> int:
+    """Return a count out of an address, 0 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -1,0 +1,67 @@
+"""Stretches of time that steps spent in a state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from wfdash.queries import StepTransition
+from wfdash.queries.history.idle_periods import OPEN
+
+Interval = tuple[datetime, datetime]
+Intervals = dict[str, list[Interval]]
+"""State -> stretches; of ``failed`` the moments."""
+
+
+def intervals_by_state(moves: Sequence[StepTransition], end: datetime, *, apart: str = "") -> dict[str, Intervals]:
+    """Return step -> state -> stretches, of all activations together; what has not ended lasts until ``end``.
+
+    ``apart``: of this step alone, by activation instead of by step.
+    """
+    lasts: dict[tuple[str, str], StepTransition] = {}
+    found: dict[str, Intervals] = {}
+    for move in moves:
+        if apart and move.step != apart:
+            continue
+        mine = found.setdefault(move.activation if apart else move.step, {})
+        key = (move.step, move.activation)
+        if before := lasts.get(key):
+            _add(mine, before, move.at)
+        lasts[key] = move
+    for move in lasts.values():
+        _add(found[move.activation if apart else move.step], move, end)
+    return found
+
+
+def _add(mine: Intervals, move: StepTransition, until: datetime) -> None:
+    if move.state in OPEN:
+        mine.setdefault(move.state, []).append((move.at, max(until, move.at)))
+    elif move.state == "failed":
+        mine.setdefault("failed", []).append((move.at, move.at))
+
+
+def union(spans: Iterable[Interval]) -> list[Interval]:
+    """Return the stretches in order, those that touch or overlap joined."""
+    joined: list[Interval] = []
+    for low, high in sorted(spans):
+        if joined and low <= joined[-1][1]:
+            if high > joined[-1][1]:
+                joined[-1] = (joined[-1][0], high)
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def length(spans: Iterable[Interval]) -> timedelta:
+    """Return how long they are in all."""
+    return sum((high - low for low, high in spans), timedelta())
+
+
+def total_busy(spans: Mapping[str, Iterable[Interval]]) -> timedelta:
+    """Return how long a step ran or waited in all, without counting anything twice."""
+    return length(union(span for state, parts in spans.items() if state != "failed" for span in parts))
+
+
+def clip(spans: Iterable[Interval], begin: datetime, end: datetime) -> list[Interval]:
+    """Return what of the stretches lies between two moments."""
+    return [(max(low, begin), min(high, end)) for low, high in spans if low <= end and high >= begin]

@@ -1,0 +1,1 @@
+"""The list of runs: its page, its address, bulk actions and export."""

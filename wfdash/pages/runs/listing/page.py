@@ -1,0 +1,170 @@
+"""The list of runs: filter, columns, saved views, live rows that keep their places, export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
+from wfdash.errors import Invalid
+from wfdash.pages.runs.listing.address import (
+    COLUMNS,
+    DEFAULT_COLUMNS,
+    RunsAddress,
+    known_columns,
+    read_runs_address,
+    runs_address_in,
+)
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.time_zone import moment_in
+from wfdash.pages.ui.event_text import status_sentence
+from wfdash.pages.ui.fragments import respond
+from wfdash.queries import RunRow
+from wfdash.queries.runs import filters
+
+QUICK = (
+    ("", "All"),
+    ("status:open", "Open"),
+    ("status:waiting", "Waiting"),
+    ("status:failed", "Failed"),
+    ("status:completed", "Completed"),
+    ("is:mine", "Mine"),
+)
+FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "count": "runs/listing/count.html"}
+VERBS = (
+    ("retry", "Retry"),
+    ("cancel", "Cancel"),
+    ("pause", "Pause"),
+    ("resume", "Resume"),
+    ("tag", "Change tags"),
+    ("delete", "Delete"),
+)
+MOST_IDS = 200
+MOST_NEW = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRun:
+    """A run as a row shows it. ``marks``: how people changed its course; ``whom``: who has to answer."""
+
+    run: RunRow
+    words: str
+    title: str
+    marks: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.run.title or self.title
+
+
+@page("GET")
+def runs(request: HttpRequest) -> HttpResponse:
+    """Show one page of runs, newest first: ``q`` filters, ``after`` is the cursor of the next page.
+
+    ``far`` looks through more of them; ``view`` alone opens a saved view. ``fragment=news`` says how the runs named by
+    ``ids`` stand now, and how many are new since ``since``; ``fragment=count`` how many there are.
+    """
+    viewer, place = viewer_of(request), read_runs_address(request.GET)
+    if place.view and not request.GET.keys() - {"view"}:
+        return open_runs_view(viewer, place.view)
+    fragment = request.GET.get("fragment", "")
+    if fragment == "news":
+        return respond(request, "runs/listing/page.html", _news_context(request, viewer, place), FRAGMENTS)
+    if fragment == "count":
+        number, more = queries.count_found(viewer, place.q)
+        return respond(request, "runs/listing/page.html", {"number": number, "more": more}, FRAGMENTS)
+    context = _common(viewer, place) | _list_context(request, viewer, place)
+    if fragment != "list":
+        context |= _views(viewer, place)
+    return respond(request, "runs/listing/page.html", context, FRAGMENTS)
+
+
+@page("POST")
+def columns(request: HttpRequest) -> HttpResponse:
+    """Keep which columns this person sees, here and from now on."""
+    chosen = known_columns(request.POST.getlist("column"))
+    actions.set_columns(viewer_of(request), "runs", chosen)
+    return redirect(runs_address_in(request.POST.get("query", "")).at(columns=chosen).url())
+
+
+@page("GET")
+def suggestions(request: HttpRequest) -> HttpResponse:
+    """Return what the filter suggests, as JSON."""
+    return JsonResponse(queries.run_suggestions(viewer_of(request)))
+
+
+def open_runs_view(viewer: Viewer, view_id: str) -> HttpResponse:
+    """Return to the list a saved view names."""
+    view = queries.view(viewer, view_id)
+    return redirect(runs_address_in(view.query).at(view=view.id).url())
+
+
+def listed_runs(rows: Iterable[RunRow]) -> list[ListedRun]:
+    """Return runs as rows show them."""
+    titles = queries.titles()
+    return [
+        ListedRun(run=run, words=status_sentence(run), title=titles.get(run.workflow, run.workflow), marks=_marks(run))
+        for run in rows
+    ]
+
+
+def _marks(run: RunRow) -> tuple[str, ...]:
+    return (*(part for part in run.altered.split(",") if part), *(("forked",) if run.forked else ()))
+
+
+def _common(viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
+    shown = place.columns
+    if shown is None:
+        kept = queries.columns_of(viewer, "runs")
+        shown = DEFAULT_COLUMNS if kept is None else known_columns(kept)
+    return {
+        "spot": place,
+        "now": timezone.now(),
+        "columns": [(name, label, name in shown) for name, label in COLUMNS.items()],
+        "shown": dict.fromkeys(shown, True),
+        "may_act": viewer.may_anywhere("operate"),
+        "verbs": VERBS,
+    }
+
+
+def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
+    """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
+    cursor, far = request.GET.get("after", ""), bool(request.GET.get("far"))
+    context: dict[str, Any] = {
+        "quick": [(place.at(q=query, view="").url(), label, query == place.q) for query, label in QUICK],
+        "keys": [(key, example, filters.MEANINGS[key]) for key, example in filters.EXAMPLES.items()],
+        "paged": bool(cursor),
+        "rows": [],
+    }
+    try:
+        found = queries.runs(viewer, place.q, cursor=cursor, far=far)
+    except Invalid as error:
+        return context | {"flaws": [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]}
+    return context | {
+        "rows": listed_runs(found.items),
+        "older": place.url(after=found.next) if found.next and found.reached is None else "",
+        "further": place.url(after=found.next, far="1") if found.reached else "",
+        "reached": found.reached,
+        "whole": not found.next and not cursor,
+    }
+
+
+def _news_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
+    ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
+    since = moment_in(request.GET.get("since", ""))
+    new = queries.count_runs_since(viewer, place.q, since, MOST_NEW) if since else 0
+    return _common(viewer, place) | {"rows": listed_runs(queries.run_rows(viewer, ids)), "new": new, "most": MOST_NEW}
+
+
+def _views(viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
+    views = queries.views(viewer, "runs")
+    current = next((view for view in views if view.id == place.view), None)
+    changed = current is not None and runs_address_in(current.query).saved != place.saved
+    return {"views": views, "current_view": current, "view_changed": changed, "saved": place.saved}

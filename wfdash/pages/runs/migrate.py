@@ -1,0 +1,50 @@
+"""A run whose workflow has changed: a preview of what migrating or overriding would do, and the button that does it."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from checkpoints.errors import Incompatible
+from wfdash import actions, queries
+from wfdash.errors import WrongState
+from wfdash.pages.site.decorators import key_of, page, viewer_of
+
+MIGRATED = "Run migrated to the current version. Answers are kept."
+OVERRIDDEN = "Run continued on the current version. Answers are kept."
+
+
+@page("GET", "POST")
+def migrate(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what the declared migration would do; a POST does it."""
+    return _migration_page(request, run_id, override=False)
+
+
+@page("GET", "POST")
+def override(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what going on under the present graph would mean; a POST does it."""
+    return _migration_page(request, run_id, override=True)
+
+
+def _migration_page(request: HttpRequest, run_id: str, *, override: bool) -> HttpResponse:
+    if request.method != "POST":
+        return _preview(request, run_id, override)
+    try:
+        verb = actions.override_run if override else actions.migrate_run
+        verb(viewer_of(request), run_id, key=key_of(request))
+    except Incompatible:
+        return _preview(request, run_id, override, status=409)
+    except WrongState as error:
+        messages.warning(request, str(error))
+    else:
+        messages.success(request, OVERRIDDEN if override else MIGRATED)
+    return redirect("run", run_id)
+
+
+def _preview(request: HttpRequest, run_id: str, override: bool, status: int = 200) -> HttpResponse:
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    choice = queries.migration_plan(viewer, run_id, override=override)
+    context = {"run": run, "behind": queries.graph_difference(run), "choice": choice}
+    return render(request, "runs/actions/migrate.html", context, status=status)

@@ -1,0 +1,49 @@
+"""A run as it looked after one of its events. Nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from checkpoints.events import EventKind
+from wfdash import queries
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.fragments import event_row_of
+from wfdash.pages.ui.graph import layout, travelled
+
+STATUS: Mapping[str, str] = {
+    EventKind.RUN_WAITING: "waiting",
+    EventKind.RUN_SLEEPING: "sleeping",
+    EventKind.RUN_COMPLETED: "completed",
+    EventKind.RUN_FAILED: "failed",
+    EventKind.RUN_CANCELLED: "cancelled",
+    EventKind.RUN_PAUSED: "paused",
+    EventKind.RUN_HELD: "held",
+    EventKind.RUN_QUEUED: "queued",
+}
+"""What the last word about the run as a whole said of it; whatever else it was, the run was going on."""
+
+
+@page("GET")
+def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
+    """Show the run after event ``seq``; ``seq`` in the query goes to another one."""
+    wanted = request.GET.get("seq", "")
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        return redirect("replay", run_id, int(wanted))
+    viewer = viewer_of(request)
+    run = queries.run(viewer, run_id)
+    found = queries.replay(viewer, run_id, seq)
+    described = queries.description_of(run.workflow, found.checkpoint.version if found.checkpoint else run.version)
+    state = queries.checkpoint(viewer, run_id, found.checkpoint.id) if found.checkpoint and run.inspect else None
+    context = {
+        "run": run,
+        "found": found,
+        "status": STATUS.get(found.status, "running"),
+        "drawing": layout(described, found.board, travelled(described.edges, found.moves)) if described else None,
+        "lines": [event_row_of(event, inspect=run.inspect) for event in reversed(found.events)],
+        "line": event_row_of(found.event, inspect=run.inspect),
+        "state": state,
+    }
+    return render(request, "checkpoints/replay.html", context)

@@ -1,0 +1,208 @@
+"""One run at a glance: where it stands, its graph, a step of it, requests, timeline, the newest events, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from wfdash import queries
+from wfdash.access.viewer import Viewer
+from wfdash.contract import Description
+from wfdash.pages.runs.graph import draw
+from wfdash.pages.runs.header import DRIVEN, address, head, page_number
+from wfdash.pages.runs.intervals import Intervals, intervals_by_state
+from wfdash.pages.runs.step import StepPanel, step_panel
+from wfdash.pages.runs.timeline import Timeline, timeline
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.fragments import event_row_of, respond
+
+SHOWN = 200
+"""Events on this page; all of them have a page of their own."""
+RAIL = 25
+OPEN_SHOWN, PAST_SHOWN = 5, 3
+FRAGMENTS = {
+    "live": "runs/overview/live.html",
+    "head": "runs/header/header.html",
+    "graph": "runs/overview/graph.html",
+    "step": "runs/overview/step.html",
+    "timeline": "runs/overview/timeline.html",
+    "requests": "runs/overview/requests.html",
+    "rail": "runs/overview/rail.html",
+    "values": "runs/state/values.html",
+    "events": "runs/events/latest.html",
+    "deeds": "runs/overview/interventions.html",
+}
+PART_DATA = {
+    "head": ("requests", "graph"),
+    "graph": ("graph",),
+    "step": ("graph",),
+    "timeline": ("graph",),
+    "requests": ("requests",),
+    "rail": ("rail",),
+    "values": (),
+    "events": ("events",),
+    "deeds": ("deeds",),
+    "live": ("requests", "graph", "rail", "deeds"),
+    "": ("requests", "graph", "rail", "deeds", "events"),
+}
+"""What each part of the page reads; what an open page asks for anew leaves out the events: they come by socket."""
+
+
+@page("GET")
+def run(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show one run. ``step``, ``activation``: a step's panel; ``unfold``: open sub-workflows, comma between them.
+
+    ``from``, ``to``: the part of the timeline that is shown, in seconds; ``older``: older checkpoints.
+    """
+    viewer = viewer_of(request)
+    header = queries.run(viewer, run_id)
+    context: dict[str, Any] = {"run": header, "last_seq": header.seq}
+    context["kept"] = address(request, older=request.GET.get("older", ""))
+    wanted = request.GET.get("fragment", "")
+    for part in PART_DATA.get(wanted, ()):
+        context |= PARTS[part](request, viewer, header)
+    if wanted in {"", "live", "head"}:
+        context |= head(viewer, header, "run", context["requests"], context["busy"])
+    return respond(request, "runs/overview/page.html", context, FRAGMENTS)
+
+
+def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    described = queries.description_of(run.workflow, run.version)
+    now = timezone.now()
+    end = run.finished if run.ended and run.finished else now
+    driven = run.status.value in DRIVEN
+    moved = queries.step_transitions(run.id, driven_at=now if driven else None, driven=driven)
+    counts, found = queries.count_states(moved), intervals_by_state(moved, max(end, moved[-1].at) if moved else end)
+    panel = step_panel(request, viewer, run, described, counts)
+    opened = tuple(name for name in request.GET.get("unfold", "").split(",") if name)
+
+    def link(**changes: str) -> str:
+        emptied = {"step": "", "activation": "", "of": "", "page": ""} if "step" in changes else {}
+        return address(request, **{**emptied, **changes}) + ("#run-step" if changes.get("step") else "#run-graph")
+
+    chosen = panel.name if panel else ""
+    return {
+        "drawing": draw(described, moved, counts, found, link=link, opened=opened, chosen=chosen, live=not run.ended)
+        if described
+        else None,
+        "step": panel,
+        "busy": _busy(moved),
+        "has_parts": bool(described and any(step.parent for step in described.steps)),
+        "all_open": "*" in opened,
+        **_timeline(request, moved, end, described, panel, found),
+    }
+
+
+def _busy(moved: list[queries.StepTransition]) -> dict[str, datetime]:
+    """Return the steps that run, with when the first of their activations began, or went on."""
+    last = {(move.step, move.activation): move for move in moved}
+    running = sorted((move for move in last.values() if move.state == "running"), key=lambda move: move.at)
+    return {move.step: move.at for move in reversed(running)}
+
+
+def _timeline(
+    request: HttpRequest,
+    moved: list[queries.StepTransition],
+    end: Any,
+    described: Description | None,
+    panel: StepPanel | None,
+    found: dict[str, Intervals],
+) -> dict[str, Any]:
+    """Return the timeline of all steps, or, where a step with several activations is open, of those that are listed."""
+    titles = {step.name: step.title for step in described.steps} if described else {}
+    apart = panel is not None and panel.found.total > 1
+    shown = _shown(request)
+    if apart and panel:
+        rows = panel.found.rows
+        titles = {row.id: f"Item {row.item}" if row.item is not None else f"#{row.id}" for row in rows}
+        if shown is None and rows:
+            last = max(row.ended or end for row in rows)
+            shown = tuple((at - moved[0].at).total_seconds() for at in (rows[0].began, last))
+    drawn = timeline(moved, end, titles, shown=shown, apart=panel.name if apart and panel else "", known=found)
+    return {"timeline": drawn, "zooms": _zooms(request, drawn, apart) if drawn else (), "apart": apart}
+
+
+def _shown(request: HttpRequest) -> tuple[float, ...] | None:
+    try:
+        low, high = float(request.GET.get("from", "")), float(request.GET.get("to", ""))
+    except ValueError:
+        return None
+    return (low, high) if 0 <= low < high < 1e12 else None
+
+
+def _zooms(request: HttpRequest, drawn: Timeline, apart: bool) -> tuple[tuple[str, str, str], ...]:
+    """Return what can be done to the window: (label, icon, address), an empty address where it changes nothing."""
+    window = drawn.window
+    present = (window.low, window.high)
+    ways = (
+        ("Zoom in", "magnifying-glass-plus", window.closer),
+        ("Zoom out", "magnifying-glass-minus", window.farther),
+        ("Earlier", "chevron-left", window.moved(-1)),
+        ("Later", "chevron-right", window.moved(1)),
+    )
+    made = [(label, icon, _zoomed(request, at) if at != present else "") for label, icon, at in ways]
+    whole = ""
+    if window.zoomed:  # of a step with several activations the whole has to be asked for
+        whole = _zoomed(request, (0.0, window.whole)) if apart else address(request, **{"from": "", "to": ""})
+    return (*made, ("Fit", "arrows-pointing-out", whole))
+
+
+def _zoomed(request: HttpRequest, at: tuple[float, float]) -> str:
+    return address(request, **{"from": f"{at[0]:.3f}", "to": f"{at[1]:.3f}"}) + "#run-timeline"
+
+
+def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    """Split them: open ones in the order of the inbox, the rest newest first, each with a fold for the many."""
+    found = queries.requests_of(viewer, run.id)
+    waiting = [item for item in reversed(found) if not item.answered and not item.closed_as]
+    past = [item for item in found if item.answered or item.closed_as]
+    whys = queries.reasons(run.id) if run.inspect and past else {}
+    told = [[(item, whys.get(item.id, "")) for item in items] for items in (waiting, past)]
+    return {
+        "requests": found,
+        "waiting": len(waiting),
+        "request_lists": [(told[0][:OPEN_SHOWN], told[0][OPEN_SHOWN:]), (told[1][:PAST_SHOWN], told[1][PAST_SHOWN:])],
+    }
+
+
+def _checkpoints(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    return {"rail": queries.checkpoints(viewer, run.id, before=page_number(request.GET.get("older", "")), limit=RAIL)}
+
+
+def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    # The header was read first: an event newer than it must come over the socket, or the header stays as it is.
+    found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
+    return {"lines": [event_row_of(event, inspect=run.inspect) for event in found.events], "older_events": found.older}
+
+
+def _interventions(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    return {"deeds": [event_row_of(deed, inspect=False) for deed in reversed(queries.interventions(run.id))]}
+
+
+PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {
+    "graph": _graph,
+    "requests": _requests,
+    "rail": _checkpoints,
+    "events": _events,
+    "deeds": _interventions,
+}
+
+
+@page("GET")
+def history(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show the run's checkpoints on a page of their own: the time machine. ``older``: older ones."""
+    viewer = viewer_of(request)
+    header = queries.run(viewer, run_id)
+    context = head(viewer, header, "history") | {
+        "rail": queries.checkpoints(viewer, run_id, before=page_number(request.GET.get("older", "")), limit=100)
+    }
+    return respond(
+        request,
+        "runs/overview/history.html",
+        context,
+        {"head": "runs/header/header.html", "rail": "runs/overview/rail.html"},
+    )

@@ -1,0 +1,200 @@
+"""A run's status at the top of its page: sentences with times that the browser keeps current. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+
+from checkpoints.events import EventKind
+from checkpoints.records import SIGNAL
+from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
+from wfdash.pages.ui.times import duration, relative, since
+from wfdash.queries import Intervention, RequestRow, RunView
+
+MOST_NAMES = 3
+BLOCKS = frozenset({EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED})
+Busy = Mapping[str, datetime]
+"""Step -> since when it runs."""
+NOTHING: Busy = MappingProxyType({})
+MOST_MESSAGE = 90
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePart:
+    """A piece of a sentence: words, or a moment. ``since``: said as a length of time; ``due``: red once it is past."""
+
+    text: str = ""
+    at: datetime | None = None
+    since: bool = False
+    due: bool = False
+
+
+Sentence = tuple[SentencePart, ...]
+
+
+def status_sentence(
+    run: RunView, asked: Sequence[RequestRow] = (), course: Sequence[Intervention] = (), busy: Busy = NOTHING
+) -> Sentence:
+    """Return what it does, for what or whom it waits, since when, until when; or how it ended.
+
+    ``asked``: its requests; ``course``: what changed its course; ``busy``: the steps that run, with when each began.
+    """
+    told = SENTENCES.get(run.status.value)
+    return told(run, asked, course, busy) if told else _sentence(STATUS_TEXTS[run.status.value])
+
+
+def plain(sentence: Iterable[SentencePart], now: datetime) -> str:
+    """Return a sentence as text, for where no browser keeps it true."""
+    return "".join(part.text or (since if part.since else relative)(part.at or now, now) for part in sentence)
+
+
+def _sentence(*texts: str | SentencePart) -> Sentence:
+    return tuple(text if isinstance(text, SentencePart) else SentencePart(text=text) for text in texts if text)
+
+
+def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    waiting = [row for row in asked if row.open]
+    settling = [row.settles for row in asked if row.settles and row.answered is None and not row.closed_as]
+    if not waiting:
+        decided = _sentence("Decided; applied ", SentencePart(at=min(settling))) if settling else _sentence("Waiting")
+        return decided + _timer(run)
+    begun = SentencePart(at=min(row.created for row in waiting), since=True)
+    names = dict.fromkeys(name for row in waiting for name in ([row.assignee] if row.assignee else row.by))
+    more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    if run.signal and waiting[0].kind == SIGNAL:
+        told = _sentence(f"Waiting for signal {run.signal!r}{more} for ", begun)
+    else:
+        told = _sentence(f"Waiting for {_listed(names) or 'an answer'} for ", begun, f": “{waiting[0].subject}”{more}")
+    dues = [row.due for row in waiting if row.due]
+    return told + (_sentence(", due ", SentencePart(at=min(dues), due=True)) if dues else ()) + _timer(run)
+
+
+def _timer(run: RunView) -> Sentence:
+    return _sentence("; another step resumes ", SentencePart(at=run.wake_at)) if run.wake_at else ()
+
+
+def _sleeping(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    step = f" in {step_label(run.step)}" if run.step else ""
+    return (
+        _sentence(f"Sleeping{step}, wakes ", SentencePart(at=run.wake_at))
+        if run.wake_at
+        else _sentence(f"Sleeping{step}")
+    )
+
+
+def _retrying(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    which = run.retry or {}
+    attempt = f": attempt {which['attempt']} of {which['attempts']} " if which.get("attempts") else ", again "
+    step = f"Retrying {step_label(run.step)}" if run.step else "Retrying a failed step"
+    return (
+        _sentence(f"{step}{attempt}", SentencePart(at=run.wake_at))
+        if run.wake_at
+        else _sentence(f"{step}{attempt}soon")
+    )
+
+
+def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    error = run.error or {}
+    kind, message, step = (str(error.get(name) or "") for name in ("type", "message", "step"))
+    message = " ".join(message.split())
+    cut = f"{message[:MOST_MESSAGE]}…" if len(message) > MOST_MESSAGE else message
+    at = _last(course, EventKind.RUN_FAILED) or run.finished or run.updated
+    place = f" in {step_label(step)}" if step else ""
+    return _sentence("Failed ", SentencePart(at=at), f"{place}: {kind or 'an error'}{f' ({cut})' if cut else ''}")
+
+
+def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    names = _listed([step_label(step) for step in busy])
+    ending = _asked(course)
+    told = f"Running {names}, for " if names else "Running for "
+    doing = _sentence(told, SentencePart(at=min(busy.values(), default=run.created), since=True), f".{ending}")
+    return doing + _blocking(course)
+
+
+def _asked(course: Sequence[Intervention]) -> str:
+    """Return what is to happen once the step that runs has ended."""
+    last = next((deed.kind for deed in reversed(course) if deed.kind.startswith("run.")), "")
+    told: Mapping[str, str] = {EventKind.RUN_ENDING: "is cancelled", EventKind.RUN_PAUSING: "pauses"}
+    return f" It {told[last]} after the running steps." if last in told else ""
+
+
+def _blocking(course: Sequence[Intervention]) -> Sentence:
+    """Return what is said of a step that blocks its worker now."""
+    last = next((deed for deed in reversed(course) if deed.kind in BLOCKS), None)
+    if last is None or last.kind != EventKind.STEP_BLOCKING:
+        return ()
+    place = f" ({last.data['where']})" if last.data.get("where") else ""
+    told = f" {step_label(last.step or '')}{place} has been blocking its worker for "
+    return _sentence(told, SentencePart(at=last.at, since=True), ". No other run can continue on that worker.")
+
+
+def _stopped(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    status = run.status.value
+    at = _last(course, f"run.{status}")
+    by = f" by {run.acted_by}" if run.acted_by else ""
+    later = ". Answers are kept." if status == "paused" else ""
+    later += f". One of its functions is still running in worker {run.worker}" if run.lingers else ""
+    return _sentence(f"{status.capitalize()}{by} ", SentencePart(at=at or run.updated), later)
+
+
+def _completed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    if run.finished is None:
+        return _sentence("Completed")
+    return _sentence("Completed ", SentencePart(at=run.finished), f" in {duration(run.lasted)}")
+
+
+def _queued(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
+    told = _sentence("Queued for ", SentencePart(at=run.updated, since=True))
+    if run.lingers:
+        return told + _sentence(f": starts once its previous attempt in worker {run.worker} has ended")
+    return told
+
+
+SENTENCES = {
+    "waiting": _waiting,
+    "sleeping": _sleeping,
+    "retrying": _retrying,
+    "failed": _failed,
+    "running": _running,
+    "paused": _stopped,
+    "cancelled": _stopped,
+    "completed": _completed,
+    "queued": _queued,
+}
+ALTERED: Mapping[str, str] = {
+    EventKind.RUN_RESTORED: "Restored from an earlier checkpoint by {by} ",
+    EventKind.RUN_EDITED: "Edited by {by} ",
+    EventKind.RUN_OVERRIDDEN: "Continued on a new version by {by} ",
+}
+
+
+def intervention_sentences(course: Iterable[Intervention], altered: str = "") -> tuple[tuple[int, Sentence], ...]:
+    """Return the permanent marks of how people changed the run's course: (seq of the event, sentence).
+
+    ``altered``: all that was done to it, comma between; what this run does not tell itself was done before a fork (0).
+    """
+    told: list[tuple[int, Sentence]] = []
+    seen = {deed.kind.removeprefix("run.") for deed in course}
+    if before := [word for word in altered.split(",") if word and word not in seen]:
+        told.append((0, _sentence(f"Forked from a run that was {_listed(before)}")))
+    for deed in course:
+        if deed.kind in ALTERED:
+            words = ALTERED[deed.kind].format(by=deed.by or "someone")
+            n = f", as checkpoint {deed.data['n']}" if deed.data.get("n") else ""
+            told.append((deed.seq, _sentence(words, SentencePart(at=deed.at), n)))
+    return tuple(told)
+
+
+def _last(course: Sequence[Intervention], kind: str) -> datetime | None:
+    return next((deed.at for deed in reversed(course) if deed.kind == kind), None)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names as people say them: ``finance, ana and 2 more``."""
+    known = list(names)
+    shown, rest = known[:MOST_NAMES], len(known) - MOST_NAMES
+    if rest > 0:
+        return f"{', '.join(shown)} and {rest} more"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown)

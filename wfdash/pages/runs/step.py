@@ -1,0 +1,80 @@
+"""One step of a run: its activations, and of one of them everything that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from wfdash import queries
+from wfdash.access.viewer import Viewer
+from wfdash.contract import Description, StepInfo
+from wfdash.pages.runs.header import address
+from wfdash.pages.ui.event_text import step_label
+from wfdash.pages.ui.fragments import EventItem, event_row_of
+
+STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "done")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPanel:
+    """What the panel of a step shows. ``inside``: the activation that is open, None while one is to be chosen."""
+
+    name: str
+    title: str
+    info: StepInfo | None
+    counts: queries.StepCounts
+    found: queries.ActivationPage
+    inside: queries.ActivationDetail | None
+    logs: tuple[EventItem, ...]
+    state: str
+    next: str
+    close: str
+
+    @property
+    def filters(self) -> tuple[tuple[str, int], ...]:
+        """The states that occur, with how many activations are in each."""
+        return tuple((state, number) for state in STATES if (number := getattr(self.counts, state)))
+
+
+def step_panel(
+    request: HttpRequest,
+    viewer: Viewer,
+    run: queries.RunView,
+    described: Description | None,
+    counts: dict[str, queries.StepCounts],
+) -> StepPanel | None:
+    """Return the panel of ``?step=``; None if none is asked for or the run has no such step.
+
+    ``activation``: the one that is open, the only one of its own accord; ``of``: those in one state; ``page``: after
+    which one the list begins.
+    """
+    name = request.GET.get("step", "")
+    known = {step.name: step for step in described.steps} if described else {}
+    if not name or (name not in known and name not in counts):
+        return None
+    state = request.GET.get("of", "")
+    state = state if state in STATES else ""
+    page, driven = request.GET.get("page", ""), run.status == "running"
+    found = queries.activations(viewer, run.id, [name], state=state, after=page, driven=driven)
+    wanted = request.GET.get("activation", "") or (found.rows[0].id if found.total == 1 and found.rows else "")
+    inside = queries.activation_detail(viewer, run.id, wanted, driven=driven) if wanted else None
+    info = known.get(name)
+    return StepPanel(
+        name=name,
+        title=info.title if info and info.title else step_label(name),
+        info=info,
+        counts=counts.get(name, queries.StepCounts()),
+        found=found,
+        inside=inside if inside and inside.activation.step == name else None,
+        logs=_lines(run, inside),
+        state=state,
+        next=address(request, page=found.after, activation="") if found.after else "",
+        close=address(request, step="", activation="", of="", page=""),
+    )
+
+
+def _lines(run: queries.RunView, inside: queries.ActivationDetail | None) -> tuple[EventItem, ...]:
+    events: tuple[Any, ...] = (*inside.logs, *inside.said) if inside else ()
+    return tuple(event_row_of(event, inspect=run.inspect) for event in sorted(events, key=lambda event: event.seq))

@@ -1,0 +1,1 @@
+"""Pages of schedules: the list, one schedule, and the form."""

@@ -1,0 +1,130 @@
+"""Schedules: all of them, one, and what can be done with it. The form that makes one is in ``form``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
+from wfdash.actions.schedules.manage import MISSED, OVERLAP
+from wfdash.domain.cron import BadCron, Cron, parse
+from wfdash.errors import Invalid, WrongState
+from wfdash.pages.runs.actions import new_key
+from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.site.time_zone import zone_of
+from wfdash.pages.ui.times import in_zone
+
+STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
+DONE_MESSAGES = {
+    "pause": "Schedule paused. Its current runs continue.",
+    "resume": "Schedule resumed. Runs start as you.",
+    "delete": "Schedule deleted. Existing runs are kept.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiringTime:
+    """A time at which a schedule fires, as the clocks of its zone and of the person's show it."""
+
+    at: datetime
+    there: str
+    here: str
+    """Empty where both clocks show the same."""
+
+
+@page("GET")
+def schedules(request: HttpRequest) -> HttpResponse:
+    """Show every schedule this person may see, those that come next first; ``q`` filters."""
+    viewer, text = viewer_of(request), request.GET.get("q", "")
+    context = {
+        "rows": queries.schedules(viewer, text=text),
+        "text": text,
+        "unknown": queries.unknown_words(text),
+        "states": [(query, label, text.strip() == query) for query, label in STATES],
+        "may_start": viewer.may_anywhere("start"),
+        "key": new_key(),
+    }
+    return render(request, "schedules/page.html", context)
+
+
+@page("GET", "POST")
+def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
+    """Show a schedule; a POST (``act``: run, pause, resume, delete) does that and goes on."""
+    viewer = viewer_of(request)
+    if request.method == "POST":
+        return _act(request, viewer, schedule_id)
+    row = queries.schedule(viewer, schedule_id)
+    context = {
+        "row": row,
+        "moments": fire_times(row.upcoming, row.zone, zone_of(viewer)),
+        "here": zone_of(viewer),
+        "runs": queries.runs_of(row),
+        "missed": MISSED.get(row.missed, row.missed),
+        "overlap": OVERLAP.get(row.overlap, row.overlap),
+        "inspect": viewer.may("inspect", row.workflow),
+        "keys": {name: new_key() for name in ("run", *DONE_MESSAGES)},
+    }
+    return render(request, "schedules/schedule.html", context)
+
+
+@page("GET")
+def upcoming(request: HttpRequest) -> HttpResponse:
+    """Return the part of the form that says when an expression fires next, while it is typed."""
+    return render(request, "schedules/coming.html", upcoming_context(request.GET, zone_of(viewer_of(request))))
+
+
+def upcoming_context(given: Mapping[str, Any], here: str) -> dict[str, object]:
+    """Return what ``schedules/coming.html`` shows of ``cron`` and ``zone`` in a form's data."""
+    text, zone = (str(given.get(name, "")).strip() for name in ("cron", "zone"))
+    try:
+        cron: Cron = parse(text, zone)
+    except BadCron as error:
+        return {"flaw": str(error) if text else ""}
+    times = tuple(cron.after(timezone.now(), 5))
+    return {"words": cron.words, "moments": fire_times(times, zone, here), "zone": zone, "here": here}
+
+
+def fire_times(times: tuple[datetime, ...], there: str, here: str) -> list[FiringTime]:
+    """Return times as two clocks show them; a zone that is not known is shown as UTC."""
+    return [_fire_time(at, in_zone(at, there), here) for at in times]
+
+
+def _fire_time(at: datetime, there: str, here: str) -> FiringTime:
+    same = in_zone(at, here) == there
+    return FiringTime(at=at, there=there, here="" if same else in_zone(at, here, after=there))
+
+
+def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse:
+    act, key = request.POST.get("act", ""), key_of(request)
+    try:
+        if act == "run":
+            run = actions.run_now(viewer, schedule_id, key=key)
+            messages.success(request, "Run started.")
+            return redirect("run", run.pk)
+        if act == "delete":
+            actions.delete_schedule(viewer, schedule_id, key=key)
+        elif act in DONE_MESSAGES:
+            (actions.pause_schedule if act == "pause" else actions.resume_schedule)(viewer, schedule_id, key=key)
+    except WrongState as error:
+        messages.warning(request, str(error))
+    except Invalid as error:
+        said = "; ".join(str(problem["msg"]) for problem in error.errors[:3])
+        messages.error(request, f"The run input is no longer valid: {said}. Edit the schedule first.")
+    else:
+        messages.success(request, DONE_MESSAGES.get(act, "No changes were made."))
+    return redirect("schedules" if act == "delete" else _back(request, schedule_id))
+
+
+def _back(request: HttpRequest, schedule_id: str) -> str:
+    """Return where a button of a list was pressed, or the schedule's own page."""
+    listed = request.POST.get("from") == "list"
+    return reverse("schedules") if listed else reverse("schedule", args=[schedule_id])

@@ -1,0 +1,154 @@
+"""The context processor of every page: navigation, open requests, the signed-in person, the theme.
+
+Nothing here costs a query unless the template asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+
+from wfdash import queries
+from wfdash.pages.site.inbox_address import read_inbox_address
+from wfdash.queries.account.notifications import count_unread
+
+THEMES = ("auto", "light", "dark")
+THEME_COOKIE = "wfdash_theme"
+UNDO_COOKIE = "wfdash_undo"
+MOST_UNDOABLE = 30
+"""Answers that a browser remembers to offer their undo."""
+NAV_LINKS = (
+    ("inbox", "Inbox", "inbox", ("inbox", "request")),
+    (
+        "runs",
+        "Runs",
+        "queue-list",
+        (
+            *("runs", "run", "run-events", "run-state", "run-history", "runs-bulk", "runs-told"),
+            *("run-act", "run-cancel", "run-signal", "run-migrate", "run-override", "run-delete"),
+            *("checkpoint", "restore", "fork", "edit", "compare", "replay", "checkpoint-delete"),
+        ),
+    ),
+    (
+        "workflows",
+        "Workflows",
+        "rectangle-group",
+        ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
+    ),
+    ("numbers", "Statistics", "chart-bar", ("numbers",)),
+    ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NavLink:
+    """A link of the main navigation. ``counts``: it shows the number of open requests."""
+
+    href: str
+    label: str
+    icon: str
+    here: bool
+    counts: bool
+
+    @property
+    def key(self) -> str:
+        """The two keys that lead there: g and its first letter."""
+        return f"g {self.label[:1].lower()}"
+
+
+class SiteContext:
+    """Context of ``base.html``; each attribute is computed when it is first read."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._viewer: Any = getattr(request, "viewer", None)
+
+    @cached_property
+    def theme(self) -> str:
+        """``auto``, ``light`` or ``dark``: the person's choice, from a cookie so that the first paint is right."""
+        chosen = self._request.COOKIES.get(THEME_COOKIE, "auto")
+        return chosen if chosen in THEMES else "auto"
+
+    @cached_property
+    def nav(self) -> tuple[NavLink, ...]:
+        """The links this installation has; the current one is marked."""
+        match = self._request.resolver_match
+        return tuple(place for spec in NAV_LINKS if (place := _nav_link(*spec, here=match.url_name if match else None)))
+
+    @cached_property
+    def open_count(self) -> int:
+        """The number of open requests for this person; 0 without sign-in. A page may have counted them already."""
+        counted: int | None = getattr(self._request, "open_count", None)
+        if counted is not None:
+            return counted
+        return queries.count_open(self._viewer) if self._viewer is not None and self.name else 0
+
+    @cached_property
+    def unread_count(self) -> int:
+        """How many notices this person has not read."""
+        return count_unread(self._viewer) if self._viewer is not None and self.name else 0
+
+    @cached_property
+    def undoable(self) -> tuple[queries.Undoable, ...]:
+        """The person's answers, given in this browser, that can still be undone, latest first."""
+        given = answered_here(self._request)[1] if self.name else []
+        return queries.undoable(self._viewer, given) if given else ()
+
+    @property
+    def undo_place(self) -> str:
+        """The query string of this page's inbox address; empty on other pages."""
+        return read_inbox_address(self._request.GET).query if self._request.path == "/" else ""
+
+    @property
+    def may_start(self) -> bool:
+        """Whether this person may start runs of any workflow."""
+        return bool(self.name) and bool(self._viewer.may_anywhere("start"))
+
+    @property
+    def name(self) -> str:
+        """The person's user name, empty when nobody is signed in."""
+        return str(getattr(self._viewer, "name", ""))
+
+    @property
+    def initial(self) -> str:
+        """The letter on the person's badge."""
+        return self.name[:1].upper() or "?"
+
+    @property
+    def email(self) -> str:
+        """The person's mail address, empty without one."""
+        return str(getattr(getattr(self._viewer, "user", None), "email", ""))
+
+    @property
+    def is_staff(self) -> bool:
+        """Whether the link to Django's admin is of use to this person."""
+        return bool(getattr(getattr(self._viewer, "user", None), "is_staff", False))
+
+
+def answered_here(request: HttpRequest) -> tuple[int, list[str]]:
+    """Return what a browser remembers: when the last undo window closes (Unix time), and what it answered, last first.
+
+    Only requests: what of them may be taken back, and by whom, the database says.
+    """
+    until, _, ids = request.COOKIES.get(UNDO_COOKIE, "").partition(":")
+    if not ids or not re.fullmatch("[0-9]{1,12}", until):
+        return 0, []
+    return int(until), [one for one in ids.split(".") if re.fullmatch("[0-9A-Za-z-]{1,36}", one)][:MOST_UNDOABLE]
+
+
+def _nav_link(name: str, label: str, icon: str, within: tuple[str, ...], *, here: str | None) -> NavLink | None:
+    try:
+        href = reverse(name)
+    except NoReverseMatch:
+        return None
+    return NavLink(href=href, label=label, icon=icon, here=here in within, counts=name == "inbox")
+
+
+def site_context(request: HttpRequest) -> dict[str, SiteContext]:
+    """Context processor: ``shell``."""
+    return {"shell": SiteContext(request)}

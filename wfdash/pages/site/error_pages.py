@@ -1,0 +1,138 @@
+"""Owns what people see when something cannot be done: one page per kind, the same facts as JSON under /api/."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+from django.utils.functional import SimpleLazyObject
+
+from checkpoints.content.encryption import Locked
+from checkpoints.errors import Damaged
+from wfdash.access.viewer import viewer_for
+from wfdash.actions.audit.account_events import asked_by
+from wfdash.errors import Busy, status_for
+from wfdash.queries.unreadable import why
+
+log = logging.getLogger(__name__)
+
+TITLES = {
+    400: "Bad request",
+    403: "Not allowed",
+    404: "Page not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    422: "Invalid input",
+    429: "Too many requests",
+    500: "Server error",
+    501: "Not supported by this storage",
+    503: "Database unavailable",
+}
+
+WORDS = {
+    400: "Go back, reload the page and try again.",
+    403: "Your role does not allow this. Ask an operator or admin of the workflow.",
+    404: "The address is wrong, the item was removed, or you do not have access.",
+    405: "This address only accepts form submissions. Go back or open the inbox.",
+    500: "The error was logged. No partial changes were saved.",
+    503: "No partial changes were saved. Try again in a moment.",
+}
+
+
+class ErrorPages:
+    """Middleware: attaches ``request.viewer`` (read when first used) and turns known errors into pages.
+
+    What a request does to accounts is recorded as an act of who sent it.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        request.viewer = SimpleLazyObject(lambda: viewer_for(request.user))  # type: ignore[attr-defined]
+        if "\0" in request.path_info:
+            return error_page(request, 404)  # PostgreSQL raises for such text, no id or name has it
+        with asked_by(request):
+            response = self.get_response(request)
+        return wrong_method(request, response) if response.status_code == 405 else response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Answer errors of the table; leave every other to Django's own handling."""
+        status = status_for(error)
+        if status == 503 and not isinstance(error, Busy):
+            log.error("Database unavailable for %s: %s", request.path, error)
+            return broken_page(request, 503)
+        return None if status == 500 else error_page(request, status, str(error), _facts(error), _title(error))
+
+
+def _title(error: Exception) -> str:
+    """Return what its page is called, empty for that of its status."""
+    return why(error) if isinstance(error, Damaged | Locked) else ""
+
+
+def _facts(error: Exception) -> dict[str, Any]:
+    facts: dict[str, Any] = getattr(error, "facts", {})
+    return facts
+
+
+def error_page(
+    request: HttpRequest, status: int, message: str = "", facts: dict[str, Any] | None = None, title: str = ""
+) -> HttpResponse:
+    """Return the page for this status; JSON ``{"error", "status", "facts"}`` under /api/. ``title``: one of its own."""
+    title = title or TITLES.get(status, TITLES[500])
+    message = message or WORDS.get(status, "")
+    facts = facts or {}
+    headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
+    if request.path.startswith("/api/"):
+        shown = {"error": message or title, "status": status, "facts": facts}
+        return JsonResponse(shown, status=status, headers=headers)
+    context = {"status": status, "heading": title, "message": message, "facts": facts}
+    response = render(request, "errors/error.html", context, status=status)
+    for name, value in headers.items():
+        response.headers[name] = value
+    return response
+
+
+def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpResponseBase:
+    """Return a page, or the API's error, instead of a bare answer to a method that an address does not take."""
+    if not isinstance(refused, HttpResponse) or (refused.content and not request.path.startswith("/api/")):
+        return refused
+    response = error_page(request, 405)
+    response.headers["Allow"] = refused.headers.get("Allow", "")
+    return response
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's handler for 400."""
+    return error_page(request, 400)
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's handler for 403."""
+    return error_page(request, 403)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's handler for 404."""
+    return error_page(request, 404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django's handler for 500."""
+    return broken_page(request, 500)
+
+
+def broken_page(request: HttpRequest, status: int) -> HttpResponse:
+    """Return a page without any lookup, so that it cannot fail in turn; JSON under /api/."""
+    if request.path.startswith("/api/"):
+        return JsonResponse({"error": WORDS[status], "status": status, "facts": {}}, status=status)
+    context = {"heading": TITLES[status], "message": WORDS[status]}
+    return render(request, "errors/broken.html", context, status=status)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's view for a form without a valid token; nothing was changed."""
+    return error_page(request, 403, "Session expired. Reload and try again.")

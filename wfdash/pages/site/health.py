@@ -1,0 +1,106 @@
+"""Liveness and readiness probes. No sign-in, no secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from django.db import DatabaseError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from checkpoints.database.clock import database_now
+from wfdash.pages.ui.times import duration
+from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
+
+LATE = 30.0
+"""Seconds by which something due at a time may be late."""
+CAUSES = {
+    "deadlines": "a deadline or reminder of a request",
+    "answers": "an answer to be applied",
+    "naps": "a sleeping or retrying run",
+    "schedules": "a schedule",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A readiness check with its result in words."""
+
+    name: str
+    good: bool
+    words: str
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.good else 'FAILED'} {self.name}: {self.words}"
+
+
+@never_cache
+@require_safe
+def livez(request: HttpRequest) -> HttpResponse:
+    """Answer 200 as long as the process answers at all."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@never_cache
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Answer 200 if all checks are good, else 503; the body names each, one a line (about nine small queries)."""
+    checks = run_checks()
+    ready = all(check.good for check in checks)
+    body = "\n".join(["ready" if ready else "not ready", *map(str, checks)])
+    return HttpResponse(f"{body}\n", status=200 if ready else 503, content_type="text/plain")
+
+
+def run_checks() -> list[Check]:
+    """Check the database, migrations, workers and timers; what needs one that failed is left out."""
+    try:
+        now = database_now()
+    except DatabaseError:
+        return [Check(name="database", good=False, words="no response")]
+    checks = [Check(name="database", good=True, words="responding")]
+    for check in (_check_migrations, _check_workers, _check_timers):
+        checks.append(_safely(check, now))
+        if not checks[-1].good and check is _check_migrations:
+            break
+    return checks
+
+
+def _safely(check: Callable[[datetime], Check], now: datetime) -> Check:
+    try:
+        return check(now)
+    except DatabaseError:
+        name = check.__name__.removeprefix("_check_")
+        return Check(name=name, good=False, words="the database did not respond")
+
+
+@lru_cache(maxsize=1)
+def _last_migrations() -> frozenset[tuple[str, str]]:
+    """The last migration of each app; read from the disk once, for code does not change under a process."""
+    return frozenset((app, name) for app, name in MigrationLoader(None).graph.leaf_nodes())
+
+
+def _check_migrations(now: datetime) -> Check:
+    missing = sorted(_last_migrations() - MigrationRecorder(connection).applied_migrations().keys())
+    words = ", ".join(f"{app}.{name}" for app, name in missing)
+    return Check(name="migrations", good=not missing, words=f"not applied: {words}" if missing else "all applied")
+
+
+def _check_workers(now: datetime) -> Check:
+    found = workers(now)
+    if not found:
+        words = f"no heartbeat for {HEARTBEAT_TIMEOUT.seconds} s: start one (wfdash up, or manage.py work)"
+        return Check(name="worker", good=False, words=words)
+    many = "1 running" if len(found) == 1 else f"{len(found)} running"
+    return Check(name="worker", good=True, words=f"{many}, last heartbeat {duration(now - found[0].seen)} ago")
+
+
+def _check_timers(now: datetime) -> Check:
+    late = {name: seconds for name, seconds in lateness(now).items() if seconds > LATE}
+    words = "; ".join(f"{CAUSES[name]} is {duration(seconds)} late" for name, seconds in late.items())
+    return Check(name="timers", good=not late, words=words or "nothing is overdue")

@@ -1,0 +1,27 @@
+"""The decision card: what is shown, and how an answer is read."""
+
+from __future__ import annotations
+
+from wfdash.pages.ui.card.actions import EDITED, ActionButton, PostedAnswer, read_answer, unedited
+from wfdash.pages.ui.card.card import Action, CardView, build
+from wfdash.pages.ui.card.media import CardMedia, media_at
+from wfdash.pages.ui.card.parts import CardPart
+from wfdash.pages.ui.card.position import PathStep, path_through
+from wfdash.pages.ui.card.tables import TableView
+
+__all__ = [
+    "EDITED",
+    "Action",
+    "ActionButton",
+    "CardMedia",
+    "CardPart",
+    "CardView",
+    "PathStep",
+    "PostedAnswer",
+    "TableView",
+    "build",
+    "media_at",
+    "path_through",
+    "read_answer",
+    "unedited",
+]

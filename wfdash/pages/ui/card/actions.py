@@ -1,0 +1,155 @@
+"""The actions of a card: which fields belong to each, and what a POST chose. Pure but for types.
+
+POST: ``_action=<name>`` and the fields of that action under the prefix ``<name>:``; fields that belong to no action
+stand for all of them, without a prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.http import QueryDict
+
+from wfdash.pages.ui.card.tables import cell
+from wfdash.pages.ui.forms import BoundForm, FormView
+from wfdash.pages.ui.forms.fields import part
+from wfdash.pages.ui.forms.kinds import mapping
+from wfdash.pages.ui.forms.rows import BUTTONS
+from wfdash.pages.ui.forms.spec import Schemas, humanize
+from wfdash.schemas.validate import problems_of
+
+ACTION = "_action"
+WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", "feedback", "explanation"})
+EDITED = ("edited", "arguments")
+"""Fields that begin with the proposal."""
+STYLES = {"approve": "primary", "reject": "danger"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionButton:
+    """A button of the card with the schema of its own fields."""
+
+    name: str
+    label: str
+    style: str
+    schema: dict[str, Any]
+    required: bool
+    consequence: str = ""
+    description: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its fields begin with."""
+        return f"{part(self.name)}:"
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether there is something to fill in."""
+        return bool(self.schema["properties"])
+
+
+class PostedAnswer(NamedTuple):
+    """What a POST says. ``editing``: a row button was pressed, draw the card again. ``forms``: by action, as typed."""
+
+    value: Any
+    errors: list[dict[str, Any]]
+    action: str
+    editing: bool
+    forms: dict[str, BoundForm]
+    shared: BoundForm
+
+
+def actions_of(schema: Mapping[str, Any], card: Mapping[str, Any]) -> tuple[ActionButton, ...]:
+    """Return the card's actions; where it names none, the options of the schema's ``action`` field, or nothing."""
+    given = card.get("actions")
+    listed = [action for action in given if isinstance(action, Mapping)] if isinstance(given, list) else []
+    node = Schemas(schema).resolve(mapping(schema.get("properties")).get("action", {}))
+    named = node.get("enum") if isinstance(node, Mapping) else None
+    actions = listed or [{"name": name, "fields": []} for name in named or () if isinstance(name, str)]
+    return tuple(_choice(schema, card, action) for action in actions if action.get("name"))
+
+
+def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[str, Any]) -> ActionButton:
+    name = str(action["name"])
+    fields = [str(field) for field in action.get("fields") or ()]
+    required = [str(field) for field in action.get("required", fields)]
+    told = card.get("consequence")
+    return ActionButton(
+        name=name,
+        label=cell(str(action.get("label") or humanize(name))),
+        style=str(action.get("style") or STYLES.get(name, "quiet")),
+        schema=_own_schema(schema, fields, required),
+        required=bool(required),
+        consequence=cell(str(told.get(name) or "")) if isinstance(told, Mapping) else "",
+        description=cell(str(action.get("description") or "")),
+    )
+
+
+def unedited(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an answer that edits nothing: without the actions that bring an edited proposal."""
+    listed = card.get("actions")
+    actions = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    gone = [one for one in actions if set(one.get("fields") or ()).intersection(EDITED)]
+    if not gone:
+        return dict(schema)
+    names, fields = {one.get("name") for one in gone}, {field for one in gone for field in one.get("fields") or ()}
+    kept = {name: node for name, node in mapping(schema.get("properties")).items() if name not in fields}
+    action = kept.get("action")
+    if isinstance(action, Mapping) and isinstance(action.get("enum"), list):
+        kept["action"] = {**action, "enum": [name for name in action["enum"] if name not in names]}
+    return {**schema, "properties": kept}
+
+
+def shared_schema(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of the fields that belong to no action in particular; the whole one without actions."""
+    choices = actions_of(schema, card)
+    if not choices:
+        return dict(schema)
+    owned = {"action", *(name for choice in choices for name in choice.schema["properties"])}
+    fields = [name for name in mapping(schema.get("properties")) if name not in owned]
+    return _own_schema(schema, fields, [name for name in fields if name in schema.get("required", ())])
+
+
+def _own_schema(schema: Mapping[str, Any], fields: list[str], required: list[str]) -> dict[str, Any]:
+    schemas = Schemas(schema)
+    known = mapping(schema.get("properties"))
+    properties = {name: _property(schemas, name, known[name], name in required) for name in fields if name in known}
+    needed = [name for name in required if name in properties]
+    return schemas.within({"type": "object", "properties": properties, "required": needed})
+
+
+def _property(schemas: Schemas, name: str, node: Any, required: bool) -> Any:
+    """Return the node of a field: for one that an action requires, without the way out of leaving it empty."""
+    if not isinstance(node, Mapping):
+        return node
+    plain = dict(schemas.resolve(node))
+    if required and "anyOf" in plain:
+        plain["anyOf"] = [inner for inner in plain["anyOf"] if schemas.resolve(inner).get("type") != "null"]
+    if required and plain.get("default", ...) in (None, ""):
+        plain.pop("default")
+    return {**plain, "x-widget": "textarea"} if name in WORDY else plain
+
+
+def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDict, files: Any = None) -> PostedAnswer:
+    """Return the answer a POST gives, with its errors. Only the chosen action's own fields are part of it."""
+    choices = {choice.name: choice for choice in actions_of(schema, card)}
+    shared = FormView.from_schema(shared_schema(schema, card)).bind(post, files)
+    if not choices:
+        return PostedAnswer(shared.value, list(map(dict, shared.errors)), "", shared.changed_rows, {}, shared)
+    forms = {name: FormView.from_schema(c.schema, prefix=c.prefix).bind(post, files) for name, c in choices.items()}
+    chosen = post.get(ACTION, "")
+    if shared.changed_rows or chosen not in choices:
+        target = "" if shared.changed_rows else "Choose one of the actions"
+        errors = [{"loc": [], "msg": target}] if target else []
+        return PostedAnswer(None, errors, _open_action(choices, post), shared.changed_rows, forms, shared)
+    value = {"action": chosen, **mapping(shared.value), **mapping(forms[chosen].value)}
+    found = [dict(problem) for problem in (*shared.errors, *forms[chosen].errors)]
+    return PostedAnswer(value, found or problems_of(dict(schema), value), chosen, False, forms, shared)
+
+
+def _open_action(choices: Mapping[str, ActionButton], post: QueryDict) -> str:
+    """Return the action whose row button was pressed."""
+    targets = [str(post[button]) for button in BUTTONS if button in post]
+    return next((name for name, choice in choices.items() for t in targets if t.startswith(choice.prefix)), "")

@@ -1,0 +1,260 @@
+"""The decision card: everything a person needs to decide, and the form they decide with. Pure but for types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wfdash.pages.ui.card.actions import EDITED, ActionButton, PostedAnswer, actions_of, shared_schema
+from wfdash.pages.ui.card.asked_again import CardChanges, asked_again
+from wfdash.pages.ui.card.parts import CardPart, context_part, evidence_parts, proposal_part
+from wfdash.pages.ui.card.position import PathStep
+from wfdash.pages.ui.forms import FormView
+from wfdash.pages.ui.forms.kinds import mapping
+from wfdash.pages.ui.invisible import visible
+
+MANY = 4
+MAX_LINE = 2000
+PARTS = {
+    "proposal": "proposal",
+    "evidence": "evidence",
+    "consequence": "what happens next",
+    "risk": "risk",
+    "undo": "how to undo",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """A button, its fields, and whether they are shown from the start. ``key``: its one-letter shortcut."""
+
+    choice: ActionButton
+    form: FormView
+    open: bool
+    key: str
+
+    @property
+    def direct(self) -> bool:
+        """Whether one click decides."""
+        return not self.choice.required
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """The tool that is to be called. ``flaws``: why its arguments do not fit."""
+
+    name: str
+    description: str = ""
+    flaws: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOption:
+    """An option that can be ticked beside others."""
+
+    sent: str
+    label: str
+    description: str
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardView:
+    """Ready for ``components/card.html``. ``url`` empty: shown without a way to answer."""
+
+    subject: str
+    body: str
+    proposal: CardPart | None
+    evidence: tuple[CardPart, ...]
+    context: CardPart | None
+    risk: str
+    undo: str
+    consequence: str
+    missing: str
+    actions: tuple[Action, ...]
+    shared: FormView
+    url: str
+    problem: str = ""
+    tool: Tool | None = None
+    options: tuple[CheckOption, ...] = ()
+    path: tuple[PathStep, ...] = ()
+    again: CardChanges | None = None
+
+    @property
+    def has_upload(self) -> bool:
+        """Whether the form must be sent as multipart/form-data."""
+        return self.shared.has_upload or any(action.form.has_upload for action in self.actions)
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many actions to keep them in sight while one reads."""
+        return len(self.actions) > MANY
+
+    @property
+    def outcomes(self) -> bool:
+        """Whether the author said of any action what happens then."""
+        return any(action.choice.consequence or action.choice.description for action in self.actions)
+
+
+def build(
+    card: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    *,
+    url: str = "",
+    initial: Any = None,
+    reading: PostedAnswer | None = None,
+    errors: Iterable[Mapping[str, Any]] = (),
+    files: str = "",
+    path: tuple[PathStep, ...] = (),
+    before: Mapping[str, Any] | None = None,
+) -> CardView:
+    """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
+
+    ``errors``: refusals of the desk (``{loc, msg}``), shown at their fields instead of those of the reading.
+    ``files``: the address of the evidence's bytes, without it they are part of the page; ``path``: where it stands.
+    ``before``: the card in whose place this one is asked, where something of it changed.
+    """
+    choices = actions_of(schema, card)
+    told = [dict(error) for error in errors] or (reading.errors if reading else [])
+    shared = _shared(schema, card, choices, initial, reading, told)
+    return CardView(
+        subject=_line(card.get("subject")),
+        body=str(card.get("body") or ""),
+        proposal=proposal_part(card, schema),
+        evidence=evidence_parts(card, files),
+        context=context_part(card),
+        risk=_line(card.get("risk")),
+        undo=_line(card.get("undo")),
+        consequence=_line(card.get("consequence")) if isinstance(card.get("consequence"), str) else "",
+        missing=_missing(card, choices),
+        actions=tuple(
+            _action(choice, key, card, initial, reading, told)
+            for choice, key in zip(choices, _keys(choices), strict=True)
+        ),
+        shared=shared,
+        url=url,
+        problem=_problem(choices, reading, told),
+        tool=_tool(card),
+        options=_options(card, shared),
+        path=path,
+        again=asked_again(card, before),
+    )
+
+
+def _line(value: Any) -> str:
+    """Return a part that is words, with nothing hidden in them and cut where nobody reads on."""
+    text = str(value or "")
+    return visible(text[:MAX_LINE]) + ("…" if len(text) > MAX_LINE else "")
+
+
+def _tool(card: Mapping[str, Any]) -> Tool | None:
+    tool = card.get("tool")
+    if not isinstance(tool, Mapping):
+        return None
+    flaws = tool.get("flaws")
+    told = tuple(_line(flaw) for flaw in flaws) if isinstance(flaws, list) else ()
+    return Tool(name=_line(tool.get("name")), description=_line(tool.get("description")), flaws=told)
+
+
+def _options(card: Mapping[str, Any], shared: FormView) -> tuple[CheckOption, ...]:
+    """Return what can be ticked, with what the author said about each; nothing where the form says it all."""
+    listed = card.get("options")
+    if not card.get("multiple") or not isinstance(listed, list) or len(shared.fields) != 1:
+        return ()
+    told = {str(one.get("name")): one for one in listed if isinstance(one, Mapping)}
+    drawn = shared.fields[0].options
+    if shared.fields[0].kind != "checks" or not any(_line(one.get("label")) for one in told.values()):
+        return ()
+    return tuple(
+        CheckOption(
+            sent=option.sent,
+            label=_line(told.get(option.sent, {}).get("label")) or option.label,
+            description=_line(told.get(option.sent, {}).get("description")),
+            chosen=option.chosen,
+        )
+        for option in drawn
+    )
+
+
+def _shared(
+    schema: Mapping[str, Any],
+    card: Mapping[str, Any],
+    choices: tuple[ActionButton, ...],
+    initial: Any,
+    reading: PostedAnswer | None,
+    told: list[dict[str, Any]],
+) -> FormView:
+    begin = card.get("current") if initial is None and not choices else initial
+    common = shared_schema(schema, card)
+    if choices and isinstance(begin, Mapping):
+        # What belongs to an action alone is no further field of all of them.
+        begin = {name: value for name, value in begin.items() if name in mapping(common.get("properties"))}
+    form: FormView = reading.shared if reading else FormView.from_schema(common, initial=begin)
+    if not choices:
+        return form.with_errors(told)
+    known = mapping(form.schema.get("properties"))
+    return form.with_errors(error for error in told if error["loc"] and error["loc"][0] in known)
+
+
+def _keys(choices: tuple[ActionButton, ...]) -> list[str]:
+    """Return a letter for each action: its first one that is free, c, g, j, k and u being the page's own."""
+    taken = {"j", "k", "g", "c", "u"}
+    keys = []
+    for choice in choices:
+        key = next(
+            (char for char in choice.name.lower() if char.isascii() and char.isalnum() and char not in taken), ""
+        )
+        taken.add(key)
+        keys.append(key)
+    return keys
+
+
+def _action(
+    choice: ActionButton,
+    key: str,
+    card: Mapping[str, Any],
+    initial: Any,
+    reading: PostedAnswer | None,
+    told: list[dict[str, Any]],
+) -> Action:
+    suggested = isinstance(initial, Mapping) and initial.get("action") == choice.name
+    if reading and choice.name in reading.forms:
+        form: FormView = reading.forms[choice.name]
+        chosen = reading.action == choice.name
+    else:
+        form = FormView.from_schema(choice.schema, prefix=choice.prefix, initial=_start(choice, card, initial))
+        chosen = suggested
+    own = choice.schema["properties"]
+    mine = [error for error in told if error["loc"] and error["loc"][0] in own] if chosen else []
+    return Action(choice=choice, form=form.with_errors(mine), open=chosen and choice.has_fields, key=key)
+
+
+def _start(choice: ActionButton, card: Mapping[str, Any], initial: Any) -> dict[str, Any]:
+    """Return what the fields of an action begin with: the suggestion, else the proposal where it is edited."""
+    own = choice.schema["properties"]
+    begin = {name: card.get("proposal") for name in EDITED if name in own}
+    given = initial if isinstance(initial, Mapping) else {}
+    return {name: value for name, value in {**begin, **given}.items() if name in own}
+
+
+def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None, told: list[dict[str, Any]]) -> str:
+    """Return what is wrong with the answer as a whole: it has no field to stand at."""
+    if not choices:
+        return ""
+    placed = set(mapping(reading.shared.schema.get("properties"))) if reading else set()
+    placed |= {
+        name for choice in choices if reading and choice.name == reading.action for name in choice.schema["properties"]
+    }
+    return ". ".join(str(error["msg"]) for error in told if not error["loc"] or error["loc"][0] not in placed)
+
+
+def _missing(card: Mapping[str, Any], choices: tuple[ActionButton, ...]) -> str:
+    """Return what the author did not provide, for decisions; a plain question needs none of it."""
+    if not any(choice.name == "approve" for choice in choices):
+        return ""
+    words = [what for name, what in PARTS.items() if card.get(name) in (None, "", [], {})]
+    if not words:
+        return ""
+    *some, last = words
+    return f"The workflow does not state {', '.join(some)}{' or ' if some else ''}{last}."

@@ -1,0 +1,91 @@
+"""Images and files of a card: read from its evidence, believed in nothing but their bytes. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wfdash.domain.images import MAX_BYTES, TEXT, Picture, media_type_of, picture_of, safe_name, text_of
+from wfdash.pages.ui.card.texts import TextBlock, block
+from wfdash.pages.ui.invisible import visible
+
+MAX_PREVIEW = 200_000
+_SAYS = {
+    TEXT: "Text",
+    "application/pdf": "PDF",
+    "application/zip": "ZIP archive",
+    "application/gzip": "GZIP archive",
+    "application/octet-stream": "Binary file",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardMedia:
+    """The bytes of an image or a file, and what they are. ``picture`` is None for all that is not shown."""
+
+    name: str
+    data: bytes
+    media_type: str
+    picture: Picture | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """An image or a file, ready to be drawn. ``src`` is what an image is loaded from, ``href`` downloads."""
+
+    name: str
+    says: str
+    size: int
+    alt: str = ""
+    width: int = 0
+    height: int = 0
+    src: str = ""
+    href: str = ""
+    preview: TextBlock | None = None
+
+
+def read_media(piece: Any) -> CardMedia | None:
+    """Return the bytes of a piece of evidence; None if it has none, or more than a card may hold."""
+    if not isinstance(piece, Mapping) or piece.get("kind") not in {"image", "file"}:
+        return None
+    value = piece.get("value")
+    if not isinstance(value, str) or len(value) > MAX_BYTES * 4 // 3 + 4:
+        return None
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    picture = picture_of(data) if piece["kind"] == "image" else None
+    named = str(piece.get("name") or piece.get("title") or piece["kind"])
+    ending = f".{picture.media_type.removeprefix('image/')}" if picture and "." not in named else ""
+    return CardMedia(name=safe_name(named) + ending, data=data, media_type=media_type_of(data), picture=picture)
+
+
+def media_at(card: Mapping[str, Any], number: int) -> CardMedia | None:
+    """Return the bytes of the evidence with that number, counted from zero."""
+    pieces = card.get("evidence")
+    return read_media(pieces[number]) if isinstance(pieces, list) and 0 <= number < len(pieces) else None
+
+
+def attachment(media: CardMedia, alt: str, href: str) -> Attachment:
+    """Return an image or a file as it is drawn. Without ``href`` an image is part of the page itself."""
+    picture = media.picture
+    src = ""
+    if picture is not None:
+        src = href or f"data:{picture.media_type};base64,{base64.b64encode(media.data).decode()}"
+    short = len(media.data) <= MAX_PREVIEW and media.media_type == TEXT
+    text = text_of(media.data) if short else None
+    return Attachment(
+        name=media.name,
+        says=_SAYS.get(media.media_type, media.media_type.partition(";")[0]),
+        size=len(media.data),
+        alt=visible(alt),
+        width=picture.width if picture else 0,
+        height=picture.height if picture else 0,
+        src=src,
+        href=href,
+        preview=block(text) if text else None,
+    )

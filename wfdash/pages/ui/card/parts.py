@@ -1,0 +1,243 @@
+"""What a card shows, ready to be drawn: the proposal against what is there now, and the evidence. Pure.
+
+A card comes from a workflow's code and is not trusted to have any shape: what does not fit is drawn as a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from wfdash.pages.ui.card.media import Attachment, attachment, read_media
+from wfdash.pages.ui.card.tables import TableView, cell, read_table
+from wfdash.pages.ui.card.texts import TextBlock, block
+from wfdash.pages.ui.card.unfolded import unfold
+from wfdash.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
+from wfdash.pages.ui.invisible import visible
+from wfdash.pages.ui.json_value import is_opaque, pretty
+from wfdash.pages.ui.markup import host_of, is_safe_link
+
+MAX_FIELDS = 40
+MAX_ADDRESS = 120
+MAX_WHOLE = 50_000
+"""Characters of two values as text up to which they are also compared line by line."""
+ICONS = {
+    "table": "table-cells",
+    "image": "photo",
+    "file": "paper-clip",
+    "link": "link",
+    "diff": "arrows-right-left",
+    "text_diff": "arrows-right-left",
+    "changes": "arrows-right-left",
+    "json": "code-bracket",
+    "code": "code-bracket",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardPart:
+    """One thing to look at. ``kind`` names its template; only the attributes that go with it are set."""
+
+    kind: str
+    title: str = ""
+    value: Any = None
+    text: str = ""
+    language: str = ""
+    block: TextBlock | None = None
+    table: TableView | None = None
+    files: tuple[FileDiff, ...] = ()
+    changes: tuple[ValueChange, ...] = ()
+    diff: TextDiff | None = None
+    href: str = ""
+    file: Attachment | None = None
+
+    @property
+    def template(self) -> str:
+        """The template that draws it."""
+        return f"components/parts/{self.kind}.html"
+
+    @property
+    def icon(self) -> str:
+        """The icon of its heading."""
+        return ICONS.get(self.kind, "document-text")
+
+    @property
+    def compares(self) -> bool:
+        """Whether it shows what would change, rather than what is proposed."""
+        return self.kind in {"changes", "text_diff"}
+
+
+def proposal_part(card: Mapping[str, Any], schema: Mapping[str, Any] | None = None) -> CardPart | None:
+    """Return the proposal as a difference to ``current`` where there is one; None when there is no proposal.
+
+    ``schema``: of the answer; where the proposal may be edited it has the titles of its fields.
+    """
+    proposal, current = card.get("proposal"), card.get("current")
+    if proposal is None:
+        return None
+    return _alone(proposal, schema or {}) if current is None else compare(current, proposal)
+
+
+def compare(before: Any, after: Any, title: str = "") -> CardPart:
+    """Return the difference of two texts, or of two values: what changed, and line by line."""
+    if isinstance(before, str) and isinstance(after, str):
+        return CardPart(kind="text_diff", title=title, diff=diff_text(before, after))
+    changes = diff_values(before, after)
+    texts = (pretty(before), pretty(after))
+    whole = diff_text(*texts) if changes and sum(map(len, texts)) <= MAX_WHOLE else None
+    compound = isinstance(after, (Mapping, list))
+    return CardPart(
+        kind="changes",
+        title=title,
+        changes=changes,
+        diff=whole if compound else None,
+        value=after if compound else None,
+    )
+
+
+def _alone(proposal: Any, schema: Mapping[str, Any]) -> CardPart:
+    if isinstance(proposal, str):
+        files = parse_unified(proposal) if "@@" in proposal else ()
+        return (
+            CardPart(kind="diff", files=files, text=proposal) if files else CardPart(kind="text", block=block(proposal))
+        )
+    if isinstance(proposal, (bool, int, float)):
+        return CardPart(kind="text", block=block(cell(proposal)))
+    known = unfold(proposal, schema)
+    if known:
+        return CardPart(kind="fields", value=tuple((name, _field(value)) for name, value in known))
+    return (
+        CardPart(kind="fields", value=fields(proposal))
+        if _has_fields(proposal)
+        else CardPart(kind="json", value=proposal)
+    )
+
+
+def context_part(card: Mapping[str, Any]) -> CardPart | None:
+    """Return the context as names and values; None when there is none."""
+    context = card.get("context")
+    if not context:
+        return None
+    flat = isinstance(context, Mapping) and _is_flat(context)
+    return CardPart(kind="facts", value=facts(context)) if flat else CardPart(kind="json", value=context)
+
+
+def facts(value: Any) -> tuple[tuple[str, str | datetime], ...]:
+    """Return names and short texts of a flat mapping, for a definition list; times with a zone as such."""
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    return tuple((cell(str(key)), _parse_time(item) or cell(item)) for key, item in pairs)
+
+
+def _parse_time(item: Any) -> datetime | None:
+    """Return the time that an ISO text with date, time and zone says; None for everything else."""
+    try:
+        at = datetime.fromisoformat(item) if isinstance(item, str) and "T" in item else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo else None
+
+
+def fields(value: Mapping[str, Any]) -> tuple[tuple[str, CardPart], ...]:
+    """Return names and values of an object, each value as what it is: words, a text, a tree."""
+    return tuple((cell(str(key)), _field(item)) for key, item in value.items())
+
+
+def _field(item: Any) -> CardPart:
+    if isinstance(item, str):
+        return CardPart(kind="text", block=block(item))
+    compound = isinstance(item, (Mapping, list)) and item
+    return CardPart(kind="json", value=item) if compound else CardPart(kind="text", block=block(cell(item)))
+
+
+def _has_fields(value: Any) -> bool:
+    return isinstance(value, Mapping) and 0 < len(value) <= MAX_FIELDS and not is_opaque(value)
+
+
+def _is_flat(value: Mapping[str, Any]) -> bool:
+    return len(value) <= MAX_FIELDS and all(
+        not isinstance(item, (Mapping, list)) and len(str(item)) <= 200 for item in value.values()
+    )
+
+
+def evidence_parts(card: Mapping[str, Any], files: str = "") -> tuple[CardPart, ...]:
+    """Return the evidence, each piece by its kind. ``files``: the address under which its bytes are, by number."""
+    pieces = card.get("evidence")
+    listed = pieces if isinstance(pieces, list) else ()
+    return tuple(_evidence(piece, f"{files}{number}/" if files else "") for number, piece in enumerate(listed))
+
+
+def _evidence(piece: Any, href: str) -> CardPart:
+    if not isinstance(piece, Mapping):
+        return CardPart(kind="json", title="Evidence", value=piece)
+    title, value, kind = cell(str(piece.get("title") or "")), piece.get("value"), str(piece.get("kind"))
+    if kind in {"image", "file"}:
+        return _media(title, piece, href)
+    draw = DRAWN.get(kind)
+    return draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
+
+
+def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:
+    media = read_media(piece)
+    if media is None:
+        words = "Cannot be displayed: not an image or file, or too large for a card."
+        return CardPart(kind="text", title=title, block=block(words))
+    kind = "image" if media.picture else "file"
+    return CardPart(kind=kind, title=title, file=attachment(media, str(piece.get("alt") or ""), href))
+
+
+def _text(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    if not isinstance(value, str):
+        return CardPart(kind="json", title=title, value=value)
+    return CardPart(kind="text", title=title, block=block(value))
+
+
+def _markdown(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    return CardPart(kind="markdown", title=title, text=value) if isinstance(value, str) else _text(title, value, piece)
+
+
+def _table(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    table = read_table(value, piece.get("columns"))
+    return (
+        CardPart(kind="table", title=title, table=table) if table else CardPart(kind="json", title=title, value=value)
+    )
+
+
+def _link(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    address = value.get("href") or value.get("url") if isinstance(value, Mapping) else value
+    if not isinstance(address, str) or not is_safe_link(address):
+        return CardPart(kind="text", title=title, block=block(str(address)))
+    return CardPart(kind="link", title=title or "Link", href=address, text=_address(address))
+
+
+def _address(address: str) -> str:
+    """Return an address as people should read it: where it truly leads, then the rest, nothing hidden."""
+    if address.startswith("mailto:"):
+        return host_of(address)
+    rest = re.sub(r"^https?://[^/?#]*", "", address)
+    return visible(f"{host_of(address)}{'' if rest == '/' else rest}")[:MAX_ADDRESS]
+
+
+def _diff(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    if isinstance(value, Mapping) and {"before", "after"} <= set(value):
+        return compare(value["before"], value["after"], title)
+    text = value if isinstance(value, str) else str(value)
+    return CardPart(kind="diff", title=title, files=parse_unified(text), text=text)
+
+
+def _code(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    text = value.get("text") if isinstance(value, Mapping) else value
+    language = piece.get("language") or (value.get("language") if isinstance(value, Mapping) else "")
+    return CardPart(kind="code", title=title, text=str(text or ""), language=str(language or ""))
+
+
+DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart]] = {
+    "text": _text,
+    "markdown": _markdown,
+    "table": _table,
+    "link": _link,
+    "diff": _diff,
+    "code": _code,
+}

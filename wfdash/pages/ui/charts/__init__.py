@@ -1,0 +1,21 @@
+"""Charts as data: pure layouts that templates draw as SVG. Words stand beside the SVG, so it may have any size."""
+
+from __future__ import annotations
+
+from wfdash.pages.ui.charts.bars import Bar, BarChart, bar_chart
+from wfdash.pages.ui.charts.lines import ChartLine, LineChart, duration_or_dash, line_chart
+from wfdash.pages.ui.charts.scale import nice_count, nice_seconds
+from wfdash.pages.ui.charts.shares import share
+
+__all__ = [
+    "Bar",
+    "BarChart",
+    "ChartLine",
+    "LineChart",
+    "bar_chart",
+    "duration_or_dash",
+    "line_chart",
+    "nice_count",
+    "nice_seconds",
+    "share",
+]

@@ -1,0 +1,101 @@
+"""How long something took, over time: lines with gaps where nothing was measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH, nice_seconds
+from wfdash.pages.ui.times import duration
+
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """A measured point: where, and what it says."""
+
+    x: float
+    y: float
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartLine:
+    """A line: ``path`` is SVG path data. ``style`` tells lines apart without colour."""
+
+    name: str
+    style: str
+    path: str
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineChart:
+    """Lines that share one scale; ``axis`` from top to bottom, ``rows``: the same as a table."""
+
+    key: str
+    title: str
+    summary: str
+    tone: str
+    lines: tuple[ChartLine, ...]
+    axis: tuple[str, ...]
+    ticks: tuple[str, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def line_chart(
+    key: str,
+    title: str,
+    series: Sequence[tuple[str, str, Values]],
+    names: Sequence[str],
+    *,
+    tone: str,
+    ticks: Sequence[str] = (),
+) -> LineChart:
+    """Return a line for each ``(name, style, seconds per stretch of time)``; None where nothing was measured."""
+    known = [value for _, _, values in series for value in values if value is not None]
+    top = nice_seconds(max(known, default=1.0))
+    return LineChart(
+        key=key,
+        title=title,
+        summary=_summary(series, names),
+        tone=tone,
+        lines=tuple(_line(name, style, values, names, top) for name, style, values in series),
+        axis=(duration(top), duration(top / 2), "0"),
+        ticks=tuple(ticks),
+        head=tuple(name for name, _, _ in series),
+        rows=tuple(
+            (at, *(duration_or_dash(values[place]) for _, _, values in series)) for place, at in enumerate(names)
+        ),
+    )
+
+
+def duration_or_dash(seconds: float | None) -> str:
+    """Return a duration in words, or a dash where there is none."""
+    return "–" if seconds is None else duration(seconds)
+
+
+def _line(name: str, style: str, values: Values, names: Sequence[str], top: float) -> ChartLine:
+    place = WIDTH / max(len(values), 1)
+    dots, path, joined = [], [], False
+    for n, value in enumerate(values):
+        if value is None:
+            joined = False
+            continue
+        x, y = round((n + 0.5) * place, 2), round(HEIGHT * (1 - value / top), 2)
+        path.append(f"{'L' if joined else 'M'}{x:g} {y:g}")
+        dots.append(Dot(x=x, y=y, words=f"{names[n]}, {name}: {duration(value)}"))
+        joined = True
+    return ChartLine(name=name, style=style, path="".join(path), dots=tuple(dots))
+
+
+def _summary(series: Sequence[tuple[str, str, Values]], names: Sequence[str]) -> str:
+    parts = []
+    for name, _, values in series:
+        known = [(value, at) for value, at in zip(values, names, strict=True) if value is not None]
+        if known:
+            low, high = min(known), max(known)
+            parts.append(f"{name} from {duration(low[0])} ({low[1]}) to {duration(high[0])} ({high[1]})")
+    return "; ".join(parts) or "No data in this period"

@@ -1,0 +1,22 @@
+"""Differences for people: of texts, of unified diffs, of JSON values."""
+
+from __future__ import annotations
+
+from wfdash.pages.ui.diff.lines import DiffLine, LinePair, TextDiff, TextRun, diff_text
+from wfdash.pages.ui.diff.trees import MAX_DRAWN, ValueChange, diff_values, grouped
+from wfdash.pages.ui.diff.unified import FileDiff, Hunk, parse_unified
+
+__all__ = [
+    "MAX_DRAWN",
+    "DiffLine",
+    "FileDiff",
+    "Hunk",
+    "LinePair",
+    "TextDiff",
+    "TextRun",
+    "ValueChange",
+    "diff_text",
+    "diff_values",
+    "grouped",
+    "parse_unified",
+]

@@ -1,0 +1,240 @@
+"""The difference of two texts, line by line, with the changed words marked. Pure and bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby, islice
+from typing import TypeAlias
+
+from wfdash.pages.ui.invisible import visible
+
+MAX_LINES = 2000
+MAX_CELLS = 1_000_000
+MAX_WIDTH = 2000
+MAX_MARKED = 400
+MAX_PAIRS = 500
+"""Lines of one change whose words are compared."""
+MAX_HIDDEN = 600
+MAX_BESIDE = 400
+LEAST_FOLD = 3
+"""Fewer equal lines than this are not worth a fold."""
+ALIKE = 0.45
+
+Step: TypeAlias = tuple[str, int, int, int, int]
+"""One of difflib's opcodes."""
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRun:
+    """A run of characters; ``marked`` where it differs from the line across."""
+
+    text: str
+    marked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffLine:
+    """A line of a difference. ``kind``: same | added | removed | note | fold.
+
+    A fold stands for ``count`` equal lines; ``hidden`` are those lines, unless they are too many to send.
+    """
+
+    kind: str
+    old: int | None = None
+    new: int | None = None
+    pieces: tuple[TextRun, ...] = ()
+    count: int = 0
+    hidden: tuple[DiffLine, ...] = ()
+
+    @property
+    def sign(self) -> str:
+        """What stands before the line in a patch."""
+        return {"added": "+", "removed": "−"}.get(self.kind, " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinePair:
+    """A row of the side-by-side view; a side is None where the other has no counterpart."""
+
+    left: DiffLine | None
+    right: DiffLine | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDiff:
+    """``lines`` in order; ``exact`` is False when the texts were too large to be compared line by line."""
+
+    lines: tuple[DiffLine, ...]
+    added: int
+    removed: int
+    exact: bool = True
+
+    @property
+    def same(self) -> bool:
+        """Whether there is no difference."""
+        return not self.added and not self.removed
+
+    @property
+    def long(self) -> bool:
+        """Whether it is too long to be drawn side by side as well."""
+        return len(self.lines) > MAX_BESIDE
+
+    @property
+    def pairs(self) -> tuple[LinePair, ...]:
+        """The lines side by side."""
+        return tuple(pair_up(self.lines))
+
+
+def diff_text(before: str, after: str, context: int = 3) -> TextDiff:
+    """Return how to get from one text to the other, with ``context`` equal lines around each change."""
+    old, new = split_lines(before), split_lines(after)
+    blocks, exact = _blocks(old, new)
+    lines: list[DiffLine] = []
+    for tag, i1, i2, j1, j2 in blocks:
+        if tag == "equal":
+            lines += [
+                DiffLine(kind="same", old=i + 1, new=i - i1 + j1 + 1, pieces=whole(old[i])) for i in range(i1, i2)
+            ]
+        else:
+            lines += changed_lines(old[i1:i2], new[j1:j2], i1 + 1, j1 + 1)
+    added, removed = (sum(line.kind == kind for line in lines) for kind in ("added", "removed"))
+    if not added and not removed and before != after:
+        lines.append(DiffLine(kind="note", pieces=whole("Only line endings differ")))
+    return TextDiff(lines=tuple(bounded(fold(lines, context))), added=added, removed=removed, exact=exact)
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text; unlike ``str.splitlines`` only ``\\n`` ends one."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def whole(text: str) -> tuple[TextRun, ...]:
+    """Return a line as one piece, cut where no one reads on."""
+    return (TextRun(text=visible(text[:MAX_WIDTH]) + ("…" if len(text) > MAX_WIDTH else "")),)
+
+
+def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[DiffLine]:
+    """Return removed lines, then added ones; lines that stand across have their differences marked."""
+    marks = [mark_words(left, right) for left, right in islice(zip(old, new, strict=False), MAX_PAIRS)]
+    removed = [
+        DiffLine(kind="removed", old=old_start + i, pieces=marks[i][0] if i < len(marks) else whole(text))
+        for i, text in enumerate(old)
+    ]
+    added = [
+        DiffLine(kind="added", new=new_start + i, pieces=marks[i][1] if i < len(marks) else whole(text))
+        for i, text in enumerate(new)
+    ]
+    return removed + added
+
+
+def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRun, ...]]:
+    """Return both lines with the words that differ marked; unmarked when they have little in common."""
+    if max(len(left), len(right)) > MAX_MARKED:
+        return whole(left), whole(right)
+    old, new = _WORDS.findall(left), _WORDS.findall(right)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if _likeness(matcher, old, new) < ALIKE:
+        return whole(left), whole(right)
+    steps = list(_bridged(matcher.get_opcodes(), old))
+    return (
+        _pieces((tag, "".join(old[i1:i2])) for tag, i1, i2, _, _ in steps),
+        _pieces((tag, "".join(new[j1:j2])) for tag, _, _, j1, j2 in steps),
+    )
+
+
+def _likeness(matcher: SequenceMatcher[str], old: Sequence[str], new: Sequence[str]) -> float:
+    """Return how much of two lines is the same, from 0 to 1; blanks do not count."""
+    count = sum(not word.isspace() for word in (*old, *new))
+    blocks = matcher.get_matching_blocks()
+    same = sum(not word.isspace() for found in blocks for word in old[found.a : found.a + found.size])
+    return 2 * same / count if count else 1.0
+
+
+def _bridged(steps: Sequence[Step], old: Sequence[str]) -> Iterator[Step]:
+    """Yield the steps; blanks between two changes count as changed, so that a phrase is one mark."""
+    for index, (tag, *spans) in enumerate(steps):
+        blank = tag == "equal" and "".join(old[spans[0] : spans[1]]).isspace()
+        yield ("replace" if blank and 0 < index < len(steps) - 1 else tag, *spans)  # type: ignore[misc]
+
+
+def _pieces(parts: Iterable[tuple[str, str]]) -> tuple[TextRun, ...]:
+    """Return the parts of a line, neighbours of one kind joined."""
+    groups = groupby((part for part in parts if part[1]), key=lambda part: part[0] != "equal")
+    return tuple(TextRun(text=visible("".join(text for _, text in group)), marked=marked) for marked, group in groups)
+
+
+def fold(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
+    """Yield the lines, with long runs of equal ones replaced by a fold that holds them."""
+    near = {n for i, line in enumerate(lines) if line.kind != "same" for n in range(i - context, i + context + 1)}
+    hidden: list[DiffLine] = []
+    left = MAX_HIDDEN
+    for index, line in enumerate([*lines, None]):
+        if line is not None and line.kind == "same" and index not in near:
+            hidden.append(line)
+            continue
+        if len(hidden) < LEAST_FOLD:
+            yield from hidden
+        else:
+            kept = tuple(hidden) if len(hidden) <= left else ()
+            left -= len(kept)
+            yield DiffLine(kind="fold", count=len(hidden), hidden=kept)
+        hidden = []
+        if line is not None:
+            yield line
+
+
+def bounded(lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
+    """Yield at most ``MAX_LINES`` lines and then a fold for the rest."""
+    rest = 0
+    for index, line in enumerate(lines):
+        if index < MAX_LINES:
+            yield line
+        else:
+            rest += line.count or 1
+    if rest:
+        yield DiffLine(kind="fold", count=rest)
+
+
+def pair_up(lines: Sequence[DiffLine]) -> Iterator[LinePair]:
+    """Yield rows of two columns: removed lines stand left of the added lines that follow them."""
+    removed: list[DiffLine] = []
+    added: list[DiffLine] = []
+    for line in lines:
+        if line.kind == "removed" and not added:
+            removed.append(line)
+        elif line.kind == "added":
+            added.append(line)
+        else:
+            yield from _columns(removed, added)
+            removed, added = ([line], []) if line.kind == "removed" else ([], [])
+            if line.kind != "removed":
+                yield LinePair(left=line, right=line)
+    yield from _columns(removed, added)
+
+
+def _columns(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iterator[LinePair]:
+    for index in range(max(len(removed), len(added))):
+        left = removed[index] if index < len(removed) else None
+        yield LinePair(left=left, right=added[index] if index < len(added) else None)
+
+
+def _blocks(old: list[str], new: list[str]) -> tuple[list[Step], bool]:
+    """Return difflib's opcodes; for huge texts, only what is equal at both ends is told apart."""
+    start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    most = min(len(old), len(new)) - start
+    tail = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    end = next((i for i, (a, b) in enumerate(tail) if a != b), most)
+    i2, j2 = len(old) - end, len(new) - end
+    blocks = [("equal", 0, start, 0, start)] if start else []
+    exact = (i2 - start) * (j2 - start) <= MAX_CELLS
+    if exact:
+        inner = SequenceMatcher(None, old[start:i2], new[start:j2], autojunk=False).get_opcodes()
+        blocks += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in inner]
+    else:
+        blocks.append(("replace", start, i2, start, j2))
+    return blocks + ([("equal", i2, len(old), j2, len(new))] if end else []), exact

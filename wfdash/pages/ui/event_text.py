@@ -1,0 +1,177 @@
+"""Texts of events and of run statuses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from checkpoints.events import KINDS, EventKind
+from wfdash.pages.ui.forms.spec import humanize
+from wfdash.pages.ui.times import duration, exact
+from wfdash.queries import RunRow
+from wfdash.workflow.questions.signals import name_in
+
+REASONS: dict[str, str] = {
+    "start": "Run started",
+    "step": "Step finished",
+    "pause": "Waiting",
+    "call": "Call",
+    "failure": "Step failed",
+    "end": "Run ended",
+    "label": "Labelled",
+    "restore": "Restored",
+    "fork": "Forked",
+    "migrate": "Migrated",
+    "edit": "Edited",
+}
+
+STATUS_TEXTS: dict[str, str] = {
+    "queued": "Queued",
+    "running": "Running",
+    "waiting": "Waiting",
+    "sleeping": "Sleeping",
+    "retrying": "Retrying",
+    "paused": "Paused",
+    "held": "On hold: workflow changed, no migration defined",
+    "interrupted": "Interrupted: moving to another worker",
+    "failed": "Failed",
+    "completed": "Completed",
+    "cancelled": "Cancelled",
+}
+
+
+PAST: dict[str, str] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "edited and approved",
+    "respond": "responded to",
+    "submit": "answered",
+    "send": "answered",
+    "accept": "accepted",
+    "decline": "declined",
+    "retry": "chose to retry",
+    "skip": "skipped",
+    "received": "sent",
+    "cancel": "cancelled",
+}
+MOST_ERROR = 160
+MOST_WORDS = 500
+
+
+class _Fields(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "…"
+
+
+def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
+    """Return an event in words; an unknown kind is its own name."""
+    known = {**data, "step": step_label(step) if step else "The run", "past": past(str(data.get("verdict") or ""))}
+    words = KINDS[kind].text.format_map(_Fields(known)) if kind in KINDS else kind
+    if kind == EventKind.REQUEST_ASSIGNED and not data.get("to"):
+        words = f"Unassigned by {data.get('by')}: {data.get('subject')}"
+    if kind.startswith("request.") and not data.get("subject"):
+        words = words.partition(":")[0]
+    if kind == EventKind.REQUEST_OPENED and (signal := name_in(str(data.get("key") or ""))):
+        words = f"{known['step']} waiting for signal {signal!r}"
+    if kind == EventKind.PROGRESS:
+        words = _progress(data)
+    if kind == EventKind.LOG and "message" not in data:
+        words = f"{known['step']} wrote a log record. Your role cannot view it."
+    words = words[:MOST_WORDS] + _added(kind, data)
+    item = data.get("item")
+    return words if item is None else f"{words} (item {item})"
+
+
+def step_label(step: str) -> str:
+    """Return a step as people read it: ``part/try_out`` -> ``Try out``."""
+    return humanize(step.replace("/", ".").rpartition(".")[2] or step)
+
+
+def past(verdict: str) -> str:
+    """Return what somebody did: ``approve`` -> ``approved``, a verdict without a verb -> ``answered``."""
+    if verdict in {"", "answered"}:
+        return "answered"
+    return PAST.get(verdict, f"chose {humanize(verdict).lower()}")
+
+
+def _added(kind: str, data: Mapping[str, Any]) -> str:
+    """Return what an event adds to its sentence: how long it took, why it failed, until when it sleeps."""
+    if kind == EventKind.STEP_FINISHED and isinstance(data.get("ms"), int | float) and data["ms"] >= 1:
+        return f" in {duration(data['ms'] / 1000)}"
+    if kind in {EventKind.STEP_FAILED, EventKind.RUN_FAILED} and isinstance(data.get("error"), Mapping):
+        error = data["error"]
+        told = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
+    if kind == EventKind.RUN_CANCELLED:
+        return _cut_off(data)
+    if kind == EventKind.RUN_QUEUED and data.get("schedule"):
+        return f", by schedule {data.get('schedule_name') or data['schedule']}"
+    if kind == EventKind.RUN_MIGRATED and data.get("by"):
+        return f" by {data['by']}"
+    if kind == EventKind.REQUEST_VOTED and data.get("need"):
+        return f" ({data['need']} needed)"
+    if kind == EventKind.REQUEST_ESCALATED and data.get("to"):
+        return f", now also for {', '.join(map(str, data['to']))}"
+    if kind in {EventKind.STEP_SLEEPING, EventKind.RUN_SLEEPING} and data.get("until"):
+        return f" until {_parse_time(str(data['until']))}"
+    return ""
+
+
+def cancelled(data: Mapping[str, Any]) -> str:
+    """Return what cancelling a run did to the steps under way, in a sentence."""
+    return f"Cancelled{_cut_off(data)}. Its open requests are closed."
+
+
+def _cut_off(data: Mapping[str, Any]) -> str:
+    steps = [f"“{step_label(str(step))}”" for step in data.get("fenced") or ()]
+    calls = [f"“{name}”" for name in data.get("unsure") or ()]
+    parts = []
+    if data.get("after"):
+        parts.append(f"“{step_label(str(data['after']))}” finished, no other step started")
+    if steps:
+        parts.append(f"{_listed(steps)} interrupted; external effects possible")
+    if calls:
+        parts.append(f"outcome of {_listed(calls)} unknown: check externally")
+    return f": {'; '.join(parts)}" if parts else ""
+
+
+def _listed(names: list[str]) -> str:
+    """Return at most five names as people say them."""
+    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+
+
+def _parse_time(text: str) -> str:
+    try:
+        return exact(datetime.fromisoformat(text))
+    except ValueError:
+        return text
+
+
+def _progress(data: Mapping[str, Any]) -> str:
+    fraction, text = data.get("fraction"), str(data.get("text") or "Progress")
+    return f"{text}: {fraction:.0%}" if isinstance(fraction, int | float) else text
+
+
+def icon_of(kind: str) -> str:
+    """Return the name of an event's icon."""
+    return KINDS[kind].icon if kind in KINDS else "information-circle"
+
+
+def tone_of(kind: str) -> str:
+    """Return the tone class of an event."""
+    return f"is-{KINDS[kind].tone}" if kind in KINDS else "is-queued"
+
+
+def status_sentence(run: RunRow) -> str:
+    """Return where a run stands and what it waits for, as one sentence."""
+    words = STATUS_TEXTS[run.status.value]
+    if run.status == "waiting" and run.waiting_for:
+        more = len(run.waiting_for) - 1
+        first = run.waiting_for[0]
+        what = f"the signal {run.signal!r}" if run.signal else f"an answer to “{first}”"
+        words = f"Waiting for {what}" + (f" and {more} more" if more else "")
+    if run.status in {"paused", "cancelled"} and run.acted_by:
+        words = f"{words} by {run.acted_by}"
+    return words

@@ -1,0 +1,227 @@
+"""A form from a JSON Schema: drawn on the server, bound to a POST, its errors at the fields. Pure but for types.
+
+``FormView.from_schema(schema).bind(post)`` returns a ``BoundForm`` with ``value`` (JSON) and ``errors``. A form's list
+buttons work without scripts: they post the form, and ``changed_rows`` tells the page to draw it again. So does the
+switch between fields and the value as JSON text: ``_mode=<prefix>json``, ``_mode=<prefix>fields``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
+
+from wfdash.pages.ui.forms import json_text, rows
+from wfdash.pages.ui.forms.draw import Drawer, FieldSlot
+from wfdash.pages.ui.forms.fields import Field, Loc
+from wfdash.pages.ui.forms.read import FormReader, ReadNotes
+from wfdash.pages.ui.forms.scalars import MISSING
+from wfdash.pages.ui.forms.spec import Schema, Schemas
+from wfdash.schemas.media import LARGEST
+from wfdash.schemas.validate import problems_of
+
+Problem = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormError:
+    """A line of the error summary; ``target`` is the id of the control, empty for the form as a whole."""
+
+    target: str
+    label: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormView:
+    """A schema, a value to show and the errors to show with it. ``prefix`` keeps two forms of a page apart.
+
+    ``text``: the value as JSON text, where it is edited as that; None where it has fields.
+    """
+
+    schema: Schema
+    prefix: str = ""
+    initial: Any = MISSING
+    notes: ReadNotes = field(default_factory=ReadNotes)
+    problems: tuple[Problem, ...] = ()
+    text: str | None = None
+
+    @classmethod
+    def from_schema(cls, schema: Schema, *, prefix: str = "", initial: Any = None) -> Self:
+        """Make an empty form, or one that shows ``initial`` (JSON). A prefix that is given must end in ``:``."""
+        return cls(schema=schema, prefix=prefix, initial=MISSING if initial is None else initial)
+
+    def bind(self, post: QueryDict, files: Mapping[str, Any] | None = None) -> BoundForm:
+        """Read a POST. The result draws what was typed, valid or not."""
+        posted: dict[str, list[str]] = {name: [str(v) for v in values] for name, values in post.lists()}
+        press = rows.pressed(posted)
+        if f"{self.prefix}_json" in posted:
+            return self._bind_text(posted[f"{self.prefix}_json"][-1], press)
+        if press is not None:
+            posted = rows.changed(posted, *press)
+        reader = FormReader(self.schemas, posted, read_files(files or {}))
+        value = reader.value(self.schema, self.root_name, (), True)
+        bound = BoundForm(
+            schema=self.schema, prefix=self.prefix, initial=value, notes=reader.notes, changed_rows=press is not None
+        )
+        if press == (rows.MODE, f"{self.prefix}json"):
+            return replace(bound, text=json_text.write(bound.value), notes=ReadNotes())
+        return bound if bound.changed_rows else replace(bound, problems=tuple(bound.check()))
+
+    def _bind_text(self, text: str, press: tuple[str, str] | None) -> BoundForm:
+        """Read the value from its JSON text; a text that is none stays as it is, whatever was pressed."""
+        text = text.replace("\r\n", "\n")
+        bound = BoundForm(schema=self.schema, prefix=self.prefix, text=text, changed_rows=press is not None)
+        try:
+            value = json_text.read(text)
+        except json_text.Unreadable as error:
+            return replace(bound, initial=text, problems=({"loc": [], "msg": str(error)},))
+        if press == (rows.MODE, f"{self.prefix}fields"):
+            return replace(bound, initial=value, text=None)
+        problems = () if press else tuple(problems_of(dict(self.schema), value))
+        return replace(bound, initial=value, problems=problems)
+
+    def with_errors(self, problems: Iterable[Problem]) -> Self:
+        """Return the form with these errors (``{loc, msg}``) at their fields, in place of those it had."""
+        return replace(self, problems=tuple(problems))
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """The schema, ready to be read."""
+        return Schemas(self.schema)
+
+    @property
+    def root_name(self) -> str:
+        """The name of the whole value: fields of a group stand on their own."""
+        return self.prefix if self.schemas.spec(self.schema).kind == "group" else f"{self.prefix}value"
+
+    @cached_property
+    def root(self) -> Field:
+        """The whole value as a field, errors in place."""
+        bare = self._draw({})
+        places = {found.loc for found in walk(bare)}
+        placed: dict[Loc, list[str]] = {}
+        for problem in self.problems:
+            placed.setdefault(_nearest(tuple(problem["loc"]), places), []).append(str(problem["msg"]))
+        return self._draw(placed) if placed else bare
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What the template draws: the fields of a group, or the one value."""
+        return self.root.children if self.root.kind == "group" else (self.root,)
+
+    @property
+    def by_text(self) -> bool:
+        """Whether it is worth offering the value as JSON text: there is more than a field or two of plain text."""
+        return self.root.kind not in {"area", "const"} and sum(1 for _ in walk(self.root)) > 3
+
+    @property
+    def schema_text(self) -> str:
+        """The schema as text, for those who write the value themselves."""
+        return json_text.write(self.schema)
+
+    @property
+    def complaints(self) -> tuple[FormError, ...]:
+        """The error summary, in the order of the fields; of a text, with the lines."""
+        if self.text is not None:
+            return tuple(self._complaints_of(self.text))
+        found = list(walk(self.root))
+        labels = {one.loc: one.label for one in reversed(found) if one.label}
+        return tuple(
+            FormError(target=one.id if one.loc else "", label=_named(one, labels), message=message)
+            for one in found
+            for message in one.errors
+        )
+
+    @property
+    def has_upload(self) -> bool:
+        """Whether the form must be sent as multipart/form-data."""
+        return self.text is None and any(found.uploads for found in walk(self.root, every=True))
+
+    def _complaints_of(self, text: str) -> Iterator[FormError]:
+        lines = json_text.lines_of(text)
+        placed = [(lines.get(_nearest(tuple(problem["loc"]), set(lines)), 0), problem) for problem in self.problems]
+        for line, problem in sorted(placed, key=lambda pair: pair[0]):
+            loc = tuple(problem["loc"])
+            label = ", ".join(part for part in (f"Line {line}" if line else "", json_text.path_of(loc)) if part)
+            yield FormError(target=f"json-{self.prefix}", label=label or "JSON", message=str(problem["msg"]))
+
+    def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> Field:
+        drawer = Drawer(self.schemas, self.notes, errors)
+        return drawer.draw(self.schema, FieldSlot(name=self.root_name, required=True), self.initial)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundForm(FormView):
+    """A form with what a person sent. ``changed_rows``: a row button was pressed, nothing is to be submitted."""
+
+    changed_rows: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The JSON value; where something could not be read, the text as it was typed."""
+        return None if self.initial is MISSING else self.initial
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What does not fit: ``{loc, msg}``; empty when ``value`` may be used."""
+        return self.problems
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether ``value`` is what was asked for: no errors, and not just a change of rows."""
+        return not self.problems and not self.changed_rows
+
+    def check(self) -> Iterator[Problem]:
+        """Yield the errors of reading, then those of the schema where reading went well."""
+        reading = self.notes.errors
+        for loc, message in reading.items():
+            yield {"loc": list(loc), "msg": message}
+        for problem in self._schema_problems():
+            loc = tuple(problem["loc"])
+            if not any(loc[: len(taken)] == taken for taken in reading):
+                yield problem
+
+    def _schema_problems(self) -> Iterator[Problem]:
+        """Yield schema errors, inside a union those of the branch that was picked: none if the whole is valid."""
+        found = problems_of(dict(self.schema), self.value)
+        picked = sorted(self.notes.branches.items(), key=lambda item: len(item[0])) if found else []
+        told = [problem for problem in found if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked)]
+        for loc, (branch, value) in picked:
+            for problem in problems_of(branch, value, root=self.schema):
+                where = (*loc, *problem["loc"])
+                if not any(len(other) > len(loc) and _within(where, other) for other, _ in picked):
+                    told.append({"loc": list(where), "msg": problem["msg"]})
+        yield from told or found
+
+
+def _named(field: Field, labels: Mapping[Loc, str]) -> str:
+    """Return a field's label, with that of what it lies in: the same label may stand in several places."""
+    outer = labels.get(field.loc[:-1], "") if len(field.loc) > 1 else ""
+    return f"{outer} › {field.label}" if outer else field.label
+
+
+def walk(root: Field, *, every: bool = False) -> Iterator[Field]:
+    """Yield a field and all within it, in the order a person meets them; of branches the chosen one, or every one."""
+    yield root
+    inner = [*root.children, *(row.field for row in root.rows)]
+    inner += [branch.field for branch in root.branches if (branch.chosen or every) and branch.field is not None]
+    for found in inner:
+        yield from walk(found, every=every)
+
+
+def read_files(files: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the contents of uploaded files, each one byte longer than allowed at most."""
+    return {name: file.read(LARGEST + 1) for name, file in files.items() if isinstance(file, UploadedFile)}
+
+
+def _nearest(loc: Loc, places: set[Loc]) -> Loc:
+    return next((loc[:size] for size in range(len(loc), -1, -1) if loc[:size] in places), ())
+
+
+def _within(loc: Loc, outer: Loc) -> bool:
+    return loc[: len(outer)] == outer

@@ -1,0 +1,119 @@
+"""JSON as text that people edit: read with errors that say where, and the line of every value. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from wfdash.pages.ui.forms.fields import Loc
+from wfdash.pages.ui.invisible import escaped
+
+
+class Unreadable(ValueError):
+    """What was typed is not a value of this kind; the message is for the person who typed it."""
+
+
+def read(text: str) -> Any:
+    """Return the value of a JSON text. Raises ``Unreadable`` with line and column."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_number, object_pairs_hook=_object)
+    except Unreadable:
+        raise
+    except RecursionError as error:
+        raise Unreadable("Nested too deeply") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise Unreadable(f"Must be valid JSON ({where}: {_hint(error.msg)})") from error
+    except ValueError as error:
+        raise Unreadable("Must be valid JSON: a number has too many digits") from error
+
+
+def write(value: Any) -> str:
+    """Return a value as text to edit; characters that deceive stand as their escapes, so that they can be seen."""
+    return escaped(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def lines_of(text: str) -> dict[Loc, int]:
+    """Return the line of every value of a valid JSON text, by place; of what is nested too deep nothing."""
+    try:
+        return dict(_Scan(text).values(()))
+    except (RecursionError, IndexError):
+        return {}
+
+
+def path_of(loc: Loc) -> str:
+    """Return a place in words: ``lines[0].amount``."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return "".join(parts).removeprefix(".")
+
+
+class _Scan:
+    """Goes through a text that is known to be valid, token by token."""
+
+    TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+)', re.DOTALL)
+
+    def __init__(self, text: str) -> None:
+        self.tokens = [(match[1], text.count("\n", 0, match.start(1)) + 1) for match in self.TOKEN.finditer(text)]
+        self.at = 0
+
+    def values(self, loc: Loc) -> Iterator[tuple[Loc, int]]:
+        """Yield a value and all within it, each with its line."""
+        opening, line = self._take()
+        yield loc, line
+        if opening in {"{", "["}:
+            yield from self._inside(loc, opening == "{")
+
+    def _inside(self, loc: Loc, named: bool) -> Iterator[tuple[Loc, int]]:
+        index = 0
+        while self.tokens[self.at][0] not in {"}", "]"}:
+            key: str | int = index
+            if named:
+                key = json.loads(self._take()[0])
+                self._take()
+            yield from self.values((*loc, key))
+            index += 1
+            if self.tokens[self.at][0] == ",":
+                self._take()
+        self._take()
+
+    def _take(self) -> tuple[str, int]:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+
+def _refuse(name: str) -> Any:
+    raise Unreadable(f"JSON has no {name}: remove it or use null")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise Unreadable(f"The number {text[:40]} is too large")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Unreadable(f"The name {twice!r} is used twice: remove one")
+    return made
+
+
+def _hint(message: str) -> str:
+    """Return what the reader of the standard library says, as something to do."""
+    remedies = {
+        "Expecting value": "a value is missing, or text lacks double quotes",
+        "Expecting property name enclosed in double quotes": "a name in double quotes is missing, or a comma is extra",
+        "Expecting ',' delimiter": "a comma is missing",
+        "Expecting ':' delimiter": "a colon is missing",
+        "Unterminated string": "a double quote is missing",
+        "Extra data": "extra text after the end",
+        "Illegal trailing comma before end of object": "an extra comma before the end",
+        "Illegal trailing comma before end of array": "an extra comma before the end",
+    }
+    return next((words for start, words in remedies.items() if message.startswith(start)), message.lower())

@@ -1,0 +1,143 @@
+"""Pieces of pages that are rendered on their own: event rows for the live feed, panels for ``?fragment=``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from wfdash.pages.ui.event_text import describe, icon_of, tone_of
+from wfdash.pages.ui.icons import draw_icon, draw_time
+from wfdash.pages.ui.json_value import pretty
+from wfdash.queries.history.events import plain, traceless
+from wfdash.queries.secrets import masked_data
+
+MOST_DETAIL = 20_000
+
+
+class EventLike(Protocol):
+    """An event: the row or the record."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def step(self) -> str | None: ...
+    @property
+    def data(self) -> dict[str, Any]: ...
+    @property
+    def at(self) -> datetime: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventItem:
+    """An event as a row shows it. ``detail`` is empty for those who may not inspect. ``level``: of a log record."""
+
+    run: str
+    seq: int
+    kind: str
+    step: str
+    at: datetime
+    words: str
+    icon: str
+    tone: str
+    detail: dict[str, Any]
+    level: str = ""
+
+    @property
+    def address(self) -> str:
+        """Its permanent address."""
+        return f"{_run_address(self.run)}events/?seq={self.seq}#e{self.seq}"
+
+    @property
+    def replay(self) -> str:
+        """Where the run is shown as it was then."""
+        return f"{_run_address(self.run)}at/{self.seq}/"
+
+
+def event_row_of(event: EventLike, *, inspect: bool = False) -> EventItem:
+    """Return what a row shows. Without ``inspect`` it holds no value of the workflow."""
+    run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
+    data = masked_data(run, traceless(event.data)) if inspect else plain(event.data)
+    shown = {name: value for name, value in data.items() if name != "activation"}
+    return EventItem(
+        run=run,
+        seq=event.seq,
+        kind=event.kind,
+        step=event.step or "",
+        at=event.at,
+        words=describe(event.kind, event.step or "", data),
+        icon=icon_of(event.kind),
+        tone=tone_of(event.kind),
+        detail=shown if inspect else {},
+        level=str(data.get("level") or ""),
+    )
+
+
+def event_row(event: EventLike, *, inspect: bool = False) -> str:
+    """Return the HTML of one event row, the same on first paint and in the live feed."""
+    return render_event_row(event_row_of(event, inspect=inspect))
+
+
+@lru_cache(maxsize=500)
+def _run_address(run: str) -> str:
+    return reverse("run", args=[run])
+
+
+ROW = (
+    '<li class="event {tone}" id="e{seq}" data-seq="{seq}" data-kind="{kind}" data-step="{step}">'
+    '<span class="event-mark">{icon}</span>'
+    '<div class="event-words"><details><summary>{words}</summary><div class="event-more"><p class="row small">'
+    '<a href="{address}" data-copy-link="{address}">Copy link</a>'
+    '<a href="{replay}">View run at this point</a></p>{detail}</div></details></div>'
+    '<a class="event-seq" href="{address}" aria-label="event {seq}">{seq}</a>'
+    '<span class="event-at">{at}</span></li>'
+)
+
+
+def render_event_row(line: EventItem) -> SafeString:
+    """Return the row. In Python, because two hundred of them would be most of the time that a page takes."""
+    detail = SafeString("")
+    if line.detail:
+        text = pretty(line.detail)
+        text = text if len(text) <= MOST_DETAIL else f"{text[:MOST_DETAIL]}…"
+        detail = format_html('<pre class="event-detail" tabindex="0">{}</pre>', text)
+    return format_html(
+        ROW,
+        tone=f"{line.tone} level-{line.level.lower()}" if line.level else line.tone,
+        seq=line.seq,
+        kind=line.kind,
+        step=line.step,
+        icon=draw_icon(line.icon, 16),
+        words=line.words,
+        address=line.address,
+        replay=line.replay,
+        detail=detail,
+        at=draw_time(line.at, clock=True),
+    )
+
+
+def respond(
+    request: HttpRequest,
+    template: str,
+    context: Mapping[str, Any],
+    fragments: Mapping[str, str],
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    """Return the page, or with ``?fragment=name`` only that part of it, from the same template and context."""
+    wanted = request.GET.get("fragment", "")
+    if not wanted:
+        return render(request, template, dict(context), status=status)
+    if wanted not in fragments:
+        raise Http404("This page has no such section")
+    return render(request, fragments[wanted], dict(context), status=status)

@@ -1,0 +1,21 @@
+"""Workflow graphs as pictures and as words."""
+
+from __future__ import annotations
+
+from wfdash.pages.ui.graph.drawing import Drawing, DrawnArrow, DrawnStep, GroupDrawing
+from wfdash.pages.ui.graph.folding import ALL, Folded, fold
+from wfdash.pages.ui.graph.graph import RunOverlay, layout
+from wfdash.pages.ui.graph.travel import travelled
+
+__all__ = [
+    "ALL",
+    "Drawing",
+    "DrawnArrow",
+    "DrawnStep",
+    "Folded",
+    "GroupDrawing",
+    "RunOverlay",
+    "fold",
+    "layout",
+    "travelled",
+]

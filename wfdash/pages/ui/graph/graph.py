@@ -1,0 +1,267 @@
+"""From a workflow's description and what its steps are doing to a drawing. Pure; takes any graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.pages.ui.forms.spec import humanize
+from wfdash.pages.ui.graph.drawing import (
+    CHAR,
+    NOTE_CHAR,
+    Drawing,
+    DrawnArrow,
+    DrawnStep,
+    GroupDrawing,
+    cut,
+    loop,
+    room_for,
+    route,
+)
+from wfdash.pages.ui.graph.folding import with_parents
+from wfdash.pages.ui.graph.layering import Rectangle, place_boxes
+
+HEIGHT, TALL = 42.0, 56.0
+"""Of a box, and of one that has a second line."""
+NARROW, WIDE = 116.0, 264.0
+MARGIN = 14.0
+FRAME = 16.0
+FRAME_TOP = 34.0
+ORDER = ("failed", "waiting", "retrying", "running", "stopped", "sleeping", "done")
+EDGE_WORDS = {"otherwise": "otherwise", "each": "for each", "gather": "gather"}
+
+Board = Mapping[str, Any]
+
+
+@dataclass(kw_only=True)
+class _Block:
+    """The steps of one level, placed: boxes and edges by name, in the block's own coordinates."""
+
+    boxes: dict[str, Rectangle]
+    groups: dict[str, Rectangle]
+    edges: list[tuple[EdgeInfo, str, str, tuple[float, float]]]
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOverlay:
+    """What a drawing of a run shows beyond the graph. ``notes``: a second line by step; ``growing``: how many seconds
+    it tells of, where they grow; ``links``: where it leads.
+
+    ``folded``: steps that hold others; ``chosen``: the step that is being looked at; ``closing``: where the frame of an
+    open sub-workflow leads.
+    """
+
+    notes: Mapping[str, str] = field(default_factory=dict)
+    growing: Mapping[str, float] = field(default_factory=dict)
+    links: Callable[[str], str] | None = None
+    closing: Callable[[str], str] | None = None
+    folded: Container[str] = ()
+    chosen: str = ""
+
+
+def layout(
+    description: Description,
+    board: Board | None = None,
+    taken: Container[tuple[str, str]] | None = None,
+    extras: RunOverlay | None = None,
+) -> Drawing:
+    """Return the drawing. ``board``: step name -> counts by state, a mapping or an object with attributes.
+
+    ``taken``: the arrows the run went along; without it, those between a step that is done and one that began.
+    """
+    description = with_parents(description)
+    tree, extras = _Tree(description), extras or RunOverlay()
+    counts = board or {}
+    size = _width(description.steps, counts, extras), TALL if extras.notes else HEIGHT
+    block = _place(tree, None, size)
+    nodes = tuple(
+        _node(tree.steps[name], box, counts.get(name), board is not None, extras) for name, box in block.boxes.items()
+    )
+    if taken is None:
+        begun = {node.name: node.state for node in nodes if node.state != "idle"}
+        taken = {(edge.source, edge.target) for edge in description.edges if begun.get(edge.source) == "done"}
+        taken = {pair for pair in taken if pair[1] in begun}
+    return Drawing(
+        nodes=_in_order(nodes),
+        edges=tuple(_edge(info, path, head, spot, taken) for info, path, head, spot in block.edges),
+        groups=tuple(_group(tree.steps[name], box, extras) for name, box in block.groups.items()),
+        width=round(block.width + MARGIN * 2 + 20),
+        height=round(block.height + MARGIN * 2),
+    )
+
+
+class _Tree:
+    """Steps by their sub-workflow; every edge belongs to the level where its ends part."""
+
+    def __init__(self, description: Description) -> None:
+        self.steps = {step.name: step for step in description.steps}
+        self.inside: dict[str | None, list[str]] = {}
+        for step in description.steps:
+            self.inside.setdefault(self.parent(step.name), []).append(step.name)
+        self.edges: dict[str | None, dict[tuple[str, str], EdgeInfo]] = {}
+        for edge in description.edges:
+            self._add(edge)
+
+    def parent(self, name: str) -> str | None:
+        """Return the step this one is folded into; none if that is unknown or would go round in a circle."""
+        seen, at = {name}, self.steps[name].parent
+        while at is not None and at in self.steps and at not in seen:
+            seen.add(at)
+            at = self.steps[at].parent
+        own = self.steps[name].parent
+        return own if at is None and own in self.steps else None
+
+    def _add(self, edge: EdgeInfo) -> None:
+        if edge.source not in self.steps or edge.target not in self.steps:
+            return
+        source, target = self._line(edge.source), self._line(edge.target)
+        depth = next((i for i, (a, b) in enumerate(zip(source, target, strict=False)) if a != b), None)
+        if depth is None and edge.source != edge.target:
+            return
+        at = len(source) - 1 if depth is None else depth
+        pair = source[at], target[at]
+        level = self.edges.setdefault(source[at - 1] if at else None, {})
+        known = level.get(pair)
+        level[pair] = _joined(known, edge) if known else edge
+
+    def _line(self, name: str) -> list[str]:
+        line = [name]
+        while (above := self.parent(line[0])) is not None:
+            line.insert(0, above)
+        return line
+
+
+def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
+    labels = dict.fromkeys(label for label in (first.label, second.label) if label)
+    return first.model_copy(update={"label": " / ".join(labels)})
+
+
+def _width(steps: tuple[StepInfo, ...], board: Board, extras: RunOverlay) -> float:
+    """Return one width for all steps: what the longest title needs, within limits."""
+    rooms = [len(_title(step)) * CHAR + room_for(_counted(board.get(step.name))) for step in steps]
+    rooms += [len(note) * NOTE_CHAR + room_for("") for note in extras.notes.values()]
+    return min(max([NARROW, *rooms]), WIDE)
+
+
+def _place(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
+    """Place the steps of a level; a step with steps inside is as large as they need."""
+    names = tree.inside.get(level, [])
+    inner = {name: _place(tree, name, size) for name in names if tree.inside.get(name)}
+    sizes = [
+        (inner[name].width + FRAME * 2, inner[name].height + FRAME + FRAME_TOP) if name in inner else size
+        for name in names
+    ]
+    number = {name: index for index, name in enumerate(names)}
+    edges = tree.edges.get(level, {})
+    drawn = place_boxes(sizes, [(number[a], number[b]) for a, b in edges if a != b])
+    block = _Block(boxes={}, groups={}, edges=[], width=drawn.width, height=drawn.height)
+    for name in names:
+        _fill(block, name, drawn.boxes[number[name]], inner.get(name))
+    for (a, b), info in edges.items():
+        source, target = drawn.boxes[number[a]], drawn.boxes[number[b]]
+        bends = drawn.bends.get((number[a], number[b]), ())
+        block.edges.append((info, *(loop(source) if a == b else route(source, target, bends))))
+    return block
+
+
+def _fill(block: _Block, name: str, box: Rectangle, inner: _Block | None) -> None:
+    """Put a step, or the whole block of a sub-workflow, at its place."""
+    if inner is None:
+        block.boxes[name] = box
+        return
+    x, y = box.x - box.width / 2 + FRAME, box.y - box.height / 2 + FRAME_TOP
+    block.groups[name] = box
+    block.groups |= {key: _moved(value, x, y) for key, value in inner.groups.items()}
+    block.boxes |= {key: _moved(value, x, y) for key, value in inner.boxes.items()}
+    block.edges += [
+        (info, _shifted(path, x, y), _shifted(head, x, y), (a + x, b + y)) for info, path, head, (a, b) in inner.edges
+    ]
+
+
+def _moved(box: Rectangle, x: float, y: float) -> Rectangle:
+    return replace(box, x=box.x + x, y=box.y + y)
+
+
+def _shifted(path: str, x: float, y: float) -> str:
+    """Return path data moved: absolute commands are M and C alone, numbers come in pairs."""
+    parts: list[str] = []
+    for piece in path.replace("M", "|M").replace("C", "|C").split("|")[1:]:
+        command, rest = piece[0], piece[1:]
+        cutoff = next((i for i, char in enumerate(rest) if char.isalpha()), len(rest))
+        numbers = [float(n) for n in rest[:cutoff].split()]
+        moved = " ".join(f"{n + (x if i % 2 == 0 else y):.1f}" for i, n in enumerate(numbers))
+        parts.append(f"{command}{moved}{rest[cutoff:]}")
+    return "".join(parts)
+
+
+def _title(step: StepInfo) -> str:
+    return step.title or humanize(step.name.replace("/", ".").rpartition(".")[2] or step.name)
+
+
+def _count(counts: Any, state: str) -> int:
+    if counts is None:
+        return 0
+    return int((counts.get(state) if isinstance(counts, Mapping) else getattr(counts, state, 0)) or 0)
+
+
+def _total(counts: Any) -> int:
+    return sum(_count(counts, state) for state in ORDER)
+
+
+def _counted(counts: Any) -> str:
+    """Return how far a step is that runs more than once: ``3/5``."""
+    total = _total(counts)
+    return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
+
+
+def _node(step: StepInfo, box: Rectangle, counts: Any, told: bool, extras: RunOverlay) -> DrawnStep:
+    return DrawnStep(
+        name=step.name,
+        title=_title(step),
+        x=box.x - box.width / 2 + MARGIN,
+        y=box.y - box.height / 2 + MARGIN,
+        width=box.width,
+        height=box.height,
+        state=next((state for state in ORDER if _count(counts, state)), "idle"),
+        person=step.person,
+        counts=_counted(counts),
+        told=told,
+        note=extras.notes.get(step.name, ""),
+        growing=extras.growing.get(step.name),
+        address=extras.links(step.name) if extras.links else "",
+        folded=step.name in extras.folded,
+        chosen=step.name == extras.chosen,
+    )
+
+
+def _group(step: StepInfo, box: Rectangle, extras: RunOverlay) -> GroupDrawing:
+    x, y = box.x - box.width / 2 + MARGIN, box.y - box.height / 2 + MARGIN
+    address = extras.closing(step.name) if extras.closing else ""
+    return GroupDrawing(
+        name=step.name, title=_title(step), x=x, y=y, width=box.width, height=box.height, address=address
+    )
+
+
+def _edge(
+    info: EdgeInfo, path: str, head: str, spot: tuple[float, float], taken: Container[tuple[str, str]]
+) -> DrawnArrow:
+    return DrawnArrow(
+        source=info.source,
+        target=info.target,
+        path=_shifted(path, MARGIN, MARGIN),
+        head=_shifted(head, MARGIN, MARGIN),
+        kind=info.kind,
+        label=cut(info.label or EDGE_WORDS.get(info.kind, "")),
+        label_x=spot[0] + MARGIN,
+        label_y=spot[1] + MARGIN,
+        travelled=(info.source, info.target) in taken,
+    )
+
+
+def _in_order(nodes: tuple[DrawnStep, ...]) -> tuple[DrawnStep, ...]:
+    """Return the nodes as they are read: from the top, then from the left."""
+    return tuple(sorted(nodes, key=lambda node: (node.y, node.x)))

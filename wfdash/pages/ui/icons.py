@@ -1,0 +1,44 @@
+"""Small drawings that stand in every row: icons, risks, moments. Icons are drawn once and kept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from heroicons.templatetags import heroicons
+
+from wfdash.pages.ui import times
+
+RISKS = {"low": "shield-check", "medium": "shield-exclamation", "high": "exclamation-triangle"}
+
+
+@lru_cache(maxsize=500)
+def draw_icon(name: str, size: int = 20, attributes: tuple[tuple[str, str], ...] = ()) -> SafeString:
+    """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
+    draw = {16: heroicons.heroicon_micro, 20: heroicons.heroicon_mini}.get(size, heroicons.heroicon_outline)
+    return SafeString(draw(name, size=size, aria_hidden="true", **dict(attributes)))
+
+
+def draw_risk(level: str) -> SafeString:
+    """Return a risk chip for low, medium or high; any other word is shown as it is, without a colour."""
+    kind = level if level in RISKS else "unknown"
+    drawing = draw_icon(RISKS.get(level, "question-mark-circle"), 16)
+    return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)
+
+
+def draw_time(at: datetime | None, *, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
+    """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed.
+
+    ``since``: its words say how long ago, without ``ago``. ``clock``: date and time instead, where the order matters.
+    """
+    if at is None:
+        return SafeString("—")
+    zone, mark = timezone.get_current_timezone(), "data-clock" if clock else "data-relative"
+    marks = SafeString(f"{mark}{' data-due' if due else ''}{' data-since' if since else ''}")
+    words = times.clock(at, zone) if clock else (times.since if since else times.relative)(at, zone=zone)
+    return format_html(
+        '<time datetime="{}" title="{}" {}>{}</time>', at.isoformat(), times.exact(at, zone), marks, words
+    )

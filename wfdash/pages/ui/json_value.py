@@ -1,0 +1,174 @@
+"""Any JSON value as a tree that folds without scripts. Never fails: what is no JSON is shown as type, size, repr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from wfdash.pages.ui.invisible import visible
+from wfdash.workflow.values.display import OPAQUE
+
+MAX_DEPTH = 40
+MAX_ITEMS = 200
+MAX_OPEN = 20
+"""A longer list or mapping starts folded, unless it is the whole value."""
+MAX_NODES = 3000
+LONG_TEXT = 240
+MAX_TEXT = 20_000
+MAX_REPR = 500
+NO_KEY = SafeString("")
+
+
+def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
+    """Return the value as nested ``<details>``; the first ``open_levels`` are open."""
+    return format_html('<div class="tree">{}</div>', TreeRenderer(open_levels).paint(value, 0))
+
+
+def pretty(value: Any) -> str:
+    """Return indented JSON text; what JSON cannot say is shown by its repr."""
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False, default=_scalar_text)
+    except Exception:
+        return _described(value)
+
+
+def describe(value: Any) -> str:
+    """Return one line that says what a value is: ``3 fields``, ``12 items``, ``"short text"``, ``42``."""
+    if isinstance(value, Mapping):
+        if is_opaque(value):
+            return str(value[OPAQUE])
+        return f"{len(value)} field{'' if len(value) == 1 else 's'}"
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+    if isinstance(value, str):
+        return f"“{visible(value[:60])}{'…' if len(value) > 60 else ''}”"
+    return _scalar_text(value)
+
+
+def _described(value: Any) -> str:
+    try:
+        return describe(value)
+    except Exception:
+        return _scalar_text(value)
+
+
+def is_opaque(value: Mapping[Any, Any]) -> bool:
+    """Say whether this stands for a value that JSON cannot say: its type, perhaps its size, its repr."""
+    return OPAQUE in value and {OPAQUE, "repr"} <= set(value) <= {OPAQUE, "repr", "size"}
+
+
+def _scalar_text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        return visible(repr(value)[:MAX_REPR])
+    except Exception as error:
+        return f"(cannot be shown: {type(error).__name__})"
+
+
+class TreeRenderer:
+    """Paints one tree and stops after ``MAX_NODES``."""
+
+    def __init__(self, open_levels: int) -> None:
+        self.open_levels = open_levels
+        self.left = MAX_NODES
+
+    def paint(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
+        """Return one value behind its key; what folds takes the key into its summary."""
+        self.left -= 1
+        if isinstance(value, (Mapping, list, tuple)):
+            try:
+                return self._compound(value, depth, key)
+            except Exception:
+                return key + _scalar(value)
+        if isinstance(value, str):
+            return _text(value, key)
+        return key + _scalar(value)
+
+    def _compound(self, value: Mapping[Any, Any] | Sequence[Any], depth: int, key: SafeString) -> SafeString:
+        if isinstance(value, Mapping) and is_opaque(value):
+            return key + _chip(value[OPAQUE], value.get("size"), value["repr"])
+        if not value:
+            return key + format_html('<span class="v-empty">{}</span>', "{}" if isinstance(value, Mapping) else "[]")
+        if depth >= MAX_DEPTH or self.left <= 0:
+            return key + format_html('<span class="v-more">… {}</span>', describe(value))
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        rows = self._rows(pairs, len(value), depth)
+        opened = SafeString(" open" if depth < self.open_levels and (not depth or len(value) <= MAX_OPEN) else "")
+        return format_html(
+            '<details class="v-fold"{}><summary>{}{}</summary><ul class="v-rows">{}</ul></details>',
+            opened,
+            key,
+            describe(value),
+            rows,
+        )
+
+    def _rows(self, pairs: Iterable[tuple[Any, Any]], count: int, depth: int) -> SafeString:
+        drawn: list[SafeString] = []
+        for key, item in pairs:
+            if len(drawn) >= MAX_ITEMS or self.left <= 0:
+                drawn.append(format_html('<li class="v-more">… {} more</li>', count - len(drawn)))
+                break
+            drawn.append(self._row(key, item, depth))
+        return format_html_join("", "{}", ((row,) for row in drawn))
+
+    def _row(self, key: Any, item: Any, depth: int) -> SafeString:
+        name = format_html('<span class="v-key">{}</span> ', visible(_name(key)))
+        return format_html("<li>{}</li>", self.paint(item, depth + 1, name))
+
+
+def _name(key: Any) -> str:
+    return key[:LONG_TEXT] if isinstance(key, str) else _scalar_text(key)[:LONG_TEXT]
+
+
+def _text(value: str, key: SafeString) -> SafeString:
+    shown = visible(value[:MAX_TEXT])
+    if len(value) <= LONG_TEXT and "\n" not in value:
+        return key + format_html('<span class="v-text">{}</span>', shown or "(empty text)")
+    cut = (
+        format_html('<p class="v-more">… {} more characters</p>', len(value) - MAX_TEXT)
+        if len(value) > MAX_TEXT
+        else ""
+    )
+    lines = value.count("\n") + 1
+    size = f"{len(value):,} characters" + (f", {lines:,} lines" if lines > 1 else "")
+    return format_html(
+        '<details class="v-fold"><summary>{}<span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
+        '<pre class="v-long" tabindex="0">{}</pre>{}</details>',
+        key,
+        visible(value[:48].replace("\n", " ")),
+        size,
+        shown,
+        cut,
+    )
+
+
+def _scalar(value: Any) -> SafeString:
+    if value is None or isinstance(value, bool):
+        return format_html('<span class="v-word">{}</span>', _scalar_text(value))
+    if isinstance(value, (int, float)):
+        return format_html('<span class="v-number">{}</span>', _scalar_text(value))
+    return _chip(type(value).__name__, _size_of(value), _scalar_text(value))
+
+
+def _size_of(value: Any) -> int | None:
+    try:
+        return len(value)
+    except Exception:
+        return None
+
+
+def _chip(kind: Any, size: Any, text: Any) -> SafeString:
+    """Return what stands for a value of another type: its name, its size, its repr."""
+    unit = "bytes" if kind in {"bytes", "bytearray", "memoryview"} else "items"
+    told = f", {size:,} {unit}" if isinstance(size, int) else ""
+    return format_html(
+        '<span class="v-other"><span class="chip">{}{}</span> <code>{}</code></span>',
+        visible(str(kind)[:LONG_TEXT]),
+        told,
+        visible(str(text)[:MAX_REPR]),
+    )

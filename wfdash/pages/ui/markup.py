@@ -1,0 +1,168 @@
+"""Markdown and code from workflows (models write it: untrusted) to safe HTML. Pure but for ``SafeString``.
+
+No HTML passes, no image is loaded, links go to http, https or mailto only and show their host, and colour comes
+from classes, never from inline styles. What rendering costs is bounded: texts are cut, code is coloured in known
+languages up to a size, and what was rendered is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import nh3
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from pygments import highlight as paint
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from wfdash.pages.ui.invisible import is_deceiving, visible
+from wfdash.pages.ui.text_cache import TextCache
+
+SCHEMES = {"http", "https", "mailto"}
+TAGS = {"a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span"}
+TAGS |= {"strong", "table", "tbody", "td", "th", "thead", "tr", "ul"}
+ATTRIBUTES: dict[str, set[str]] = {
+    "a": {"href", "title"},
+    "span": {"class"},
+    "pre": {"class", "tabindex"},
+    "code": {"class"},
+}
+ATTRIBUTES |= {"ol": {"start"}, "div": {"class"}}
+MAX_TEXT = 50_000
+"""Characters of Markdown that are rendered: hostile text takes some 10 microseconds each."""
+MAX_COLOURED = 4_000
+"""Characters of one code block that are coloured: lexers take quadratic time on hostile text."""
+MAX_COLOURED_IN_ALL = 12_000
+"""Characters coloured in one document."""
+LEXERS = {
+    "bash": "bash", "console": "bash", "go": "go", "html": "html", "javascript": "javascript",
+    "js": "javascript", "json": "json", "py": "python", "python": "python", "sh": "bash", "shell": "bash",
+    "sql": "sql", "toml": "toml", "ts": "javascript", "typescript": "javascript", "xml": "xml", "yaml": "yaml",
+    "yml": "yaml",
+}  # fmt: skip
+"""Languages that are coloured, by the names people give them: lexers measured on hostile text of ``MAX_COLOURED``."""
+_COSTLY = re.compile(r"\s{120}")
+"""Long runs of blanks or blank lines are what lexers are slowest at, and nothing in them needs colour."""
+_rendered = TextCache(max_chars=16_000_000)
+_ODD_ADDRESS = re.compile(r"[\s\\]")
+
+_DIFF_LINES = (("+++", "meta"), ("---", "meta"), ("@@", "hunk"), ("diff ", "meta"), ("+", "added"), ("-", "removed"))
+
+
+def render_markdown(text: str, *, coloured: bool = True) -> SafeString:
+    """Return safe HTML for CommonMark with tables. Headings start at h3; very long text is cut, and says so.
+
+    ``coloured=False`` leaves code blocks without colour.
+    """
+    return SafeString(_rendered.get(f"markdown {coloured}", text, lambda: _markdown(text, coloured)))
+
+
+def highlight(text: str, language: str = "") -> SafeString:
+    """Return a code block, coloured where the language is known and the text is not long."""
+    code = _rendered.get(f"code {language}", text, lambda: _coloured(visible(text), language))
+    return SafeString(f'<pre class="code" tabindex="0"><code>{code}</code></pre>')
+
+
+def _markdown(text: str, coloured: bool) -> str:
+    environment = {"budget": MAX_COLOURED_IN_ALL if coloured else 0}
+    html = nh3.clean(
+        _parser().render(visible(text[:MAX_TEXT]), environment),
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        url_schemes=SCHEMES,
+        link_rel="noopener nofollow",
+    )
+    cut = len(text) - MAX_TEXT
+    note = format_html('<p class="muted">… {} more characters</p>', cut) if cut > 0 else ""
+    return f'<div class="prose">{html}{note}</div>'
+
+
+def host_of(address: str) -> str:
+    """Return where a link leads: its host, or the address of a mailto link; empty when it cannot be told.
+
+    A host is shown as browsers look it up: letters that only look like Latin ones become ``xn--``.
+    """
+    try:
+        parts = urlsplit(address)
+        if parts.scheme == "mailto":
+            return visible(unquote(parts.path))
+        host = parts.hostname or ""
+        return host if host.isascii() else host.encode("idna").decode()
+    except ValueError:
+        return ""
+
+
+def is_safe_link(address: str) -> bool:
+    """Say whether a link may be followed: an absolute http or https address, or mailto.
+
+    What browsers and this code could read differently is refused: backslashes, blanks and hidden characters.
+    """
+    if _ODD_ADDRESS.search(address) or is_deceiving(address):
+        return False
+    scheme = address.partition(":")[0].lower()
+    return scheme == "mailto" or (scheme in {"http", "https"} and bool(host_of(address)))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.disable("image")
+    setattr(parser, "validateLink", is_safe_link)  # noqa: B010
+    # An address shown as text keeps its xn-- form: decoded, it may look like another one.
+    setattr(parser, "normalizeLinkText", parser.normalizeLink)  # noqa: B010
+    parser.add_render_rule("fence", _fence)
+    parser.add_render_rule("link_close", _close_link)
+    parser.add_render_rule("heading_open", _heading)
+    parser.add_render_rule("heading_close", _heading)
+    return parser
+
+
+def _fence(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, environment: dict[str, int]) -> str:
+    """Draw a fenced block, coloured while the document's budget lasts."""
+    text, language = tokens[index].content, tokens[index].info.strip().split(" ")[0]
+    affordable = len(text) <= environment["budget"]
+    environment["budget"] -= len(text) if affordable else 0
+    coloured = _coloured(text, language if affordable else "")
+    return f'<pre class="code" tabindex="0"><code>{coloured}</code></pre>\n'
+
+
+def _close_link(renderer: Any, tokens: Sequence[Token], index: int, *_rest: Any) -> str:
+    """End a link with the host it leads to, unless its text says so already."""
+    opening = next(i for i in range(index, -1, -1) if tokens[i].type == "link_open")
+    host = host_of(str(tokens[opening].attrGet("href") or ""))
+    words = "".join(token.content for token in tokens[opening:index])
+    shown = (
+        f' <span class="link-host">({escape(host)})</span>' if host and words.strip() not in _spellings(host) else ""
+    )
+    return f"</a>{shown}"
+
+
+def _spellings(host: str) -> set[str]:
+    return {host, f"https://{host}", f"http://{host}", f"https://{host}/", f"http://{host}/", f"mailto:{host}"}
+
+
+def _heading(renderer: Any, tokens: Sequence[Token], index: int, *_rest: Any) -> str:
+    """Draw headings below the page's own: # is h3."""
+    level = min(int(tokens[index].tag[1]) + 2, 6)
+    return f"<h{level}>" if tokens[index].nesting == 1 else f"</h{level}>"
+
+
+def _coloured(text: str, language: str) -> str:
+    if language in {"diff", "patch", "udiff"}:
+        return "\n".join(_diff_line(line) for line in text.rstrip("\n").split("\n"))
+    name = LEXERS.get(language.lower())
+    if name is None or len(text) > MAX_COLOURED or _COSTLY.search(text):
+        return escape(text)
+    return paint(text, get_lexer_by_name(name, stripnl=False), HtmlFormatter(nowrap=True, classprefix="hl-"))
+
+
+def _diff_line(line: str) -> str:
+    kind = next((kind for start, kind in _DIFF_LINES if line.startswith(start)), "")
+    return f'<span class="line-{kind}">{escape(line)}</span>' if kind else str(escape(line))

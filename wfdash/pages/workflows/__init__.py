@@ -1,0 +1,1 @@
+"""Pages of the catalogue: workflows, and the form that starts a run."""

@@ -1,0 +1,131 @@
+"""The catalogue, and one workflow: its graph, versions, schedules and the form that starts a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from checkpoints.records import Phase
+from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
+from wfdash.errors import Invalid, NotAllowed
+from wfdash.pages.runs.actions import new_key
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.event_text import status_sentence
+from wfdash.pages.ui.forms import FormView
+from wfdash.pages.ui.graph import layout
+from wfdash.pages.workflows.form_defaults import default_input
+from wfdash.queries.workflows.catalogue import COUNTED, SHOWN
+
+SHOWS = (
+    ("", "All"),
+    ("show:open", "Open runs"),
+    ("show:waiting", "Waiting"),
+    ("show:failed", "Failed"),
+    ("show:scheduled", "Scheduled"),
+)
+STATES = (
+    (Phase.READY, "running", "queued,running,interrupted"),
+    (Phase.WAITING, "waiting", "waiting"),
+    (Phase.SLEEPING, "sleeping", "sleeping"),
+    (Phase.RETRYING, "retrying", "retrying"),
+    (Phase.PAUSED, "paused", "paused,held"),
+    (Phase.FAILED, "failed", "failed"),
+    (Phase.COMPLETED, "completed", "completed"),
+    (Phase.CANCELLED, "cancelled", "cancelled"),
+)
+"""Phase, how it looks and is called, and the statuses by which its runs are found."""
+
+
+@page("GET")
+def workflows(request: HttpRequest) -> HttpResponse:
+    """Show every workflow this person may see, and to operators what failed to load. ``q`` filters."""
+    viewer, text = viewer_of(request), request.GET.get("q", "")
+    every = queries.workflows(viewer)
+    found, unknown = queries.matching(every, text)
+    context = {
+        "rows": [(row, layout(row.description), _open(row)) for row in found],
+        "any": bool(every),
+        "text": text,
+        "unknown": unknown,
+        "shown": SHOWN,
+        "shows": [(query, label, text.strip() == query) for query, label in SHOWS],
+        "failures": queries.failures(viewer),
+        "author": viewer.may_anywhere("start"),
+    }
+    return render(request, "workflows/page.html", context)
+
+
+@page("GET", "POST")
+def workflow(request: HttpRequest, name: str) -> HttpResponse:
+    """Show one workflow; a POST starts a run from its form, which ``example``, ``last`` and ``from`` (a run) fill."""
+    viewer = viewer_of(request)
+    row = queries.workflow(viewer, name)
+    initial, words = default_input(request, viewer, row)
+    form = FormView.from_schema(row.description.input_schema, initial=initial)
+    if request.method != "POST":
+        return _page(request, viewer, row, form, words=words)
+    if not row.may_start:
+        raise NotAllowed("You cannot start this workflow. Ask an operator or admin")
+    bound = form.bind(request.POST, request.FILES)
+    if not bound.is_valid:
+        return _page(request, viewer, row, bound, status=200 if bound.changed_rows else 422)
+    try:
+        run = actions.start_run(viewer, name, bound.value, key=request.POST.get("_key") or None)
+    except Invalid as error:
+        return _page(request, viewer, row, bound.with_errors(error.errors), status=422)
+    messages.success(request, "Run started.")
+    return redirect("run", run.pk)
+
+
+def _page(
+    request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow, form: FormView, status: int = 200, words: str = ""
+) -> HttpResponse:
+    total = queries.count_runs(viewer, row.name)
+    context: dict[str, Any] = {
+        "row": row,
+        "form": form,
+        "filled": words,
+        "last": queries.last_of(viewer, row.name) if row.may_start else "",
+        "key": request.POST.get("_key") or new_key(),
+        "drawing": layout(row.description),
+        "total": _counted(total, more=total > COUNTED),
+        "states": _states(row, queries.count_finished(viewer, row.name), many=total > COUNTED),
+        "schedules": queries.schedules(viewer, row.name),
+        "versions": queries.versions(viewer, row.name),
+        "old_runs": queries.old_runs(viewer, row.name),
+        "recent": [
+            (run, status_sentence(run)) for run in queries.runs(viewer, f'workflow:"{row.name}"', limit=5).items
+        ],
+        "examples": range(1, len(row.description.examples) + 1),
+        "where": row.source,
+    }
+    return render(request, "workflows/workflow.html", context, status=status)
+
+
+def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) -> list[tuple[str, str, str]]:
+    """Return the look, the number and the statuses of each state that runs of a workflow are in."""
+    counts = row.phases | settled
+    more = row.more | (frozenset(settled) if many else frozenset())
+    return [
+        (look, _counted(counts[phase.value], more=phase.value in more), statuses)
+        for phase, look, statuses in STATES
+        if counts.get(phase.value)
+    ]
+
+
+def _open(row: queries.WorkflowRow) -> dict[str, str]:
+    """Return the numbers on a workflow's tile, in words."""
+    ended = {Phase.FAILED.value, Phase.COMPLETED.value, Phase.CANCELLED.value}
+    return {
+        "open": _counted(row.active, more=bool(row.more - ended)) if row.active else "",
+        "failed": _counted(row.failed, more=Phase.FAILED.value in row.more) if row.failed else "",
+    }
+
+
+def _counted(count: int, *, more: bool) -> str:
+    """Return a number of runs in words, or that there are more than anybody counted."""
+    return f"{min(count, COUNTED):,}{'+' if more else ''}"

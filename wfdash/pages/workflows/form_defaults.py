@@ -1,0 +1,37 @@
+"""What a start form is filled with: the author's example, what this person gave last, or what another run was given."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+
+from checkpoints.records import Json
+from wfdash import queries
+from wfdash.access.viewer import Viewer
+from wfdash.errors import NotFound
+
+
+def default_input(request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow) -> tuple[Json, str]:
+    """Return the input that the address asks for and where it comes from, in words; None and nothing if for none.
+
+    ``example=1``, ``last=1`` (this person's last run of the workflow) or ``from=<run>``; secrets are never copied.
+    Nothing for a POST, which brings its own. ``NotFound`` for a run of another workflow, or not theirs to inspect.
+    """
+    if request.method == "POST":
+        return None, ""
+    if run_id := request.GET.get("from", "").replace("\0", ""):
+        workflow, value = queries.input_of(viewer, run_id)
+        if workflow != row.name:
+            raise NotFound("That run belongs to another workflow")
+        return value, f"Filled in with the input of run {run_id[-8:]}. Secrets are not copied: enter them again."
+    if request.GET.get("last"):
+        last = queries.last_of(viewer, row.name)
+        if last:
+            return queries.input_of(viewer, last)[1], "Filled in from your last run, without secrets."
+    return _example(row, request.GET.get("example", "")), ""
+
+
+def _example(row: queries.WorkflowRow, number: str) -> Json:
+    """Return the example a person asked for (1, 2, ...), or None."""
+    examples = row.description.examples
+    wanted = int(number) if number.isascii() and number.isdigit() and len(number) < 5 else 0
+    return examples[wanted - 1] if 0 < wanted <= len(examples) else None

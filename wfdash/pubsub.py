@@ -1,0 +1,97 @@
+"""In-process publish/subscribe: *look at run R* (for workers) and *run R reached seq N* (for viewers), after a commit.
+
+A message carries no data of record: it may be lost, duplicated or late, and every subscriber also polls. They are
+called in the publisher's thread and must only hand over to their own loop (``call_soon_threadsafe``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock, RLock
+from typing import Generic, ParamSpec
+
+P = ParamSpec("P")
+
+
+@dataclass
+class Topic(Generic[P]):
+    """A list of subscribers within this process."""
+
+    _subscribers: list[Callable[P, None]] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def subscribe(self, subscriber: Callable[P, None]) -> Callable[[], None]:
+        """Add a subscriber and return the function that removes it."""
+        with self._lock:
+            self._subscribers.append(subscriber)
+
+        def unsubscribe() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._subscribers.remove(subscriber)
+
+        return unsubscribe
+
+    def publish(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call every subscriber; one whose loop is closed is skipped."""
+        for subscriber in tuple(self._subscribers):
+            with contextlib.suppress(RuntimeError):
+                subscriber(*args, **kwargs)
+
+
+runs_due: Topic[[str]] = Topic()
+"""``publish(run_id)``: a worker should look at this run now."""
+
+runs_changed: Topic[[str, int]] = Topic()
+"""``publish(run_id, seq)``: the run's events reach at least ``seq``."""
+
+text_streamed: Topic[[str, str, str]] = Topic()
+"""``publish(run_id, step, text)``: streamed text, never stored. Published by ``streamed_text.add``."""
+
+
+class StreamedText:
+    """What the steps of this process have streamed so far, for viewers who connect later: the end of each text.
+
+    Under ``lock`` no text is stored but not yet published.
+    """
+
+    def __init__(self, most: int = 16_000) -> None:
+        self.lock = RLock()
+        self._most = most
+        self._texts: dict[str, dict[str, str]] = {}
+
+    def add(self, run: str, step: str, text: str) -> None:
+        """Append the text and publish it to ``text_streamed``."""
+        with self.lock:
+            texts = self._texts.setdefault(run, {})
+            texts[step] = (texts.get(step, "") + text)[-self._most :]
+            text_streamed.publish(run, step, text)
+
+    def of(self, run: str) -> dict[str, str]:
+        """Return step -> its text so far."""
+        with self.lock:
+            return dict(self._texts.get(run, {}))
+
+    def forget(self, run: str, step: str | None = None) -> None:
+        """Drop a step's text, which has ended, or all of a run that is not driven here any more."""
+        with self.lock:
+            if step is None:
+                self._texts.pop(run, None)
+            else:
+                self._texts.get(run, {}).pop(step, None)
+
+
+streamed_text = StreamedText()
+
+inbox_changed: Topic[[str]] = Topic()
+"""``publish(workflow)``: requests of this workflow were opened, answered or closed."""
+
+notifications_changed: Topic[[int]] = Topic()
+"""``publish(user)``: this person (primary key) got a notification, or has read one."""
+
+requests_changed: Topic[[str, str, str]] = Topic()
+"""``publish(workflow, part, request)``: something happened to it (``request``) or to who has it open (``people``)."""
+
+rights_changed: Topic[[int | None]] = Topic()
+"""``publish(user)``: this person (primary key; None: anybody) may have signed out, or their rights changed."""

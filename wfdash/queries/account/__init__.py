@@ -1,0 +1,1 @@
+"""Reads of a person's account: notifications and saved views."""

@@ -1,0 +1,146 @@
+"""A person's notifications, newest first, and webhook deliveries. Rows they may no longer see are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from checkpoints.models import HumanRequest, Notice, Webhook
+from wfdash.access.viewer import Viewer
+from wfdash.notifications.kinds import BROWSER, WEBHOOK
+from wfdash.notifications.letters import ANSWERABLE, headline
+from wfdash.queries.unreadable import UNREADABLE, document
+
+ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
+"""It asked for an answer, and there is one: nobody need read it any more."""
+COUNTED = 100
+"""So far unread notices are counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoticeView:
+    """A row of the list of notifications. ``moot``: it asked for an answer that has been given since."""
+
+    id: str
+    kind: str
+    headline: str
+    text: str
+    workflow: str
+    at: datetime
+    read: bool
+    moot: bool
+    request: str
+
+    @property
+    def unread(self) -> bool:
+        """Return whether it counts as unread."""
+        return not self.read and not self.moot
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoticePage:
+    """A page of notifications. ``older``: the cursor of the next page, empty at the end."""
+
+    items: tuple[NoticeView, ...]
+    older: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A webhook delivery. ``state`` is sent, waiting, retrying or given up."""
+
+    id: str
+    kind: str
+    subject: str
+    at: datetime
+    state: str
+    attempts: int
+    due: datetime
+    sent: datetime | None
+    error: str
+
+
+def count_unread(viewer: Viewer) -> int:
+    """Return how many notices this person has not read, at most 100 (one query)."""
+    return _own(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)[:COUNTED].count()
+
+
+def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
+    """Return this person's notices, newest first (one query)."""
+    rows = _own(viewer).select_related("request").order_by("-id")
+    if before:
+        rows = rows.filter(id__lt=before)
+    found = list(rows[: limit + 1])
+    older = found[limit - 1].pk if len(found) > limit else ""
+    return NoticePage(items=tuple(_view(row) for row in found[:limit]), older=older)
+
+
+def notice(viewer: Viewer, notice_id: str) -> NoticeView | None:
+    """Return one of this person's notices, None if there is none."""
+    row = _own(viewer).select_related("request").filter(pk=notice_id).first()
+    return None if row is None else _view(row)
+
+
+def deliveries(webhook: Webhook, *, limit: int = 20) -> list[Delivery]:
+    """Return a webhook's last deliveries, newest first."""
+    rows = Notice.objects.filter(channel=WEBHOOK, target=webhook.pk).order_by("-id")
+    return [
+        Delivery(
+            id=row.pk,
+            kind=row.kind,
+            subject=_subject(document(row, "payload")),
+            at=row.created,
+            state=_state(row),
+            attempts=row.attempts,
+            due=row.due,
+            sent=row.sent,
+            error=row.error,
+        )
+        for row in rows[:limit]
+    ]
+
+
+def webhooks() -> list[tuple[Webhook, str]]:
+    """Return every webhook with the state of its newest delivery, empty without one. The action checks for admins."""
+    newest = Notice.objects.filter(channel=WEBHOOK, target=OuterRef("pk")).order_by("-id")
+    rows = list(Webhook.objects.order_by("name").annotate(last=Subquery(newest.values("pk")[:1])))
+    last = {row.pk: row for row in Notice.objects.filter(pk__in=[hook.last for hook in rows if hook.last])}
+    return [(hook, _state(last[hook.last]) if hook.last in last else "") for hook in rows]
+
+
+def _own(viewer: Viewer) -> QuerySet[Notice]:
+    visible = HumanRequest.objects.filter(viewer.scope("see") | viewer.started())
+    mine = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER)
+    return mine.filter(Q(request__isnull=True) | Q(request__in=visible))
+
+
+def _view(row: Notice) -> NoticeView:
+    request = row.request
+    payload = document(row, "payload")
+    decided = request is not None and (request.answered is not None or request.closed is not None)
+    return NoticeView(
+        id=row.pk,
+        kind=row.kind,
+        headline=payload.get(UNREADABLE) or headline(row.kind, payload),
+        text=str(payload.get("text") or "")[:300],
+        workflow=str(payload.get("workflow") or ""),
+        at=row.created,
+        read=row.read is not None,
+        moot=row.kind in ANSWERABLE and decided,
+        request=row.request_id or "",
+    )
+
+
+def _state(row: Notice) -> str:
+    if row.sent:
+        return "sent"
+    if row.given_up:
+        return "given up"
+    return "retrying" if row.error else "waiting"
+
+
+def _subject(payload: Any) -> str:
+    return str(payload.get("subject") or payload.get("text") or payload.get(UNREADABLE) or "")

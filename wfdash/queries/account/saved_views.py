@@ -1,0 +1,58 @@
+"""Saved views: named filters of a list, a person's own and those shared by others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.models import SavedView
+from wfdash.access.viewer import Viewer
+from wfdash.errors import NotFound
+
+MOST = 50
+"""How many views a list offers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewRow:
+    """A saved view. ``query`` is the query string of the list's address; ``mine``: this person may change it."""
+
+    id: str
+    name: str
+    query: str
+    shared: bool
+    mine: bool
+    owner: str
+    page: str = "inbox"
+
+
+def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
+    """Return a person's saved views of a page and the shared ones, their own first (one query)."""
+    rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MOST]
+    return tuple(sorted((_row(viewer, row) for row in rows), key=lambda row: not row.mine))
+
+
+def view(viewer: Viewer, view_id: str) -> ViewRow:
+    """Return one view (one query), or raise ``NotFound``."""
+    row = _visible(viewer).filter(pk=view_id).first()
+    if row is None:
+        raise NotFound("View not found, or not shared with you")
+    return _row(viewer, row)
+
+
+def _visible(viewer: Viewer) -> QuerySet[SavedView]:
+    shared = Q(shared=True) if viewer.rights else Q(pk__in=[])
+    return SavedView.objects.filter(Q(owner_id=viewer.user.pk) | shared).select_related("owner")
+
+
+def _row(viewer: Viewer, row: SavedView) -> ViewRow:
+    return ViewRow(
+        id=row.pk,
+        name=row.name,
+        query=row.query,
+        shared=row.shared,
+        mine=row.owner_id == viewer.user.pk,
+        owner=row.owner.get_username(),
+        page=row.page,
+    )

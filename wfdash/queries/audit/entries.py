@@ -1,0 +1,186 @@
+"""Audit entries a viewer may see: their own, and those of workflows they may inspect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.content.encryption import Locked
+from checkpoints.errors import Damaged
+from checkpoints.models import AuditEntry, HumanRequest, Run, Shown
+from checkpoints.records import Json
+from wfdash.access.viewer import Viewer
+from wfdash.catalog import secrets_of
+from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, masked_facts
+from wfdash.domain.search_attributes import moment_in
+from wfdash.errors import Invalid, NotFound
+from wfdash.queries.search.pages import Page, parse_filter
+from wfdash.queries.unreadable import UNREADABLE, document
+from wfdash.schemas.secrets import secret_names
+
+KEYS = frozenset({"actor", "verb", "workflow", "run", "request", "after", "before"})
+NONE = frozenset[str]()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRow:
+    """An audit entry. ``facts``: the decision, its subject and its reason."""
+
+    n: int
+    at: datetime
+    actor: str
+    right: str
+    verb: str
+    workflow: str
+    run: str
+    request: str
+    facts: dict[str, Json]
+    prev: str
+    hash: str
+    signature: str
+
+    @property
+    def subject(self) -> str:
+        """The run, request or workflow it is about."""
+        return str(self.facts.get("subject") or self.facts.get(UNREADABLE) or "")
+
+    def told(self) -> dict[str, Any]:
+        """Return its exported form: the hashed fields, and the hash."""
+        at = self.at.isoformat(timespec="microseconds")
+        told = {name: getattr(self, name) for name in CHAINED}
+        return {**told, "at": at, "hash": self.hash, "signature": self.signature}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The content shown at a decision: the card with its form, and the page's HTML if there was one."""
+
+    card: dict[str, Json] | None
+    answer_schema: dict[str, Json] | None
+    policy: dict[str, Json]
+    page: str
+
+
+def entries(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50) -> Page[AuditRow]:
+    """Return one page of entries, newest first (one query). ``Invalid`` names the part of the filter that is wrong."""
+    rows = match(visible_entries(viewer), text)
+    if cursor.isascii() and cursor.isdigit() and len(cursor) < 19:
+        rows = rows.filter(n__lt=int(cursor))
+    found = without_secrets([row_of(entry) for entry in rows.order_by("-n")[: limit + 1]])
+    more = str(found[limit - 1].n) if len(found) > limit else ""
+    return Page(items=tuple(found[:limit]), next=more)
+
+
+def entry(viewer: Viewer, n: int) -> AuditRow:
+    """Return one entry (one query), or raise ``NotFound``."""
+    found = visible_entries(viewer).filter(n=n).first()
+    if found is None:
+        raise NotFound("Entry not found, or you do not have access")
+    return without_secrets([row_of(found)])[0]
+
+
+def without_secrets(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """Return entries with secrets masked: old entries may hold some (one query per 500 requests)."""
+    told = list(rows)
+    names = _secrets_of({row.request for row in told if CONTENT & row.facts.keys()} - {""})
+    return [
+        replace(row, facts=masked_facts(row.facts, secrets_of(row.workflow) | names.get(row.request, NONE)))
+        for row in told
+    ]
+
+
+def _secrets_of(requests: Collection[str]) -> dict[str, frozenset[str]]:
+    wanted, found = sorted(requests), dict[str, frozenset[str]]()
+    for at in range(0, len(wanted), 500):
+        for row in HumanRequest.objects.filter(pk__in=wanted[at : at + 500]).only("id", "answer_schema"):
+            found[row.pk] = secret_names(document(row, "answer_schema"))
+    return found
+
+
+def evidence(row: AuditRow) -> Evidence | None:
+    """Return the content shown at an entry's decision (one query), None if nothing was shown."""
+    return evidence_of([row]).get(row.n)
+
+
+def evidence_of(rows: Sequence[AuditRow]) -> dict[int, Evidence]:
+    """Return entry number -> content shown, for entries that have some (one query per 500 contents)."""
+    bodies = dict(_shown(rows))
+    found = {}
+    for row in rows:
+        shown = {key.rsplit(":", 2)[1]: bodies[key] for key in _shown_keys(row) if key in bodies}
+        if shown:
+            found[row.n] = _evidence(shown)
+    return found
+
+
+def _evidence(bodies: Mapping[str, str]) -> Evidence:
+    told = json.loads(bodies.get("card", "{}"))
+    return Evidence(
+        card=told.get("card"),
+        answer_schema=told.get("answer_schema"),
+        policy=told.get("policy") or {},
+        page=bodies.get("page", ""),
+    )
+
+
+def entries_of_run(viewer: Viewer, run_id: str) -> tuple[AuditRow, ...]:
+    """Return every entry about a run, oldest first (two queries), or raise ``NotFound``."""
+    if not Run.objects.filter(viewer.scope("see"), pk=run_id).exists():
+        raise NotFound("Run not found")
+    return tuple(without_secrets(row_of(entry) for entry in visible_entries(viewer).filter(run=run_id).order_by("n")))
+
+
+def visible_entries(viewer: Viewer) -> QuerySet[AuditEntry]:
+    """Return the entries that a person may read."""
+    accounts = Q(verb__in=ACCOUNTS)
+    theirs = (viewer.scope("inspect") & ~accounts) | (viewer.scope("admin") & accounts)
+    return AuditEntry.objects.filter(theirs | Q(actor=viewer.name))
+
+
+def match(rows: QuerySet[AuditEntry], text: str) -> QuerySet[AuditEntry]:
+    """Return the rows a filter finds. ``Invalid`` names the part of it that is wrong."""
+    wanted = parse_filter(text, KEYS)
+    if wanted.unknown:
+        known = ", ".join(sorted(KEYS))
+        raise Invalid([{"loc": ["q"], "msg": f"{wanted.unknown[0]}: unknown filter. Available: {known}"}])
+    for word in wanted.words:
+        rows = rows.filter(Q(verb=word) | Q(actor=word) | Q(workflow__icontains=word) | Q(run=word) | Q(request=word))
+    for key, values in wanted.terms.items():
+        for value in values:
+            rows = rows.filter(_term(key, value))
+    return rows
+
+
+def _term(key: str, value: str) -> Q:
+    if key not in {"after", "before"}:
+        return Q(**{key: value})
+    at = moment_in(value)
+    if at is None:
+        raise Invalid([{"loc": ["q"], "msg": f"{key}:{value} is not a date. Use a date such as 2026-01-31"}])
+    return Q(at__gte=at) if key == "after" else Q(at__lt=at)
+
+
+def row_of(entry: AuditEntry) -> AuditRow:
+    """Return the view of a stored entry."""
+    names = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "prev", "hash", "signature")
+    return AuditRow(**{name: getattr(entry, name) for name in names}, facts=document(entry, "facts"))
+
+
+def _shown_keys(row: AuditRow) -> list[str]:
+    kinds = {"card": row.facts.get("seen"), "page": row.facts.get("page")}
+    return [f"{row.request}:{kind}:{digest}" for kind, digest in kinds.items() if row.request and digest]
+
+
+def _shown(rows: Sequence[AuditRow]) -> Iterator[tuple[str, str]]:
+    keys = sorted({key for row in rows for key in _shown_keys(row)})
+    for at in range(0, len(keys), 500):
+        for shown in Shown.objects.filter(pk__in=keys[at : at + 500]):
+            # Content that cannot be decrypted is left out; verification of the pack then fails.
+            with suppress(Damaged, Locked):
+                yield shown.pk, shown.body

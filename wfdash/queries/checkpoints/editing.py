@@ -1,0 +1,64 @@
+"""The editable parts of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from checkpoints.database.rows import read_row
+from checkpoints.errors import Incompatible
+from checkpoints.ids import RequestKey
+from checkpoints.records import Json
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.contract import ActivationInfo, TakesEdits
+from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint, find_row
+from wfdash.queries.checkpoints.outlook import outlook_of
+from wfdash.schemas.secrets import masked, secret_names, without
+from wfdash.timemachine import restore_point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Editing:
+    """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited.
+
+    ``doing``: what is under way and takes a message. ``suggested``: the last answers to what is pending.
+    """
+
+    chosen: CheckpointView
+    refusal: str = ""
+    state_schema: Mapping[str, Json] = field(default_factory=dict)
+    state: Json = None
+    doing: tuple[ActivationInfo, ...] = ()
+    suggested: Mapping[RequestKey, Json] = field(default_factory=dict)
+
+
+def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
+    """Return it for operators; ``NotFound``, or ``NotAllowed`` for those who may not operate."""
+    row = find_row(viewer, run_id, checkpoint_id, right="operate")
+    chosen = checkpoint(viewer, run_id, checkpoint_id)
+    if chosen.problem:
+        return Editing(chosen=chosen, refusal=chosen.problem)
+    entry = catalog.find(row.workflow)
+    if entry is not None and not isinstance(entry.engine, TakesEdits):
+        text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"
+        return Editing(chosen=chosen, refusal=text)
+    try:
+        outlook = outlook_of(read_row(row))
+    except Incompatible as error:
+        return Editing(chosen=chosen, refusal=str(error))
+    keys = [request.key for request in chosen.requests]
+    return Editing(
+        chosen=chosen,
+        state_schema=outlook.state_schema,
+        state=masked(chosen.state, secret_names(outlook.state_schema)),
+        doing=tuple(
+            one.model_copy(update={"message": masked(one.message, secret_names(one.takes))})
+            for one in outlook.doing
+            if one.takes is not None
+        ),
+        suggested={
+            RequestKey(key): without(one.value, restore_point.secrets_in(one.request))
+            for key, one in restore_point.earlier_answers(run_id, keys).items()
+        },
+    )

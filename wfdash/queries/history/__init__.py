@@ -1,0 +1,1 @@
+"""Reads of a run's history: events, the tree of checkpoints, and step states."""

@@ -1,0 +1,180 @@
+"""A run's history: events, and checkpoints as a tree with branches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models.fields.json import KT
+
+from checkpoints import models
+from checkpoints.database.rows import admitted, info_of
+from checkpoints.events import TRACES, VISIBLE
+from checkpoints.ids import RunId
+from checkpoints.records import CheckpointFilter, CheckpointInfo, Event, Json
+from wfdash.access.viewer import Viewer
+from wfdash.errors import NotFound
+from wfdash.queries.history.lineage import COPIES, CheckpointNode, nodes_of, path_to
+from wfdash.queries.secrets import masked_data
+from wfdash.queries.unreadable import data_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointRow:
+    """A checkpoint in the rail. ``lane`` 0 is the current branch, 1, 2 ... are abandoned ones.
+
+    ``by``: who made it, by restoring, forking or editing. ``parent_n``: the one it was made from, where that is not
+    the one before. ``forks``: runs that began here.
+    """
+
+    info: CheckpointInfo
+    lane: int
+    head: bool = False
+    by: str = ""
+    parent_n: int | None = None
+    forks: tuple[str, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Return whether it is an ancestor of the run's current state."""
+        return self.lane == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rail:
+    """A page of the tree, newest first. ``before``: the next page's cursor, 0 at the end; ``total``: all of them."""
+
+    rows: tuple[CheckpointRow, ...]
+    total: int
+    lanes: int
+    before: int = 0
+
+
+def events(viewer: Viewer, run_id: str, *, after: int = 0, limit: int = 500) -> list[Event]:
+    """Return events with ``seq > after`` in order, without values for those who may not inspect (two queries)."""
+    workflow = workflow_of(viewer, run_id)
+    rows = models.Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit]
+    return [event_of(row, inspect=viewer.may("inspect", workflow)) for row in rows]
+
+
+def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 200) -> list[Event]:
+    """Return the newest events, or those with ``seq < before``, oldest of them first (two queries)."""
+    workflow = workflow_of(viewer, run_id)
+    rows = models.Event.objects.filter(run_id=run_id)
+    rows = rows.filter(seq__lt=before) if before else rows
+    inspect = viewer.may("inspect", workflow)
+    return [event_of(row, inspect=inspect) for row in reversed(rows.order_by("-seq")[:limit])]
+
+
+def checkpoints(
+    viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50, where: CheckpointFilter | None = None
+) -> Rail:
+    """Return one page of the tree: checkpoints with ``n < before`` that match ``where``, without content.
+
+    Four queries, five where people made some, one more with ``where``. Facts are empty without the right to inspect.
+    """
+    inspect = viewer.may("inspect", workflow_of(viewer, run_id))
+    wanted = admitted(where or CheckpointFilter())
+    chosen = models.Checkpoint.objects.filter(wanted, run_id=run_id).defer("body")
+    rows = chosen.filter(n__lt=before) if before else chosen
+    found = list(rows.order_by("-n")[: limit + 1])
+    # The tree is read after the page: the run may continue in between, and every row must have a lane.
+    nodes = nodes_of(run_id)
+    lanes = lanes_of(nodes)
+    shown = _rows(viewer, run_id, nodes, lanes, found[:limit], inspect=inspect)
+    more = shown[-1].info.n if len(found) > limit else 0
+    total = chosen.count() if wanted else len(nodes)
+    return Rail(rows=shown, total=total, lanes=max(lanes.values(), default=0) + 1, before=more)
+
+
+def _rows(
+    viewer: Viewer,
+    run_id: str,
+    nodes: list[CheckpointNode],
+    lanes: dict[str, int],
+    found: list[models.Checkpoint],
+    *,
+    inspect: bool,
+) -> tuple[CheckpointRow, ...]:
+    head = nodes[-1].id if nodes else ""
+    numbers = {node.id: node.n for node in nodes}
+    people, forks = _people(run_id, found), _forks(viewer, run_id, [row.id for row in found])
+    return tuple(
+        CheckpointRow(
+            info=info_of(row) if inspect else info_of(row).model_copy(update={"facts": {}}),
+            lane=lanes[row.id],
+            head=row.id == head,
+            by=people.get(row.seq, ""),
+            parent_n=numbers.get(row.parent or "") if numbers.get(row.parent or "") != row.n - 1 else None,
+            forks=tuple(forks.get(row.id, ())),
+        )
+        for row in found
+    )
+
+
+def _people(run_id: str, found: list[models.Checkpoint]) -> dict[int, str]:
+    """Return seq -> user name, for checkpoints that people made (one query, none if there are none)."""
+    seqs = [row.seq for row in found if row.reason in COPIES]
+    if not seqs:
+        return {}
+    rows = models.Event.objects.filter(run_id=run_id, seq__in=seqs).values_list("seq", KT("data__by"))
+    return {seq: by or "" for seq, by in rows}
+
+
+def _forks(viewer: Viewer, run_id: str, ids: list[str]) -> dict[str, list[str]]:
+    """Return checkpoint -> runs that were forked from it (one query)."""
+    family = models.Run.objects.filter(pk=run_id).values("family")
+    rows = models.Run.objects.filter(viewer.scope("see"), family__in=family, forked_from__in=ids).order_by("created")
+    forks: dict[str, list[str]] = {}
+    for fork, origin in rows.values_list("id", "forked_from"):
+        forks.setdefault(str(origin), []).append(fork)
+    return forks
+
+
+def lanes_of(nodes: list[CheckpointNode]) -> dict[str, int]:
+    """Return checkpoint id -> lane: 0 for the current branch, one number per abandoned branch."""
+    current = {node.id for node in path_to(nodes)}
+    lanes: dict[str, int] = {}
+    continued: set[str] = set()
+    used = 0
+    for node in nodes:
+        parent = node.parent or ""
+        if node.id in current:
+            lanes[node.id] = 0
+        elif lanes.get(parent, 0) and parent not in continued:
+            continued.add(parent)
+            lanes[node.id] = lanes[parent]
+        else:
+            used += 1
+            lanes[node.id] = used
+    return lanes
+
+
+def workflow_of(viewer: Viewer, run_id: str) -> str:
+    """Return the name of the run's workflow, found through the viewer, or raise ``NotFound`` (one query)."""
+    rows = models.Run.objects.filter(viewer.scope("see"), pk=run_id)
+    workflow = rows.values_list("workflow", flat=True).first()
+    if workflow is None:
+        raise NotFound("Run not found, or you do not have access")
+    return workflow
+
+
+def plain(data: dict[str, Json]) -> dict[str, Json]:
+    """Return an event's data without values."""
+    return {name: value for name, value in data.items() if name in VISIBLE}
+
+
+def traceless(data: dict[str, Json]) -> dict[str, Json]:
+    """Return an event's data without the traceback of its error, or the stack of a step that blocks."""
+    data = {name: value for name, value in data.items() if name not in TRACES}
+    error = data.get("error")
+    if not isinstance(error, dict) or "traceback" not in error:
+        return data
+    return {**data, "error": {name: value for name, value in error.items() if name != "traceback"}}
+
+
+def event_of(row: models.Event, *, inspect: bool, operate: bool = False) -> Event:
+    """Return the record of a row: values without secrets for those who may inspect, tracebacks for operators."""
+    found = data_of(row)
+    data = masked_data(row.run_id, found) if inspect or operate else plain(found)
+    data = data if operate else traceless(data)
+    return Event(run=RunId(row.run_id), seq=row.seq, kind=row.kind, step=row.step, data=data, at=row.at)

@@ -1,0 +1,272 @@
+"""Collaboration on a request: presence, comments, votes and drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from checkpoints.models import Absence, Comment, Draft, Presence, Reply
+from checkpoints.records import Json
+from wfdash.access.directory import colleagues, people_who, readers
+from wfdash.access.viewer import Viewer
+from wfdash.catalog import secrets_of
+from wfdash.queries.requests.request import RequestView
+from wfdash.queries.unreadable import subject_of, text
+from wfdash.schemas.secrets import secret_names, without
+
+PRESENCE_TIMEOUT = timedelta(seconds=45)
+TYPING_TIMEOUT = timedelta(seconds=20)
+MAX_COMMENTS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class PresentPerson:
+    """A person who has the request open. ``reviews``: they may answer it, and so hold it while they look."""
+
+    name: str
+    since: datetime
+    typing: bool
+    reviews: bool
+    taken: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommentView:
+    """A comment of the thread. ``kind``: comment | ask | reply."""
+
+    id: str
+    by: str
+    kind: str
+    text: str
+    mentions: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteView:
+    """One person's vote, while more are needed."""
+
+    by: str
+    verdict: str
+    at: datetime
+    acting_for: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftView:
+    """A half-filled answer: fields as a browser sends them."""
+
+    fields: dict[str, list[str]]
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collaboration:
+    """A request's collaboration data. ``holder``: another person who is working on it.
+
+    ``mine``: the viewer's own current vote. ``former``: their own answer that was undone.
+    """
+
+    people: tuple[PresentPerson, ...] = ()
+    holder: PresentPerson | None = None
+    thread: tuple[CommentView, ...] = ()
+    votes: tuple[VoteView, ...] = ()
+    mine: VoteView | None = None
+    draft: DraftView | None = None
+    former: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undoable:
+    """The viewer's own answer that can still be undone."""
+
+    request: str
+    subject: str
+    verdict: str
+    settles: datetime
+
+    @property
+    def left(self) -> float:
+        """Seconds until it takes effect."""
+        return max(0.0, round((self.settles - timezone.now()).total_seconds(), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsenceView:
+    """An absence with its delegate. ``now``: it has begun."""
+
+    id: int
+    user: str
+    delegate: str
+    since: datetime
+    until: datetime
+    now: bool
+
+
+def collaboration(found: RequestView) -> Collaboration:
+    """Return a request's collaboration data, as far as its viewer may see it (five queries or more)."""
+    people, me_taken = _present(found)
+    replies = _live_replies(found)
+    own = [reply for reply in replies if reply.by_id == found.viewer.user.pk]
+    votes = tuple(_vote(reply, found.shown) for reply in replies)
+    return Collaboration(
+        people=people,
+        holder=_holder(people, me_taken) if found.open else None,
+        thread=thread(found),
+        votes=votes,
+        mine=_vote(own[0], True) if own else None,
+        draft=_draft(found) if found.open else None,
+        former=_withdrawn_answer(found) if found.open and not own else None,
+    )
+
+
+def thread(found: RequestView) -> tuple[CommentView, ...]:
+    """Return a request's comments, oldest first; empty for viewers who do not see its card (one query)."""
+    if not found.shown:
+        return ()
+    rows = Comment.objects.filter(request_id=found.id).select_related("by").order_by("-at", "-id")[:MAX_COMMENTS]
+    return tuple(
+        CommentView(
+            id=row.pk,
+            by=_name(row.by),
+            kind=row.kind,
+            text=text(row, "text"),
+            mentions=tuple(row.mentions),
+            at=row.at,
+        )
+        for row in reversed(rows)
+    )
+
+
+def assignable(found: RequestView) -> tuple[str, ...]:
+    """Return the user names this person may assign a request to."""
+    free = found.viewer.may("operate", found.workflow) and found.rules.override
+    by = () if free else found.by
+    people = people_who("answer", found.workflow)
+    return tuple(person.name for person in people if person.addressed(by, found.not_by, found.origin))
+
+
+def answerable_for(found: RequestView) -> tuple[str, ...]:
+    """Return the user names an operator may answer for: everyone else who may answer it, and its assignee."""
+    people = people_who("answer", found.workflow)
+    theirs = [one for one in people if one.addressed(found.by, found.not_by, found.origin)]
+    names = {one.name for one in theirs} | ({found.assignee} if found.assignee else set())
+    return tuple(sorted(names - {found.viewer.name}))
+
+
+def mentionable(found: RequestView) -> tuple[str, ...]:
+    """Return the user names that may read a request."""
+    return tuple(person.name for person in readers(found.workflow, found.by, found.origin))
+
+
+def undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
+    """Return this person's answers to these requests that can still be undone, latest first (one query)."""
+    live = Reply.objects.filter(by=viewer.user, undone__isnull=True, settles__gt=timezone.now())
+    rows = live.filter(request__in=list(requests)).select_related("request").order_by("-at", "-id")[:MAX_COMMENTS]
+    return tuple(
+        Undoable(
+            request=row.request_id,
+            subject=subject_of(row.request),
+            verdict=row.verdict,
+            settles=row.settles or row.at,
+        )
+        for row in rows
+    )
+
+
+def absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView, ...]]:
+    """Return a person's absences and those they stand in for, current and upcoming (two queries)."""
+    now = timezone.now()
+    rows = Absence.objects.filter(until__gt=now).select_related("user", "delegate").order_by("since")
+    mine = tuple(_absence(row, now) for row in rows.filter(user=viewer.user))
+    return mine, tuple(_absence(row, now) for row in rows.filter(delegate=viewer.user))
+
+
+def stand_ins(viewer: Viewer) -> tuple[str, ...]:
+    """Return the user names a person may delegate to: those who share a role with them."""
+    return tuple(colleagues(viewer).order_by("username").values_list("username", flat=True)[:MAX_COMMENTS])
+
+
+def _present(found: RequestView) -> tuple[tuple[PresentPerson, ...], datetime | None]:
+    """Return the other people who have it open, and when this person took it over."""
+    now = timezone.now()
+    rows = Presence.objects.filter(request_id=found.id, seen__gt=now - PRESENCE_TIMEOUT, user__is_active=True)
+    rows = rows.select_related("user").order_by("since")
+    others = [row for row in rows if row.user_id != found.viewer.user.pk]
+    taken = next((row.taken for row in rows if row.user_id == found.viewer.user.pk), None)
+    reviewers = _reviewers(found, [_name(row.user) for row in others])
+    return tuple(
+        PresentPerson(
+            name=_name(row.user),
+            since=row.since,
+            typing=row.typing is not None and row.typing > now - TYPING_TIMEOUT,
+            reviews=_name(row.user) in reviewers,
+            taken=row.taken,
+        )
+        for row in others
+    ), taken
+
+
+def _reviewers(found: RequestView, names: list[str]) -> set[str]:
+    if not names:
+        return set()
+    people = people_who("answer", found.workflow, names=names)
+    return {p.name for p in people if p.addressed(found.by, found.not_by, found.origin)} | {found.assignee} - {""}
+
+
+def _holder(people: tuple[PresentPerson, ...], me_taken: datetime | None) -> PresentPerson | None:
+    """Return who holds it: whoever took it over last, else who opened it first; None if that is the viewer."""
+    reviewing = [person for person in people if person.reviews]
+    takers = [person for person in reviewing if person.taken]
+    last = max(takers, key=lambda person: person.taken or person.since, default=None)
+    if me_taken and (last is None or (last.taken or me_taken) <= me_taken):
+        return None
+    return last or next(iter(reviewing), None)
+
+
+def _live_replies(found: RequestView) -> list[Reply]:
+    if found.rules.need < 2:
+        return []
+    replies = Reply.objects.filter(request_id=found.id, undone__isnull=True).select_related("by")
+    return list(replies.order_by("at"))
+
+
+def _vote(reply: Reply, shown: bool) -> VoteView:
+    return VoteView(
+        by=_name(reply.by),
+        verdict=reply.verdict,
+        at=reply.at,
+        acting_for=reply.acting_for,
+        reason=text(reply, "reason") if shown else "",
+    )
+
+
+def _draft(found: RequestView) -> DraftView | None:
+    row = Draft.objects.filter(request_id=found.id, user=found.viewer.user).first()
+    return DraftView(fields=row.fields, at=row.at) if row else None
+
+
+def _withdrawn_answer(found: RequestView) -> Json:
+    replies = Reply.objects.filter(request_id=found.id, by=found.viewer.user, undone__isnull=False)
+    last = replies.order_by("-undone").first()
+    return without(last.value, secret_names(found.answer_schema) | secrets_of(found.workflow)) if last else None
+
+
+def _absence(row: Absence, now: datetime) -> AbsenceView:
+    return AbsenceView(
+        id=row.pk,
+        user=_name(row.user),
+        delegate=_name(row.delegate),
+        since=row.since,
+        until=row.until,
+        now=row.since <= now,
+    )
+
+
+def _name(user: Any) -> str:
+    return user.get_username() if user else "somebody"

@@ -1,0 +1,340 @@
+"""Requests as lists: what waits for this person, what waits at all, what they answered.
+
+A tab's count and its list come from the same filter. Of 10,000 open requests a list reads those it shows: the rest is
+decided within one index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db import connection
+from django.db.models import Case, Count, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Presence, Reply
+from checkpoints.models.fields import MomentField, current_encryptor
+from checkpoints.rules import RISKS
+from wfdash.access.viewer import Viewer
+from wfdash.queries.requests import audience
+from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
+from wfdash.queries.requests.conditions import filter_requests
+from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.search.pages import Page
+from wfdash.queries.unreadable import subject_in
+from wfdash.workflow.authoring.policy import HIGH_RISK
+
+TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
+SORTS = ("age", "due", "risk", "alike")
+RISK_NAMES = {number: word for word, number in RISKS.items()}
+MAX_COUNTED = 1000
+"""Answers that are counted; there is no end of them."""
+MAX_OPEN = 1_000_000
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+ASKED = OPEN & FOR_PEOPLE
+"""Open, and of people: nobody's inbox holds what waits for a signal."""
+PENDING = Q(closed__isnull=True, answered__isnull=True)
+"""Open, or decided and not yet in effect."""
+MIN_SIMILAR = 3
+"""So many alike are worth deciding together."""
+NEWEST = KeysetOrder(columns=("-place", "-id"))
+ORDERS = {
+    "age": KeysetOrder(columns=("created", "id")),
+    "due": KeysetOrder(columns=("place", "id")),
+    "risk": KeysetOrder(columns=("-risk", "created", "id")),
+    "alike": KeysetOrder(columns=("workflow", "step", "kind", "created", "id")),
+}
+
+Gate = tuple[str, str, str]
+"""Workflow, step and kind: what asks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRow:
+    """A request in a list: metadata and the card's headline, never values."""
+
+    id: str
+    run: str
+    run_title: str
+    workflow: str
+    step: str
+    kind: str
+    subject: str
+    risk: str
+    by: tuple[str, ...]
+    due: datetime | None
+    created: datetime
+    answered: datetime | None = None
+    answered_by: str = ""
+    verdict: str = ""
+    closed_as: str = ""
+    settles: datetime | None = None
+    """Decided; takes effect then."""
+    asked: datetime | None = None
+    """Since when it waits for its requester's word."""
+    assignee: str = ""
+    unread: bool = False
+    here: tuple[str, ...] = ()
+    """Who else has it open."""
+    stuck: str = ""
+    """Why nobody can decide it, in a word; empty where somebody can."""
+
+    @property
+    def gate(self) -> Gate:
+        """What asks."""
+        return self.workflow, self.step, self.kind
+
+    @property
+    def open(self) -> bool:
+        """Say whether it still waits for an answer."""
+        return self.answered is None and self.settles is None and not self.closed_as
+
+
+FLAGS: dict[str, Callable[[Viewer], Q]] = {
+    "may": audience.may_answer,
+    "free": audience.not_assigned_elsewhere,
+    "unspoken": audience.not_voted_by,
+    "grouped": audience.through_groups,
+    "untaken": audience.unassigned,
+    "back": audience.awaiting_reply_of,
+}
+TAB_FLAGS: dict[str, tuple[str, ...]] = {
+    "mine": ("free", "may", "unspoken"),
+    "groups": ("grouped", "may"),
+    "unassigned": ("untaken", "may"),
+    "asked": ("back",),
+    "all": (),
+}
+"""What a request of a tab is: lists filter by it, counts count by it. What is found cheaply stands first."""
+
+
+def tab_filter(viewer: Viewer, tab: str) -> Q:
+    """Return a tab's filter."""
+    if tab == "answered":
+        said = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
+        return (
+            viewer.scope("see")
+            & FOR_PEOPLE
+            & Q(pk__in=said.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
+        )
+    found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
+    for flag in TAB_FLAGS[tab]:
+        found &= FLAGS[flag](viewer)
+    return found
+
+
+def count_open(viewer: Viewer) -> int:
+    """Return how many open requests wait for this person (one query)."""
+    return HumanRequest.objects.filter(tab_filter(viewer, "mine")).count() if viewer.may_anywhere("answer") else 0
+
+
+def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
+    """Return the count of every tab under a filter (two queries). ``Invalid`` for a filter that is none."""
+    return count_all(viewer, text)[0]
+
+
+def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
+    """Return the count of every tab under a filter, and how many wait for this person without it (two queries).
+
+    One pass over what is open: each request's flags are found once, whatever is counted.
+    """
+    wanted = filter_requests(viewer, text)
+    flags = {"seen": viewer.scope("see"), "fits": wanted or Q(pk__isnull=False)}
+    flags |= {name: say(viewer) for name, say in FLAGS.items()}
+    cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
+    visible = viewer.scope("see") | audience.awaiting_reply_of(viewer)
+    rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list(*cases)
+    counts = _count_flags(rows[:MAX_OPEN])
+    waiting = counts.pop("")
+    counts["answered"] = HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted)[:MAX_COUNTED].count()
+    return {tab: counts[tab] for tab in TABS}, waiting
+
+
+def _count_flags(rows: QuerySet[Any, Any]) -> dict[str, int]:
+    """Return how many rows have all the flags of each tab; under an empty name, those that wait whatever the filter.
+
+    A query within a query: its limit keeps it one. Written here because the ORM takes longer to say it than SQLite to
+    answer it.
+    """
+    inner, params = rows.query.sql_with_params()
+    wanted = {tab: (*flags, "fits", *(() if tab == "asked" else ("seen",))) for tab, flags in TAB_FLAGS.items()}
+    wanted[""] = (*TAB_FLAGS["mine"], "seen")
+    sums = ", ".join(f"SUM({' * '.join(f'flags.{name}' for name in flags)})" for flags in wanted.values())
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {sums} FROM ({inner}) AS flags", params)  # noqa: S608
+        (found,) = cursor.fetchall()
+    return {tab: int(number or 0) for tab, number in zip(wanted, found, strict=True)}
+
+
+def inbox(
+    viewer: Viewer, tab: str = "mine", text: str = "", *, sort: str = "age", cursor: str = "", limit: int = 50
+) -> Page[RequestRow]:
+    """Return one page of a tab (three queries): oldest first, nearest deadline, highest risk, or alike together.
+
+    The answered tab is newest answer first. ``Invalid`` for a filter that cannot be understood.
+    """
+    order = _order(tab, sort)
+    places = _sort_keys(viewer, tab, text, order)
+    after = order.place(cursor)
+    if after:
+        places = places.filter(order.after(after))
+    found = list(places[: limit + 1])
+    more = order.cursor(found[limit - 1]) if len(found) > limit else ""
+    return Page(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
+
+
+def neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:
+    """Return what comes before and after a request in a list, empty at its ends (three queries).
+
+    The request itself need not be in it any more: that is how the next one is found after an answer.
+    """
+    order = _order(tab, sort)
+    here = _sorted_keys(HumanRequest.objects.filter(_visible(viewer), pk=request_id), tab, order).first()
+    if here is None:
+        return "", ""
+    found = []
+    for way in (order.backwards(), order):
+        row = _sort_keys(viewer, tab, text, way).filter(way.after(here)).exclude(pk=request_id).first()
+        found.append(row["id"] if row else "")
+    return found[0], found[1]
+
+
+def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> str:
+    """Return what to decide after this request: the next of the list, at its end the first; empty if none is left."""
+    later = neighbours(viewer, request_id, tab, text, sort=sort)[1]
+    if later:
+        return later
+    first = _sort_keys(viewer, tab, text, _order(tab, sort)).exclude(pk=request_id).first()
+    return first["id"] if first else ""
+
+
+def request_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RequestRow, ...]:
+    """Return what became of these requests, in their order (two queries); what is not theirs to see is left out."""
+    return _rows_of(viewer, list(ids))
+
+
+def count_since(viewer: Viewer, tab: str, text: str, since: datetime, known: Sequence[str] | None = None) -> int:
+    """Return how many requests of a tab are new (one query): opened after a moment, or not in ``known``.
+
+    ``known`` is the list that is shown, if that is the whole of it. An old request may be new to a person: escalated.
+    """
+    rows = HumanRequest.objects.filter(tab_filter(viewer, tab), filter_requests(viewer, text))
+    return (rows.filter(created__gt=since) if known is None else rows.exclude(pk__in=known)).count()
+
+
+def count_similar_shown(rows: Iterable[RequestRow]) -> dict[Gate, int]:
+    """Return how many of these rows each gate asks, where there are several; high risks are decided one by one."""
+    counted = Counter(row.gate for row in rows if row.open and row.risk != "high")
+    return {gate: number for gate, number in counted.items() if number >= MIN_SIMILAR}
+
+
+def count_similar(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow]) -> dict[Gate, int]:
+    """Return how many requests of a tab the gates of these rows ask, where there are several (one query)."""
+    gates = {row.gate for row in rows if row.open}
+    if not gates:
+        return {}
+    wanted = reduce(or_, (Q(workflow=workflow, step=step, kind=kind) for workflow, step, kind in sorted(gates)))
+    low = HumanRequest.objects.filter(wanted, risk__lt=HIGH_RISK)
+    found = low.filter(tab_filter(viewer, tab), filter_requests(viewer, text))
+    counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
+    return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= MIN_SIMILAR}
+
+
+def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestRow, ...]:
+    """Return a run's requests, newest first, answered and closed ones included (three queries)."""
+    rows = HumanRequest.objects.filter(viewer.scope("see"), run_id=run_id).order_by("-created", "-id")
+    return _rows_of(viewer, list(rows.values_list("id", flat=True)[:limit]))
+
+
+def _visible(viewer: Viewer) -> Q:
+    """Return the filter of requests whose page is this person's to open."""
+    return viewer.scope("see") | viewer.started()
+
+
+def _order(tab: str, sort: str) -> KeysetOrder:
+    return NEWEST if tab == "answered" else ORDERS.get(sort, ORDERS["age"])
+
+
+def _sort_keys(viewer: Viewer, tab: str, text: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
+    rows = HumanRequest.objects.filter(tab_filter(viewer, tab), filter_requests(viewer, text))
+    return _sorted_keys(rows, tab, order)
+
+
+def _sorted_keys(rows: QuerySet[HumanRequest], tab: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
+    """Return rows in order, of each only what its place is made of."""
+    if tab == "answered":
+        place: Any = Coalesce("answered", "settles", "created")
+    else:
+        place = Coalesce("due", Value(NEVER, output_field=MomentField()))
+    names = [column.lstrip("-") for column in order.columns]
+    named = rows.annotate(place=place) if "place" in names else rows
+    ordered: QuerySet[Any, dict[str, Any]] = named.order_by(*order.columns).values(*names)
+    return ordered
+
+
+FIELDS = (
+    "id",
+    "run_id",
+    "run__title",
+    "workflow",
+    "step",
+    "kind",
+    "subject",
+    "risk",
+    "by",
+    "due",
+    "created",
+    "answered",
+    "settles",
+    "asked",
+    "stuck",
+    "assignee__username",
+    "answer__by__username",
+    "answer__verdict",
+    "closed_as",
+)
+
+
+def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
+    """Return rows by id, in that order, with who has seen them."""
+    # Where cards are encrypted, the database cannot read their headlines.
+    fields = (*FIELDS, "card") if current_encryptor().active else FIELDS
+    found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*fields)
+    rows = {values["id"]: _row(values) for values in found}
+    return _with_people(viewer, [rows[one] for one in ids if one in rows])
+
+
+def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ...]:
+    since = timezone.now() - PRESENCE_TIMEOUT
+    mine = Q(user_id=viewer.user.pk)
+    presences = Presence.objects.filter(mine | Q(seen__gt=since), request_id__in=[row.id for row in rows])
+    read: set[str] = set()
+    here: dict[str, list[str]] = {}
+    for request_id, user_id, name in presences.values_list("request_id", "user_id", "user__username"):
+        if user_id == viewer.user.pk:
+            read.add(request_id)
+        else:
+            here.setdefault(request_id, []).append(name)
+    return tuple(replace(row, unread=row.id not in read, here=tuple(sorted(here.get(row.id, ())))) for row in rows)
+
+
+def _row(values: dict[str, Any]) -> RequestRow:
+    row = dict(values)
+    if "card" in row:
+        row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
+    row["run"] = row.pop("run_id")
+    row["run_title"] = row.pop("run__title")
+    row["subject"] = str(row["subject"] or row["step"])
+    row["risk"] = RISK_NAMES.get(row["risk"], "")
+    row["answered_by"] = row.pop("answer__by__username") or ""
+    row["verdict"] = row.pop("answer__verdict") or ""
+    row["assignee"] = row.pop("assignee__username") or ""
+    row["by"] = tuple(row["by"])
+    return RequestRow(**row)

@@ -1,0 +1,278 @@
+"""One request with everything a person needs to decide, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from checkpoints.models import HumanRequest, Reply
+from checkpoints.records import ENDED, SIGNAL, Json, Phase
+from checkpoints.rules import card_subject
+from wfdash.access.viewer import Origin, Viewer, origin_of
+from wfdash.access.voters import Decidability, decidability_of
+from wfdash.domain.fingerprint import fingerprint
+from wfdash.errors import NotFound
+from wfdash.schemas.secrets import without
+from wfdash.timemachine import restore_point
+from wfdash.workflow.authoring.policy import Policy, sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerView:
+    """The reply that decided. ``settles``: until then it may be taken back; None once it has taken effect."""
+
+    by: str
+    at: datetime
+    verdict: str
+    value: Json
+    settles: datetime | None = None
+    stands: str = ""
+    reason: str = ""
+    acting_for: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The policy of a request as people read it. ``escalated``: since when the others may decide, too.
+
+    ``undo``: for how many seconds an answer may be taken back.
+    """
+
+    sentence: str = ""
+    need: int = 1
+    escalate: tuple[str, ...] = ()
+    escalated: datetime | None = None
+    undo: float = 0.0
+    override: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestView:
+    """A request as its page shows it to one person: the card, the schema, and its fate.
+
+    ``state``: open | settling | answered | taken | withdrawn | superseded | cancelled. ``refusal`` says in words why
+    this person may not answer; empty when they may. ``right``: why they may. ``seen``: the card's fingerprint.
+    """
+
+    id: str
+    key: str
+    run: str
+    run_title: str
+    run_phase: str
+    workflow: str
+    version: str
+    step: str
+    kind: str
+    card: dict[str, Json]
+    answer_schema: dict[str, Json]
+    by: tuple[str, ...]
+    not_by: tuple[str, ...]
+    due: datetime | None
+    created: datetime
+    requester: str
+    origin: Origin
+    state: str
+    answer: AnswerView | None = None
+    suggestion: dict[str, Json] | None = None
+    replaced_by: str | None = None
+    before: dict[str, Json] | None = None
+    """The card in whose place this one is asked, because something of it changed."""
+    refusal: str = ""
+    subject: str = field(default="")
+    seen: str = ""
+    right: str = ""
+    acting_for: str = ""
+    rules: Rules = field(default_factory=Rules)
+    asked: datetime | None = None
+    assignee: str = ""
+    shown: bool = True
+    """Whether this person sees the card and what is said about it, not the subject alone."""
+    may_override: bool = False
+    may_speak: bool = False
+    """Whether this person may answer in somebody else's name."""
+    may_inform: bool = False
+    """Whether this person may reply to what is asked back, and add to the card."""
+    operates: bool = False
+    viewer: Viewer = field(repr=False, compare=False)
+    row: HumanRequest = field(repr=False, compare=False)
+
+    @property
+    def open(self) -> bool:
+        """Say whether it still waits for an answer."""
+        return self.state == "open"
+
+    @cached_property
+    def outlook(self) -> Decidability:
+        """What its votes say, and whether it can still be decided (six queries, none where this person may decide)."""
+        alone = not self.refusal and self.rules.need == 1
+        asks = self.open and self.kind != SIGNAL and not alone
+        return decidability_of(self.row) if asks else Decidability(need=self.rules.need)
+
+    @property
+    def need(self) -> int:
+        """How many people must say the same."""
+        return self.rules.need
+
+    @property
+    def votes(self) -> int:
+        """How many people have said what most of those who voted say."""
+        return self.outlook.votes
+
+    @property
+    def unanswerable(self) -> str:
+        """Why nobody can decide it any more, in words; empty where somebody can."""
+        return self.outlook.words
+
+    @property
+    def may_assign(self) -> bool:
+        """Say whether this person may say whose it is."""
+        return self.open and (not self.refusal or self.operates or self.assignee == self.viewer.name)
+
+    @property
+    def overdue(self) -> bool:
+        """Say whether its deadline has passed."""
+        return self.due is not None and self.due <= timezone.now()
+
+
+def request(viewer: Viewer, request_id: str) -> RequestView:
+    """Return one request (up to four queries), or raise ``NotFound``.
+
+    Those who may not inspect values see card and answer of what is addressed to them, or what they started; of others
+    the subject.
+    """
+    rows = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=request_id)
+    row = rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee").first()
+    if row is None:
+        raise NotFound("Request not found, or you do not have access")
+    return _view(viewer, row)
+
+
+def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
+    origin = origin_of(row.run)
+    own = bool(origin.starter) and origin.starter == viewer.name
+    mine = row.assignee_id == viewer.user.pk
+    shown = viewer.reads_card(row.workflow, row.by, origin, assigned=mine)
+    later = restore_point.replaced_by(row) if row.closed is not None else None
+    before = _before(viewer, row) if shown else None
+    refusal, right, acting_for = _right_to_answer(viewer, row, origin)
+    operates = viewer.may("operate", row.workflow)
+    rules = _rules(row)
+    speaks = operates and row.kind != SIGNAL and rules.override and not viewer.excluded(row.not_by, origin)
+    return RequestView(
+        id=row.id,
+        key=row.key,
+        run=row.run_id,
+        run_title=row.run.title,
+        run_phase=row.run.phase,
+        workflow=row.workflow,
+        version=row.run.version,
+        step=row.step,
+        kind=row.kind,
+        card=row.card if shown else {"subject": row.card.get("subject", "")},
+        answer_schema=row.answer_schema if shown else {"type": "null"},
+        by=tuple(row.by),
+        not_by=tuple(row.not_by),
+        due=row.due,
+        created=row.created,
+        requester=origin.starter,
+        origin=origin,
+        state=_state(row),
+        answer=_answer(row, shown),
+        suggestion=_suggestion(row, before) if shown else None,
+        replaced_by=later.pk if later is not None else None,
+        before=before.card if before is not None else None,
+        refusal=refusal,
+        subject=card_subject(row.card, row.step),
+        seen=fingerprint(row.card, row.answer_schema) if shown else "",
+        right=right,
+        acting_for=acting_for,
+        rules=rules,
+        asked=row.asked,
+        assignee=row.assignee.get_username() if row.assignee else "",
+        shown=shown,
+        may_override=bool(refusal) and speaks,
+        may_speak=speaks,
+        may_inform=own or operates,
+        operates=operates,
+        viewer=viewer,
+        row=row,
+    )
+
+
+def _suggestion(row: HumanRequest, before: HumanRequest | None) -> dict[str, Json] | None:
+    """Return what the form begins with: what was stored with the request, or was answered before, without secrets."""
+    answer: Any = getattr(before, "answer", None)
+    told = row.suggestion or (None if answer is None else restore_point.as_suggestion(answer))
+    return told and told | {"value": without(told.get("value"), restore_point.secrets_in(row))}
+
+
+def _before(viewer: Viewer, row: HumanRequest) -> HumanRequest | None:
+    """Return the request that this one replaced, if this person may see it."""
+    before = restore_point.replaced(row)
+    others = before is not None and before.by != row.by and not viewer.may("inspect", row.workflow)
+    return None if others else before
+
+
+def _state(row: HumanRequest) -> str:
+    if row.closed is None and row.answered is None:
+        ended = row.run.phase in ENDED and row.run.phase != Phase.FAILED.value
+        return "cancelled" if ended else "settling" if row.settles else "open"
+    return row.closed_as if row.closed_as and row.closed_as != "taken" else "answered"
+
+
+def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
+    """Return the answer, or the reply that is about to be."""
+    found: Any = getattr(row, "answer", None)
+    if found is None and row.settles is None:
+        return None
+    replies = Reply.objects.filter(request=row, undone__isnull=True).select_related("by").order_by("-at")
+    reply = replies.filter(**({"settles__isnull": False} if found is None else {"by": found.by})).first()
+    found = found or reply
+    if found is None:
+        return None
+    return AnswerView(
+        by=found.by.get_username() if found.by else "a deadline",
+        at=found.at,
+        verdict=found.verdict,
+        value=found.value if shown else None,
+        settles=row.settles,
+        stands=reply.stands if reply else "",
+        reason=reply.reason if reply and shown else "",
+        acting_for=reply.acting_for if reply else "",
+    )
+
+
+def _rules(row: HumanRequest) -> Rules:
+    policy = Policy.model_validate(row.policy or {})
+    moments = policy.moments(row.created, row.due)
+    escalated = next((at for at, what in moments if what == "escalate" and at <= timezone.now()), None)
+    named = policy if policy.by or policy.not_by else policy.model_copy(update={"by": row.by, "not_by": row.not_by})
+    undo = settings.WFDASH_UNDO if policy.undo is None else policy.undo.total_seconds()
+    said = sentence(named)
+    return Rules(
+        sentence=said,
+        need=policy.need,
+        escalate=policy.escalate,
+        escalated=escalated,
+        undo=undo,
+        override=policy.override,
+    )
+
+
+def _right_to_answer(viewer: Viewer, row: HumanRequest, origin: Origin) -> tuple[str, str, str]:
+    """Return why this person may not answer, else by which right they may, and for whom they act."""
+    if row.kind == SIGNAL:
+        return "Waiting for a signal, not a person. An operator can send it from the run page.", "", ""
+    if not viewer.may("answer", row.workflow):
+        return "View only: your role cannot answer requests.", "", ""
+    right = viewer.right_to(row)
+    if right is not None:
+        return "", right.words, right.acting_for
+    if viewer.excluded(row.not_by, origin):
+        return "A second person is required: you cannot answer this yourself.", "", ""
+    return f"Only {', '.join(row.by)} can answer.", "", ""

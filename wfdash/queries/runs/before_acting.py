@@ -1,0 +1,90 @@
+"""What is read before somebody acts on a run: its head, its input, what is open in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import F
+
+from checkpoints.models import Checkpoint, HumanRequest, Run
+from checkpoints.records import Json
+from wfdash.access.viewer import Viewer
+from wfdash.catalog import secrets_of
+from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.requests.inbox import RequestRow, requests_of
+from wfdash.schemas.secrets import without
+from wfdash.timemachine import in_flight
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWork:
+    """What is open in a run that somebody is about to end."""
+
+    steps: tuple[str, ...]
+    """Steps that a worker is running."""
+    calls: tuple[str, ...]
+    """``once`` calls of which nobody knows whether they happened."""
+    asks: tuple[RequestRow, ...]
+    """Requests that people could still answer."""
+    driven: bool
+
+
+def open_work(viewer: Viewer, run_id: str) -> OpenWork:
+    """Return what is open in a run, for operators; ``NotFound``, ``NotAllowed``."""
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("Run not found, or you do not have access")
+    if not viewer.may("operate", run.workflow):
+        raise NotAllowed()
+    found = in_flight.of_run(run)
+    asks = tuple(row for row in requests_of(viewer, run_id) if not row.answered and not row.closed_as)
+    return OpenWork(steps=found.steps, calls=found.calls, asks=asks, driven=in_flight.is_driven(run))
+
+
+def head_of(run_id: str) -> str:
+    """Return the id of the checkpoint a run goes on from, empty if it has none (one query)."""
+    return Checkpoint.objects.filter(run_id=run_id, n=F("run__n")).values_list("id", flat=True).first() or ""
+
+
+def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
+    """Return a run's workflow and its input, to start another one like it (one query).
+
+    What the input's schema calls a secret (format ``password``, or ``writeOnly``) is left out. ``NotFound`` for
+    those who may not inspect it.
+    """
+    run = Run.objects.filter(viewer.scope("inspect"), pk=run_id).only("workflow", "input").first()
+    if run is None:
+        raise NotFound("Run not found, or you cannot view its input")
+    return run.workflow, without_secrets(run.workflow, run.input)
+
+
+def without_secrets(workflow: str, value: Json) -> Json:
+    """Return an input without what the workflow's schema calls a secret, as far as the workflow is loaded."""
+    return without(value, secrets_of(workflow))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContents:
+    """What is kept of a run, and would go with it."""
+
+    checkpoints: int
+    requests: int
+    events: int
+    forks: int
+    """Runs that were forked from it and stay as they are."""
+
+
+def contents_of(viewer: Viewer, run_id: str) -> RunContents:
+    """Return what is kept of a run, for operators; ``NotFound``, ``NotAllowed``."""
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("Run not found, or you do not have access")
+    if not viewer.may("operate", run.workflow):
+        raise NotAllowed()
+    own = Checkpoint.objects.filter(run=run)
+    return RunContents(
+        checkpoints=own.count(),
+        requests=HumanRequest.objects.filter(run=run).count(),
+        events=run.seq,
+        forks=Run.objects.filter(family=run.family, forked_from__in=own.values("pk")).count(),
+    )

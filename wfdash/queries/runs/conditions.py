@@ -1,0 +1,349 @@
+"""A filter of the list of runs as a search: each term said as a condition, with the indexes that lead there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import BooleanField, F, Func, OuterRef, Q
+from django.db.models.functions import Now
+from django.db.models.lookups import Contains, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
+from django.utils import timezone
+
+from checkpoints.models import Claim
+from checkpoints.models.fields import current_encryptor
+from checkpoints.records import Phase, Status
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.domain import search_attributes
+from wfdash.errors import Invalid
+from wfdash.queries.runs.expressions import (
+    FACTS,
+    RUNS,
+    AccessPath,
+    Condition,
+    IndexScan,
+    NoIndex,
+    Root,
+    RowExists,
+    Search,
+    StartsWith,
+    has,
+    in_values,
+    on_run,
+    texts_beginning,
+    values_of,
+    within,
+)
+from wfdash.queries.runs.filters import bound_of, phases_of, read_filter, times_of
+from wfdash.queries.search.language import ParsedFilter, Term
+
+MOST_NAMES = 300
+"""Workflows, or versions, among which those that begin so are looked for."""
+MOST_SEEN = 30
+"""Workflows that are walked one beside the other; who may see more of them walks along all runs."""
+TEXT_ATTRIBUTES = (search_attributes.TITLE, search_attributes.WORD)
+MOST_LOOKED_UP = 8
+"""Beginnings that are completed from an index; a filter with more of them is read along the runs."""
+ID = re.compile(r"[0-9a-f][0-9a-f-]{5,35}")
+PURE = frozenset(status.value for status in Status) & frozenset(phase.value for phase in Phase) - {Phase.PAUSED.value}
+"""Statuses that are a phase, whoever acted and whoever holds a claim."""
+SEALED = "Run input is encrypted and cannot be searched. Use workflow, status, tag, error or the title"
+COMPARED: dict[str, Any] = {"<": LessThan, ">": GreaterThan, "<=": LessThanOrEqual, ">=": GreaterThanOrEqual}
+
+
+@dataclass(kw_only=True)
+class SearchContext:
+    """Who asks, when, and how many look-ups are left for this filter."""
+
+    viewer: Viewer
+    now: datetime
+    left: int = MOST_LOOKED_UP
+    people: dict[str, int] = field(default_factory=dict)
+
+    def workflows(self, right: str) -> list[str] | None:
+        """Return the workflows for which they have a right, None for all."""
+        rights = self.viewer.rights
+        if right in rights.get(EVERY, frozenset()):
+            return None
+        return sorted(name for name, those in rights.items() if right in those)
+
+    def complete(self, name: str, prefix: str) -> tuple[str, ...] | None:
+        """Return the texts of facts that begin so, None if they are too many to look for each."""
+        self.left -= 1
+        return texts_beginning(name, prefix) if self.left >= 0 else None
+
+
+def search_for(viewer: Viewer, text: str) -> Search:
+    """Return the search a text asks for; ``Invalid`` names each part that cannot be understood, and its remedy.
+
+    At most a constant number of queries: for names, and for what begins with ``…*`` or with a word.
+    """
+    wanted = read_filter(text)
+    flaws = [{"loc": ["q", flaw.part], "msg": flaw.message} for flaw in wanted.flaws]
+    if current_encryptor().active:
+        flaws += [{"loc": ["q", term.name], "msg": SEALED} for term in wanted.terms if term.key == "input"]
+    if flaws:
+        raise Invalid(flaws)
+    asker = SearchContext(viewer=viewer, now=timezone.now())
+    names = {name for term in wanted.terms if term.key == "by" for name in term.values} - {"me", "none"}
+    if names:
+        asker.people = dict(User.objects.filter(username__in=names).values_list("username", "pk"))
+    return _search(asker, wanted)
+
+
+def _search(asker: SearchContext, wanted: ParsedFilter) -> Search:
+    since = until = None
+    parts = _visible(asker)
+    for term in wanted.terms:
+        if term.key == "started" and not term.negated and len(term.values) == 1:
+            least, below = times_of(term.values[0], term.sign, asker.now)
+            since = max(filter(None, (since, least)), default=None)
+            until = min(filter(None, (until, below)), default=None)
+        else:
+            part = CONDITIONS[term.key](asker, term)
+            parts.append(_not(part) if term.negated else part)
+    parts += [_word(asker, word) for word in wanted.words]
+    parts += [_not(_word(asker, word, negated=True)) for word in wanted.unwanted]
+    return Search(parts=tuple(parts), since=since, until=until)
+
+
+def status_filter(status: str, root: Root = RUNS) -> Q:
+    """Return the condition of a status; the twin of ``records.status_of``."""
+    phases = in_values(root, "phase", sorted(phase.value for phase in phases_of(status)))
+    claims = Claim.objects.filter(run_id=OuterRef(root.id), epoch__gte=F("run__epoch"))
+    live, any_ = Q(RowExists(claims.filter(expires__gt=Now()))), Q(RowExists(claims))
+    nobody = in_values(root, "acted_by", [""])
+    also = {"paused": ~nobody, "held": nobody, "queued": ~any_, "running": live, "interrupted": any_ & ~live}
+    return phases & also.get(status, Q())
+
+
+def _visible(asker: SearchContext) -> list[Condition]:
+    names = asker.workflows("see")
+    if names is None:
+        return []
+    route = _by_column("workflow", names)
+    routes = (route,) if len(names) <= MOST_SEEN else ()
+    return [Condition(holds=lambda root: in_values(root, "workflow", names), routes=routes)]
+
+
+def _not(part: Condition) -> Condition:
+    return Condition(holds=lambda root: ~part.holds(root))
+
+
+def _either(qs: Iterable[Q]) -> Q:
+    return reduce(or_, qs, Q(pk__in=[]))
+
+
+def _by_column(column: str, values: Iterable[Any]) -> AccessPath:
+    return AccessPath(ways=tuple(IndexScan(root=RUNS, where=Q(**{column: value})) for value in values))
+
+
+def _unsorted(*wheres: Q, root: Root = RUNS) -> AccessPath:
+    """Return a route whose rows do not come newest first."""
+    return AccessPath(ways=tuple(IndexScan(root=root, where=where, ordered=False) for where in wheres))
+
+
+def _status(asker: SearchContext, term: Term) -> Condition:
+    names = [value.lower() for value in term.values]
+
+    def holds(root: Root) -> Q:
+        return _either(status_filter(name, root) for name in names)
+
+    phases = _by_column("phase", sorted({phase.value for name in names for phase in phases_of(name)}))
+    routes = [replace(phases, exact=set(names) <= PURE | {"open", "ended"})]
+    if set(names) <= {"running", "interrupted"}:
+        routes.append(replace(_unsorted(Q(pk__in=Claim.objects.values("run_id"))), exact=False))
+    return Condition(holds=holds, routes=tuple(routes))
+
+
+def _column(column: str, *, always: bool = False) -> Callable[[SearchContext, Term], Condition]:
+    """Return how a column is compared: as a whole, or (``always``, or with ``*``) by how it begins."""
+
+    def say(asker: SearchContext, term: Term) -> Condition:
+        exact = [value for value in term.values if not (always or value.endswith("*"))]
+        begins = tuple(value.rstrip("*") for value in term.values if always or value.endswith("*"))
+        known = values_of(column, MOST_NAMES) if begins and not term.negated else ()
+        if known is None or (begins and term.negated):
+            return Condition(holds=lambda root: in_values(root, column, exact) | _begins(root, column, begins))
+        found = sorted({*exact, *(value for value in known if value.startswith(begins))})
+        return Condition(holds=lambda root: in_values(root, column, found), routes=(_by_column(column, found),))
+
+    return say
+
+
+def _begins(root: Root, column: str, prefixes: Iterable[str]) -> Q:
+    return _either(Q(StartsWith(NoIndex(f"{root.run}{column}"), prefix)) for prefix in prefixes)
+
+
+def _finished(asker: SearchContext, term: Term) -> Condition:
+    spans = [times_of(value, term.sign, asker.now) for value in term.values]
+
+    def holds(root: Root) -> Q:
+        column = NoIndex(f"{root.run}finished")
+        return Q(IsNull(column, False)) & _either(within(column, span) for span in spans)
+
+    route = _unsorted(*(Q(finished__isnull=False) & within(F("finished"), span) for span in spans))
+    return Condition(holds=holds, routes=(route,))
+
+
+def _started(asker: SearchContext, term: Term) -> Condition:
+    spans = [times_of(value, term.sign, asker.now) for value in term.values]
+    return Condition(holds=lambda root: _either(within(F("created"), span) for span in spans))
+
+
+def _by(asker: SearchContext, term: Term) -> Condition:
+    mine = asker.viewer.user.pk
+    people = [mine if value.lower() == "me" else asker.people.get(value) for value in term.values if value != "none"]
+    known = [pk for pk in people if pk is not None]
+    nobody = "none" in term.values
+
+    def holds(root: Root) -> Q:
+        column = NoIndex(f"{root.run}created_by_id")
+        someone = Q(IsNull(column, False)) & in_values(root, "created_by_id", known)
+        return someone | Q(IsNull(column, True)) if nobody else someone
+
+    ways = [IndexScan(root=RUNS, where=Q(created_by_id=pk)) for pk in known]
+    ways += [IndexScan(root=RUNS, where=Q(created_by_id__isnull=True))] if nobody else []
+    return Condition(holds=holds, routes=(AccessPath(ways=tuple(ways)),))
+
+
+def _id(asker: SearchContext, term: Term) -> Condition:
+    prefixes = [value.lower().rstrip("*") for value in term.values]
+    route = _unsorted(*(Q(StartsWith("id", prefix)) for prefix in prefixes))
+    return Condition(holds=lambda root: _begins(root, "id", prefixes), routes=(route,))
+
+
+def _is(asker: SearchContext, term: Term) -> Condition:
+    return _any_of([_state(asker, value.lower()) for value in term.values])
+
+
+def _state(asker: SearchContext, state: str) -> Condition:
+    if state == "mine":
+        return _by(asker, Term(key="by", values=("me",)))
+    if state == "forked":
+        routes = (AccessPath(ways=(IndexScan(root=RUNS, where=Q(forked_from__isnull=False)),)),)
+        return Condition(holds=lambda root: Q(IsNull(NoIndex(f"{root.run}forked_from"), False)), routes=routes)
+    # Said in the statement itself: only so does SQLite know that the index of altered runs will do.
+    altered = Func(F("altered"), template="%(expressions)s > ''", output_field=BooleanField())
+    ways = (IndexScan(root=RUNS, where=Q(altered)),)
+    named = "" if state == "altered" else state
+    return Condition(
+        holds=lambda root: on_run(root, "altered", Contains, named) & ~in_values(root, "altered", [""]),
+        routes=(AccessPath(ways=ways, exact=not named),),
+    )
+
+
+def _any_of(parts: list[Condition]) -> Condition:
+    led = [part.routes[-1] for part in parts if part.routes]
+    route = AccessPath(ways=tuple(way for one in led for way in one.ways), exact=all(one.exact for one in led))
+    return Condition(
+        holds=lambda root: _either(part.holds(root) for part in parts),
+        routes=(route,) if len(led) == len(parts) else (),
+    )
+
+
+def _fact(name: str) -> Callable[[SearchContext, Term], Condition]:
+    """Return how facts are compared: as a whole, or with ``*`` by how they begin."""
+    return lambda asker, term: _texts(
+        asker, name, [search_attributes.folded(value) for value in term.values], term.negated
+    )
+
+
+def _texts(asker: SearchContext, name: str, texts: list[str], negated: bool = False) -> Condition:
+    exact = [text for text in texts if not text.endswith("*")]
+    begins = [text[:-1] for text in texts if text.endswith("*")]
+    if not begins:
+        where = Q(name=name, text__in=exact)
+        return Condition(holds=lambda root: has(root, where, equal=True), routes=(_by_texts([(name, exact)]),))
+    some = _either([Q(text__in=exact), *(Q(StartsWith(NoIndex("text"), prefix)) for prefix in begins)]) & Q(name=name)
+    if negated:
+        return Condition(holds=lambda root: has(root, some))
+    wheres = [Q(text__in=exact), *(Q(StartsWith("text", prefix)) for prefix in begins)]
+    routes = [_unsorted(*(Q(name=name) & where for where in wheres), root=FACTS)]
+    completed = [asker.complete(name, prefix) for prefix in begins]
+    if None not in completed:
+        routes.append(_by_texts([(name, [*exact, *(text for found in completed for text in found or ())])]))
+    return Condition(holds=lambda root: has(root, some), routes=tuple(routes))
+
+
+def _by_texts(named: Iterable[tuple[str, Iterable[str]]]) -> AccessPath:
+    pairs = ((name, text) for name, texts in named for text in dict.fromkeys(texts))
+    return AccessPath(ways=tuple(IndexScan(root=FACTS, where=Q(name=name, text=text)) for name, text in pairs))
+
+
+def _input(asker: SearchContext, term: Term) -> Condition:
+    name = search_attributes.path_name(term.path.split(".") if term.path else ())
+    if term.sign:
+        compare, bounds = COMPARED[term.sign], [bound_of(value) for value in term.values]
+        beyond = Q(name=name) & _either(Q(compare(NoIndex("number"), bound)) for bound in bounds)
+        route = _unsorted(*(Q(compare(F("number"), bound), name=name) for bound in bounds), root=FACTS)
+        return _for_inspectors(asker, Condition(holds=lambda root: has(root, beyond), routes=(route,)))
+    numbers = [number for value in term.values if (number := search_attributes.number_of(value)) is not None]
+    texts = [search_attributes.folded(value) for value in term.values if search_attributes.number_of(value) is None]
+    parts = [_equal(name, number) for number in numbers]
+    parts += [_texts(asker, name, texts, term.negated)] if texts else []
+    return _for_inspectors(asker, parts[0] if len(parts) == 1 else _any_of(parts))
+
+
+def _equal(name: str, number: float) -> Condition:
+    where = Q(name=name, number=number)
+    route = AccessPath(ways=(IndexScan(root=FACTS, where=where),))
+    return Condition(holds=lambda root: has(root, where, equal=True), routes=(route,))
+
+
+def _for_inspectors(asker: SearchContext, part: Condition) -> Condition:
+    """What a run was given is for those who may read it: others do not even find it by that."""
+    names = asker.workflows("inspect")
+    if names is None:
+        return part
+    routes = tuple(replace(route, exact=False) for route in part.routes)
+    return Condition(holds=lambda root: part.holds(root) & in_values(root, "workflow", names), routes=routes)
+
+
+def _word(asker: SearchContext, word: str, *, negated: bool = False) -> Condition:
+    """Every part of it begins a word of the title or workflow, or of input or failure; or the id begins so."""
+    parts = search_attributes.tokens(word)
+    by_id = [word.lower()] if ID.fullmatch(word.lower()) else []
+    names = asker.workflows("inspect")
+
+    def token(root: Root, text: str) -> Q:
+        begun = Q(StartsWith(NoIndex("text"), text))
+        if names is None:
+            return has(root, begun & Q(name__in=TEXT_ATTRIBUTES))
+        content = has(root, begun & Q(name=search_attributes.WORD)) & in_values(root, "workflow", names)
+        return has(root, begun & Q(name=search_attributes.TITLE)) | content
+
+    def holds(root: Root) -> Q:
+        return reduce(and_, (token(root, text) for text in parts)) | _begins(root, "id", by_id)
+
+    if negated:
+        return Condition(holds=holds)
+    longest, ids = max(parts, key=len), _unsorted(*(Q(StartsWith("id", prefix)) for prefix in by_id)).ways
+    begun = _unsorted(*(Q(StartsWith("text", longest), name=name) for name in TEXT_ATTRIBUTES), root=FACTS)
+    routes = [begun]
+    completed = [(name, asker.complete(name, longest)) for name in TEXT_ATTRIBUTES]
+    if all(found is not None for _, found in completed):
+        routes.append(_by_texts([(name, found or ()) for name, found in completed]))
+    exact = names is None and len(parts) == 1
+    return Condition(holds=holds, routes=tuple(AccessPath(ways=(*route.ways, *ids), exact=exact) for route in routes))
+
+
+CONDITIONS: dict[str, Callable[[SearchContext, Term], Condition]] = {
+    "status": _status,
+    "workflow": _column("workflow"),
+    "version": _column("version", always=True),
+    "started": _started,
+    "finished": _finished,
+    "by": _by,
+    "tag": _fact(search_attributes.TAG),
+    "error": _fact(search_attributes.ERROR),
+    "input": _input,
+    "is": _is,
+    "id": _id,
+}

@@ -1,0 +1,66 @@
+"""What people did in a run, and how they changed its course: from its own events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from checkpoints.events import Trait, kinds_with
+from checkpoints.models import Event, Reply
+from checkpoints.records import Json
+from wfdash.queries.history.events import plain
+from wfdash.queries.unreadable import data_of, text
+
+COURSE = kinds_with(Trait.COURSE)
+"""What is told at the top of a run's page."""
+BY_PEOPLE = kinds_with(Trait.PERSON)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervention:
+    """An event that tells of somebody: metadata only."""
+
+    run: str
+    seq: int
+    kind: str
+    step: str | None
+    data: dict[str, Json]
+    at: datetime
+
+    @property
+    def by(self) -> str:
+        """Who did it; empty where nobody did."""
+        return str(self.data.get("by") or "")
+
+
+def course_changes(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
+    """Return what changed a run's course, oldest first (one query). The run was found through its viewer before."""
+    return _interventions(run_id, COURSE, limit)
+
+
+def interventions(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
+    """Return what people did in a run lately, oldest first (one query). It was found through its viewer before."""
+    return tuple(deed for deed in _interventions(run_id, BY_PEOPLE, limit) if deed.by)
+
+
+def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
+    """Return request id -> why people answered as they did, in their words (one query). For those who may inspect.
+
+    The run was found through its viewer before.
+    """
+    rows = Reply.objects.filter(request__run_id=run_id, undone__isnull=True).order_by("-at")[:limit]
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        if reason := text(row, "reason"):
+            told.setdefault(row.request_id, []).append(reason)
+    return {request: "; ".join(reversed(words)) for request, words in told.items()}
+
+
+def _interventions(run_id: str, kinds: frozenset[str], limit: int) -> tuple[Intervention, ...]:
+    rows: Any = Event.objects.filter(run_id=run_id, kind__in=kinds).order_by("-seq")[:limit]
+    found = (
+        Intervention(run=run_id, seq=row.seq, kind=row.kind, step=row.step, data=plain(data_of(row)), at=row.at)
+        for row in rows
+    )
+    return tuple(found)[::-1]

@@ -1,0 +1,291 @@
+"""Runs: the list, and one run's header. Status is derived with ``records.status_of`` in database time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Now, Substr
+from django.utils import timezone
+
+from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
+from checkpoints.models.fields import StoredDocument, current_encryptor
+from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
+from wfdash.access.viewer import Viewer
+from wfdash.domain.search_attributes import TAG
+from wfdash.errors import NotFound
+from wfdash.queries.runs.conditions import search_for
+from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
+from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
+from wfdash.queries.search.pages import Page, decode_cursor, encode_cursor
+from wfdash.queries.secrets import masked_for
+from wfdash.queries.unreadable import document, subject_in
+from wfdash.workflow.questions.signals import name_in
+
+MAX_ERROR = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A run in a list: metadata only."""
+
+    id: str
+    workflow: str
+    title: str
+    status: Status
+    created: datetime
+    updated: datetime
+    finished: datetime | None
+    created_by: str
+    acted_by: str
+    wake_at: datetime | None
+    seq: int
+    n: int
+    waiting_for: tuple[str, ...] = ()
+    """Subjects of its open requests."""
+    signal: str = ""
+    """The name of the signal that the oldest of them waits for; empty where that one is for people."""
+    waits_on: tuple[str, ...] = ()
+    """The people and groups they are for; none where anybody may answer."""
+    step: str = ""
+    """The step something was last heard of; empty when none was, or not lately."""
+    progress: dict[str, Json] = field(default_factory=dict)
+    """``{"fraction": 0..1, "text": str}`` as the run last said; empty when it said nothing."""
+    version: str = ""
+    altered: str = ""
+    """How people changed its course: restored, edited, overridden; several with commas."""
+    forked: bool = False
+    failure: str = ""
+    """Class and beginning of the message of its error, as far as its reader may see."""
+    tags: tuple[str, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        """Say whether nothing more will happen by itself."""
+        return self.status.value in {phase.value for phase in ENDED}
+
+    @property
+    def lasted(self) -> timedelta:
+        """How long it took, or has taken until now."""
+        return (self.finished or timezone.now()) - self.created
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView(RunRow):
+    """A run's header. Values are None for those who may not inspect, the traceback for all but operators."""
+
+    engine: str
+    input: Json = None
+    output: Json = None
+    error: dict[str, Json] | None = None
+    retry: dict[str, Json] | None = None
+    origin_checkpoint: str | None = None
+    origin_run: str | None = None
+    """The checkpoint this run was forked from, and whose it is."""
+    worker: str = ""
+    lingers: bool = False
+    """Whether that worker no longer has the run, but has not let go of all that runs there."""
+    ending: str = ""
+    """What it becomes as soon as the steps that run have ended: ``paused``, ``cancelled`` or nothing."""
+    attempts: int = 0
+    """Times it was recovered in a row without progress."""
+    inspect: bool = False
+    operate: bool = False
+
+
+def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False) -> Page[RunRow]:
+    """Return one page of the runs a filter finds, newest first (at most five queries, and those for names in it).
+
+    No page scans more than ``REACH`` runs, ``FAR_REACH`` with ``far``: one that found too few by then says how far it
+    came, and may be empty. ``Invalid`` for a filter that cannot be understood.
+    """
+    search, after = search_for(viewer, text), decode_cursor(cursor)
+    found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit))
+    shown = rows_of(viewer, found.ids[:limit])
+    if found.reached is not None:
+        return Page(items=shown, next=encode_cursor(found.reached, ""), reached=found.reached)
+    more = encode_cursor(shown[-1].created, shown[-1].id) if len(found.ids) > limit and shown else ""
+    return Page(items=shown, next=more)
+
+
+def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
+    """Return the rows of these runs, in their order (three queries); what is not theirs to see is left out."""
+    wanted = list(ids)
+    if not wanted:
+        return ()
+    found = {run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")}
+    asked, tags, progress = _open_requests(found), _tags(found), _progress(viewer, found.values())
+    return tuple(
+        RunRow(**_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress), tags=tags[one])
+        for one in wanted
+        if one in found
+    )
+
+
+def count_found(viewer: Viewer, text: str, most: int = 1000) -> tuple[int, bool]:
+    """Return how many runs a filter finds, at most ``most``, and whether there may be more."""
+    found = find(search_for(viewer, text), None, most + 1)
+    return min(len(found.ids), most), len(found.ids) > most or found.reached is not None
+
+
+def count_since(viewer: Viewer, text: str, since: datetime, most: int = 100) -> int:
+    """Return how many runs that a filter finds began after a moment, at most ``most``."""
+    search = search_for(viewer, text)
+    newer = max(since, search.since) if search.since else since
+    found = find(replace(search, since=newer + timedelta(microseconds=1)), None, most)
+    return len(found.ids)
+
+
+def all_ids(viewer: Viewer, text: str, most: int) -> tuple[str, ...]:
+    """Return the ids of all runs a filter finds, newest first, at most ``most + 1``: one more says there are more."""
+    search = search_for(viewer, text)
+    found: list[str] = []
+    after: Cursor | None = None
+    while len(found) <= most:
+        part = find(search, after, most + 1 - len(found), reach=FAR_REACH)
+        found += part.ids
+        if part.reached is None:
+            break
+        after = part.reached, ""
+    return tuple(found)
+
+
+def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iterator[tuple[RunRow, ...]]:
+    """Give all runs a filter finds in pages, newest first, at most ``most`` of them."""
+    cursor = ""
+    while most > 0:
+        page = runs(viewer, text, cursor=cursor, limit=min(size, most), far=True)
+        yield page.items
+        most -= len(page.items)
+        cursor = page.next
+        if not cursor:
+            return
+
+
+def run(viewer: Viewer, run_id: str) -> RunView:
+    """Return one run's header (three queries), or raise ``NotFound``."""
+    origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
+    found: Any = _annotated(viewer).annotate(origin=Subquery(origin)).filter(pk=run_id).first()
+    if found is None:
+        raise NotFound("Run not found, or you do not have access")
+    inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
+    return RunView(
+        **_common(found, _open_requests([found.id])[found.id], inspect, _progress(viewer, [found])),
+        tags=_tags([found.id])[found.id],
+        engine=found.engine,
+        input=masked_for(found.workflow, document(found, "input")) if inspect else None,
+        output=masked_for(found.workflow, document(found, "output")) if inspect else None,
+        error=_error(document(found, "error"), inspect, operate),
+        retry=found.retry,
+        origin_checkpoint=found.forked_from,
+        origin_run=found.origin,
+        worker=found.worker or "",
+        lingers=found.lingers,
+        ending=found.ending_as if found.ending else "",
+        attempts=found.attempts,
+        inspect=inspect,
+        operate=operate,
+    )
+
+
+def _annotated(viewer: Viewer) -> QuerySet[Run]:
+    claim = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"))
+    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LOOKBACK).order_by("-seq")
+    return Run.objects.filter(viewer.scope("see")).annotate(
+        claimed=Exists(claim),
+        claim_live=Exists(claim.filter(expires__gt=Now())),
+        worker=F("claim__worker"),
+        lingers=Exists(Claim.objects.filter(run=OuterRef("pk"), epoch__lt=F("run__epoch"), expires__gt=Now())),
+        starter=F("created_by__username"),
+        said=latest_progress("data"),
+        said_by=latest_progress("step"),
+        step=Subquery(lately.filter(step__isnull=False).values("step")[:1]),
+        **_failures(),
+    )
+
+
+def _failures() -> dict[str, Any]:
+    """Return what reads the class and the words of a failure, nothing where they have to be encrypted."""
+    if current_encryptor().strict:
+        return {"failed_as": Value(""), "failed_with": Value("")}
+    return {"failed_as": KT("error__type"), "failed_with": Substr(KT("error__message"), 1, MAX_ERROR)}
+
+
+def _common(run: Any, asked: list[_OpenRequest], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "workflow": run.workflow,
+        "title": run.title,
+        "status": _status(run),
+        "created": run.created,
+        "updated": run.updated,
+        "finished": run.finished,
+        "created_by": run.starter or "",
+        "acted_by": run.acted_by,
+        "wake_at": run.wake_at,
+        "seq": run.seq,
+        "n": run.n,
+        "waiting_for": tuple(one.subject for one in asked),
+        "signal": asked[0].signal if asked else "",
+        "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
+        "step": run.step or "",
+        "version": run.version,
+        "altered": run.altered,
+        "forked": run.forked_from is not None,
+        "failure": ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
+        "progress": progress.get(run.id, {}),
+    }
+
+
+def _status(run: Any) -> Status:
+    return status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
+
+
+def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
+    """Return run id -> its tags (one query)."""
+    tags: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    rows = RunFact.objects.filter(run_id__in=list(run_ids), name=TAG)
+    for run_id, text in rows.values_list("run_id", "text"):
+        tags[run_id] = tuple(sorted((*tags[run_id], text)))
+    return tags
+
+
+class _OpenRequest(NamedTuple):
+    """An open request, as a run's row tells of it."""
+
+    subject: str
+    by: tuple[str, ...]
+    signal: str
+    """The name of the signal it waits for; empty for a request that people answer."""
+
+
+def _open_requests(run_ids: Iterable[str]) -> defaultdict[str, list[_OpenRequest]]:
+    """Return run id -> its open requests, oldest first (one query)."""
+    asked: defaultdict[str, list[_OpenRequest]] = defaultdict(list)
+    rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
+    rows = rows.order_by("created")
+    hidden = ("card",) if current_encryptor().active else ()
+    columns = ("id", "run_id", "subject", "step", "by", "kind", "key", *hidden)
+    for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
+        for hidden_card in card:
+            subject = subject_in(hidden_card, id_, step)
+        asked[run_id].append(_OpenRequest(str(subject or step), tuple(by), name_in(key) if kind == SIGNAL else ""))
+    return asked
+
+
+def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]]:
+    """Return run id -> how far it is (one query, if a map is among them)."""
+    told = [(run, run.said.clear if isinstance(run.said, StoredDocument) else run.said or {}) for run in found]
+    return progress_of((run.id, run.said_by, data, viewer.may("inspect", run.workflow)) for run, data in told)
+
+
+def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json] | None:
+    if error is None:
+        return None
+    hidden = {"traceback": ""} if inspect or operate else {"traceback": "", "message": ""}
+    return error if operate else {**error, **hidden}

@@ -1,0 +1,132 @@
+"""What a run looked like after one of its events. Reads what was written then; nothing is executed, nothing changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from checkpoints import models
+from checkpoints.database.rows import info_of
+from checkpoints.events import EventKind
+from checkpoints.records import CheckpointInfo, Event
+from wfdash.access.viewer import Viewer
+from wfdash.errors import NotFound
+from wfdash.queries.history.events import event_of, workflow_of
+from wfdash.queries.history.lineage import CheckpointNode, EventRange, nodes_of, ranges_of
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import StepCounts, count_states, transitions_within
+from wfdash.queries.unreadable import subject_of
+
+SHOWN = 50
+STEPS = Q(kind__startswith="step.") | Q(kind__startswith="run.") | Q(kind__startswith="request.")
+"""Events at which something begins, ends or changes hands; not what a step says meanwhile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRequest:
+    """A request that was open at that time, and what became of it since (``closed_as``, or ``answered``)."""
+
+    id: str
+    step: str
+    subject: str
+    created: datetime
+    became: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayView:
+    """A run after event ``seq``. ``last``: the newest. ``earlier`` and ``later``: where it changed, 0 at an end."""
+
+    event: Event
+    seq: int
+    last: int
+    moves: tuple[StepTransition, ...]
+    board: dict[str, StepCounts]
+    requests: tuple[PastRequest, ...]
+    events: tuple[Event, ...]
+    """The last ones up to then, oldest first."""
+    status: str
+    """The last that was said of the run as a whole: the kind of that event."""
+    checkpoint: CheckpointInfo | None
+    """The newest one that was written by then: the state as it was is in there."""
+    left: bool
+    """The run has been restored since: this is not part of the line on which it stands now."""
+    earlier: int
+    later: int
+
+    @property
+    def words(self) -> str:
+        """Its number."""
+        return str(self.seq)
+
+
+def replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
+    """Return it (ten queries); ``NotFound`` for an event that there is not."""
+    inspect = viewer.may("inspect", workflow_of(viewer, run_id))
+    rows = models.Event.objects.filter(run_id=run_id)
+    last = rows.order_by("-seq").values_list("seq", flat=True).first() or 0
+    if not 1 <= seq <= last:
+        raise NotFound(f"Event {seq} not found: the run has {last}")
+    found = list(reversed(rows.filter(seq__lte=seq).order_by("-seq")[:SHOWN]))
+    nodes = nodes_of(run_id)
+    then = [node for node in nodes if node.seq <= seq]
+    moved = transitions_within(ranges_at(run_id, then, seq))
+    return ReplayView(
+        event=event_of(found[-1], inspect=inspect),
+        seq=seq,
+        last=last,
+        moves=tuple(moved),
+        board=count_states(moved),
+        requests=_past_requests(run_id, found[-1].at),
+        events=tuple(event_of(row, inspect=inspect) for row in found),
+        status=rows.filter(seq__lte=seq, kind__startswith="run.")
+        .order_by("-seq")
+        .values_list("kind", flat=True)
+        .first()
+        or EventKind.RUN_QUEUED,
+        checkpoint=_checkpoint(then),
+        left=rows.filter(seq__gt=seq, kind=EventKind.RUN_RESTORED).exists() and not _on_line(nodes, then),
+        earlier=rows.filter(STEPS, seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first() or 0,
+        later=rows.filter(STEPS, seq__gt=seq).order_by("seq").values_list("seq", flat=True).first() or 0,
+    )
+
+
+def ranges_at(run_id: str, then: list[CheckpointNode], seq: int) -> list[EventRange]:
+    """Return the stretches of events that had led to event ``seq``, given the checkpoints there were."""
+    low = then[-1].seq if then else 0
+    before = ranges_of(run_id, then, then[-1].id) if then else []
+    return [EventRange(run=run_id, low=low, high=seq), *before] if seq > low else before
+
+
+def _checkpoint(then: list[CheckpointNode]) -> CheckpointInfo | None:
+    row = models.Checkpoint.objects.defer("body").filter(pk=then[-1].id).first() if then else None
+    return info_of(row) if row else None
+
+
+def _on_line(nodes: list[CheckpointNode], then: list[CheckpointNode]) -> bool:
+    """Say whether the newest checkpoint of that time lies on the line to the newest there is now."""
+    known = {node.id: node.parent for node in nodes}
+    here: str | None = nodes[-1].id if nodes else None
+    while here is not None and then:
+        if here == then[-1].id:
+            return True
+        here = known.get(here)
+    return not then
+
+
+def _past_requests(run_id: str, at: datetime) -> tuple[PastRequest, ...]:
+    open_then = Q(closed__isnull=True) | Q(closed__gt=at)
+    unanswered = Q(answered__isnull=True) | Q(answered__gt=at)
+    rows = models.HumanRequest.objects.filter(open_then, unanswered, run_id=run_id, created__lte=at)
+    return tuple(
+        PastRequest(
+            id=row.pk,
+            step=row.step,
+            subject=subject_of(row),
+            created=row.created,
+            became="answered" if row.answered else row.closed_as,
+        )
+        for row in rows.order_by("created", "id")[:SHOWN]
+    )

@@ -1,0 +1,94 @@
+"""What signals a run waits for, and which it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Run, Signal
+from checkpoints.records import Json
+from wfdash.access.viewer import Viewer
+from wfdash.catalog import secrets_of
+from wfdash.errors import NotAllowed, NotFound
+from wfdash.schemas.secrets import masked, without
+from wfdash.timemachine.restore_point import secrets_in
+from wfdash.workflow.questions.signals import name_in
+
+MOST = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalWait:
+    """A step that waits for a signal. ``before``: what it received the last time, before the run was restored."""
+
+    request: str
+    name: str
+    step: str
+    since: datetime
+    due: datetime | None
+    answer_schema: dict[str, Json]
+    before: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingSignal:
+    """A signal that no step has received yet. ``value`` is None for those who may not inspect it."""
+
+    id: str
+    name: str
+    by: str
+    at: datetime
+    value: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSignals:
+    """Both, oldest first."""
+
+    waits: tuple[SignalWait, ...]
+    kept: tuple[PendingSignal, ...]
+
+
+def signals(viewer: Viewer, run_id: str) -> RunSignals:
+    """Return them for those who may send some (three queries): ``NotFound``, ``NotAllowed``."""
+    run = _find(viewer, run_id)
+    open_ = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, run_id=run_id).order_by("created", "id")
+    kept = Signal.objects.filter(run_id=run_id, taken__isnull=True).select_related("by").order_by("at", "id")
+    inspect = viewer.may("inspect", run.workflow)
+    waits, names = [_wait(row) for row in open_[:MOST]], secrets_of(run.workflow)
+    return RunSignals(waits=tuple(waits), kept=tuple(_pending(row, names, inspect) for row in kept[:MOST]))
+
+
+def signal_wait(viewer: Viewer, run_id: str, request_id: str) -> SignalWait | None:
+    """Return one of them by its request, even if it has received its signal meanwhile (two queries)."""
+    _find(viewer, run_id)
+    row = HumanRequest.objects.filter(~FOR_PEOPLE, run_id=run_id, pk=request_id).first()
+    return _wait(row) if row else None
+
+
+def _find(viewer: Viewer, run_id: str) -> Run:
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).only("workflow").first()
+    if run is None:
+        raise NotFound("Run not found, or you do not have access")
+    if not viewer.may("operate", run.workflow) and not viewer.may("start", run.workflow):
+        raise NotAllowed()
+    return run
+
+
+def _wait(row: HumanRequest) -> SignalWait:
+    return SignalWait(
+        request=row.pk,
+        name=name_in(row.key),
+        step=row.step,
+        since=row.created,
+        due=row.due,
+        answer_schema=row.answer_schema,
+        before=without((row.suggestion or {}).get("value"), secrets_in(row)),
+    )
+
+
+def _pending(row: Signal, names: frozenset[str], inspect: bool) -> PendingSignal:
+    by = row.by.get_username() if row.by else ""
+    return PendingSignal(
+        id=row.pk, name=row.name, by=by, at=row.at, value=masked(row.value, names) if inspect else None
+    )

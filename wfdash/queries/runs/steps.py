@@ -1,0 +1,294 @@
+"""What one step of a run did: its activations, and of one of them input, output, attempts, logs, calls, requests.
+
+Everything is told by events and checkpoints alone. An input is not in an event: it is in the position of the checkpoint
+that was written when the activation began, as long as that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.fields.json import KT
+
+from checkpoints.database.rows import read_row
+from checkpoints.errors import CheckpointsError
+from checkpoints.events import EventKind
+from checkpoints.ids import RunId
+from checkpoints.models import Checkpoint, Effect, HumanRequest
+from checkpoints.models import Event as Row
+from checkpoints.records import Event, Json
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.queries.history.events import event_of, workflow_of
+from wfdash.queries.history.idle_periods import OPEN, STOPPED
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.requests.inbox import RequestRow, request_rows
+from wfdash.queries.unreadable import document
+from wfdash.schemas.secrets import masked
+from wfdash.timemachine.restore_point import secrets_of
+from wfdash.workflow.reducer.routing import plain
+from wfdash.workflow.values.position import position_in
+
+PAGE = 50
+MOST_EVENTS = 500
+"""Events of one activation that are read; its logs alone may be many."""
+REPORTED = frozenset({EventKind.PROGRESS, EventKind.CUSTOM})
+ENDED = frozenset({"done", "failed"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepActivation:
+    """One execution of a step (of a map: of one item), retries included."""
+
+    id: str
+    step: str
+    state: str
+    began: datetime
+    ended: datetime | None
+    attempts: int
+    item: int | None = None
+    spent: timedelta = timedelta()
+
+    @property
+    def lasted(self) -> timedelta | None:
+        """How long it took, waiting included, but not the time in which the run stood still; None while it goes on."""
+        return self.spent if self.ended or self.state == STOPPED else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationPage:
+    """Part of a step's activations in the order in which they began. ``after``: the next page's, empty at the end."""
+
+    rows: tuple[StepActivation, ...]
+    total: int
+    matching: int
+    after: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One go at an activation. ``error``: why it failed; its traceback is for operators."""
+
+    number: int
+    began: datetime
+    ended: datetime | None = None
+    error: dict[str, Json] | None = None
+    again_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallView:
+    """A recorded ``ctx.call``. ``state``: intended, done, failed or unknown."""
+
+    name: str
+    once: bool
+    state: str
+    at: datetime
+    key: str
+    result: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationDetail:
+    """All that is known of one activation. ``input_from``: the number of the checkpoint that holds it, 0 if none does.
+
+    Values are None, logs empty for those who may not inspect; secrets are hidden. ``more``: not all events are read.
+    """
+
+    activation: StepActivation
+    input: Json = None
+    input_from: int = 0
+    output: Json = None
+    has_output: bool = False
+    attempts: tuple[Attempt, ...] = ()
+    logs: tuple[Event, ...] = ()
+    calls: tuple[CallView, ...] = ()
+    sleeps: tuple[tuple[datetime, datetime | None], ...] = ()
+    """When each began, and until when."""
+    requests: tuple[RequestRow, ...] = ()
+    said: tuple[Event, ...] = ()
+    """Progress and the author's own events."""
+    more: bool = False
+    inspect: bool = field(default=False, compare=False)
+
+
+def activations(
+    viewer: Viewer,
+    run_id: str,
+    steps: Iterable[str],
+    *,
+    state: str = "",
+    after: str = "",
+    limit: int = PAGE,
+    driven: bool = True,
+) -> ActivationPage:
+    """Return part of the activations of these steps (four queries, however many there are); ``state`` narrows them."""
+    workflow_of(viewer, run_id)
+    lives = transitions_by_activation(step_transitions(run_id, driven=driven), set(steps))
+    found = [_activation(life) for life in lives.values()]
+    fit = [one for one in found if not state or one.state == state]
+    begin = next((place + 1 for place, one in enumerate(fit) if one.id == after), 0)
+    shown = fit[begin : begin + limit]
+    items = _items([lives[one.id][0] for one in shown])
+    rows = tuple(_with_item(one, items.get(one.id)) for one in shown)
+    more = shown[-1].id if len(fit) > begin + limit else ""
+    return ActivationPage(rows=rows, total=len(found), matching=len(fit), after=more)
+
+
+def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: bool = True) -> ActivationDetail | None:
+    """Return all about one activation (nine queries at most, one more per fork and level of big content).
+
+    None if there is no such one on the line the run stands on.
+    """
+    workflow = workflow_of(viewer, run_id)
+    life = [move for move in step_transitions(run_id, driven=driven) if move.activation == activation]
+    if not life:
+        return None
+    inspect, operate = viewer.may("inspect", workflow), viewer.may("operate", workflow)
+    events, more = _events_of(life, activation)
+    first = _with_item(_activation(life), next((e.data.get("item") for e in events if "item" in e.data), None))
+    output = next((e for e in reversed(events) if e.kind == EventKind.STEP_FINISHED), None)
+    given, source, names = (
+        _input(life[0], activation, catalog.secrets_of(workflow)) if inspect else (None, 0, frozenset[str]())
+    )
+    return ActivationDetail(
+        activation=first,
+        input=masked(given, names),
+        input_from=source,
+        output=masked(output.data.get("output"), names) if output and inspect else None,
+        has_output=output is not None,
+        attempts=tuple(_attempts(life, events, inspect, operate)),
+        logs=tuple(event for event in events if event.kind == EventKind.LOG) if inspect else (),
+        calls=tuple(_calls(events, inspect, names)),
+        sleeps=tuple((e.at, _parse_time(e.data.get("until"))) for e in events if e.kind == EventKind.STEP_SLEEPING),
+        requests=_requests(viewer, events),
+        said=tuple(event for event in events if event.kind in REPORTED) if inspect else (),
+        more=more,
+        inspect=inspect,
+    )
+
+
+def transitions_by_activation(moved: Iterable[StepTransition], steps: set[str]) -> dict[str, list[StepTransition]]:
+    """Return activation -> its moves, of these steps. Pure."""
+    lives: dict[str, list[StepTransition]] = {}
+    for move in moved:
+        if move.step in steps:
+            lives.setdefault(move.activation, []).append(move)
+    return lives
+
+
+def _activation(life: list[StepTransition]) -> StepActivation:
+    last = life[-1]
+    return StepActivation(
+        id=last.activation,
+        step=last.step,
+        state=last.state,
+        began=life[0].at,
+        ended=last.at if last.state in ENDED else None,
+        attempts=1 + sum(move.state == "retrying" for move in life),
+        spent=sum((after.at - move.at for move, after in pairwise(life) if move.state in OPEN), timedelta()),
+    )
+
+
+def _with_item(activation: StepActivation, item: Any) -> StepActivation:
+    return replace(activation, item=item) if isinstance(item, int) else activation
+
+
+def _items(firsts: list[StepTransition]) -> dict[str, int]:
+    """Return activation -> index of its item, of those inside a map (one query)."""
+    by_run: dict[str, list[int]] = {}
+    for move in firsts:
+        by_run.setdefault(move.run, []).append(move.seq)
+    told = Q(pk__in=[])
+    for run, seqs in by_run.items():
+        told |= Q(run_id=run, seq__in=seqs)
+    rows = Row.objects.filter(told).annotate(activation=KT("data__activation"), item=KT("data__item"))
+    return {act: int(item) for act, item in rows.values_list("activation", "item") if item is not None}
+
+
+def _events_of(life: list[StepTransition], activation: str) -> tuple[list[Event], bool]:
+    """Return the events of one activation in order, and whether there are more than these (one query)."""
+    within = Q(pk__in=[])
+    for run in dict.fromkeys(move.run for move in life):
+        seqs = [move.seq for move in life if move.run == run]
+        span = Q(run_id=run, seq__gte=min(seqs))
+        within |= span & Q(seq__lte=max(seqs)) if run != life[-1].run or life[-1].state in ENDED else span
+    rows = Row.objects.filter(within, data__activation=activation)
+    found = [event_of(row, inspect=True, operate=True) for row in rows.order_by("at", "seq")[: MOST_EVENTS + 1]]
+    return found[:MOST_EVENTS], len(found) > MOST_EVENTS
+
+
+def _input(first: StepTransition, activation: str, names: frozenset[str]) -> tuple[Json, int, frozenset[str]]:
+    """Return what an activation was given, the checkpoint written when it began (0: not kept), and secrets' names."""
+    rows = Checkpoint.objects.filter(run_id=first.run, seq__gte=first.seq)
+    row = rows.select_related("run").order_by("n").first()
+    if row is None:
+        return None, 0, names
+    try:
+        record = read_row(row)
+    except CheckpointsError:
+        return None, 0, names
+    names, position = names | frozenset(secrets_of(record)), position_in(record.body)
+    mine = position["live"].get(activation) if position else None
+    return (plain(mine["message"]), row.n, names) if mine else (None, 0, names)
+
+
+def _attempts(life: list[StepTransition], events: list[Event], inspect: bool, operate: bool) -> Iterable[Attempt]:
+    """Return each go: it ends with the activation, or when it failed; the next begins when its wait is over."""
+    failures = {(event.run, event.seq): event.data for event in events if event.kind == EventKind.STEP_FAILED}
+    number, began = 1, life[0].at
+    failed: Attempt | None = None
+    for move in life:
+        if move.state == "failed":
+            error = _error(failures.get((RunId(move.run), move.seq)), inspect, operate)
+            failed = Attempt(number=number, began=began, ended=move.at, error=error)
+        elif move.state == "retrying" and failed:
+            yield replace(failed, again_at=move.until)
+            number, began, failed = number + 1, move.until or move.at, None
+        elif failed:
+            yield failed
+            number, began, failed = number + 1, move.at, None
+    last = life[-1]
+    if failed:
+        yield failed
+    elif last.state != "retrying":
+        yield Attempt(number=number, began=began, ended=last.at if last.state == "done" else None)
+
+
+def _error(data: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json]:
+    error: Any = (data or {}).get("error") or {}
+    hidden = set() if operate else {"traceback"} if inspect else {"traceback", "message"}
+    return {name: value for name, value in error.items() if name not in hidden}
+
+
+def _calls(events: list[Event], inspect: bool, names: frozenset[str]) -> Iterable[CallView]:
+    """Return the recorded calls in the order in which they began, each once, as it stands (one query)."""
+    keys = dict.fromkeys(str(e.data.get("key")) for e in events if e.kind.startswith("call."))
+    runs = {str(event.run) for event in events}
+    rows = Effect.objects.filter(run_id__in=runs, key__in=list(keys)).order_by("id") if keys else ()
+    last = {row.key: row for row in rows}
+    for key in keys:
+        if row := last.get(key):
+            result = masked(document(row, "result"), names) if inspect else None
+            yield CallView(name=row.name, once=row.once, state=row.state, at=row.at, key=key, result=result)
+
+
+def _requests(viewer: Viewer, events: list[Event]) -> tuple[RequestRow, ...]:
+    """Return what it asked people, oldest first (up to three queries)."""
+    keys = {str(event.data.get("key")) for event in events if event.kind == EventKind.REQUEST_OPENED}
+    runs = {str(event.run) for event in events}
+    rows = HumanRequest.objects.filter(viewer.scope("see"), run_id__in=runs, key__in=keys).order_by("created", "id")
+    return request_rows(viewer, list(rows.values_list("id", flat=True)[:PAGE])) if keys else ()
+
+
+def _parse_time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None

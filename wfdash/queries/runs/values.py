@@ -1,0 +1,54 @@
+"""A run's values as they are now: input, state and position, output. For those who may inspect them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpoints import models
+from checkpoints.database.rows import info_of, read_row
+from checkpoints.errors import CheckpointsError
+from checkpoints.records import CheckpointInfo, Json
+from wfdash.access.viewer import Viewer
+from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.secrets import masked_for
+from wfdash.schemas.secrets import masked
+from wfdash.timemachine import restore_point
+
+PARTS = ("state", "input", "output", "position")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunValues:
+    """One part of a run's values. ``info``: the checkpoint it is from; ``problem`` says why there is none to see."""
+
+    part: str
+    value: Json = None
+    info: CheckpointInfo | None = None
+    problem: str = ""
+
+
+def run_values(viewer: Viewer, run_id: str, part: str = "state") -> RunValues:
+    """Return a part of what a run holds now (two queries, more for big content). ``NotFound``, ``NotAllowed``."""
+    run = models.Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("Run not found, or you do not have access")
+    if not viewer.may("inspect", run.workflow):
+        raise NotAllowed("Your role cannot view values. Ask an operator")
+    if part == "input":
+        return RunValues(part=part, value=masked_for(run.workflow, run.input))
+    if part == "output":
+        return RunValues(
+            part=part,
+            value=masked_for(run.workflow, run.output),
+            problem="" if run.finished else "No output yet.",
+        )
+    row = models.Checkpoint.objects.filter(run_id=run_id, n=run.n).first()
+    if row is None:
+        return RunValues(part=part, problem="No checkpoints yet.")
+    row.run = run
+    try:
+        record = read_row(row)
+        body = masked(record.body, restore_point.secrets_of(record))
+    except CheckpointsError as error:
+        return RunValues(part=part, info=info_of(row), problem=f"This checkpoint cannot be read: {error}")
+    return RunValues(part=part, value=body.get(part, {}), info=info_of(row))

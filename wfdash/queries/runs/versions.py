@@ -1,0 +1,146 @@
+"""Runs whose workflow has changed since they began: what changed, what could be done, and which runs those are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Min, Q, Value
+from django.db.models.functions import Coalesce
+
+from checkpoints.errors import Damaged, Incompatible
+from checkpoints.models import Run
+from checkpoints.records import ENDED, Json, Phase, Status
+from checkpoints.rules import card_subject
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.domain.graph_diff import GraphDiff
+from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.runs.listing import RunView
+from wfdash.timemachine import versions
+from wfdash.workflow.values.position import position_in
+
+FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
+OPEN = [phase.value for phase in Phase if phase not in ENDED]
+NOTHING = "Nothing to migrate: the run has ended or is already on the current version"
+SAMPLE = 5
+"""Runs of an old version that a list names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphDifference:
+    """How a run's graph differs from the loaded one. ``skew`` is None where one of the two is not known."""
+
+    old: str
+    new: str
+    """The loaded version, empty if the workflow is not loaded."""
+    held: bool
+    skew: GraphDiff | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """One sentence per change."""
+        return self.skew.words if self.skew else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationPreview:
+    """What a migration or an override would do; nothing of it has happened. ``refusal``: why it cannot be done."""
+
+    override: bool
+    how: str = ""
+    words: tuple[str, ...] = ()
+    refusal: str = ""
+    before: Json = None
+    after: Json = None
+    """The state."""
+    steps_before: tuple[str, ...] = ()
+    steps_after: tuple[str, ...] = ()
+    """The steps under way."""
+    closes: tuple[str, ...] = ()
+    """Subjects of questions that are withdrawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldRuns:
+    """Open runs of one old version."""
+
+    version: str
+    count: int
+    held: int
+    words: tuple[str, ...]
+    oldest: str
+    runs: tuple[str, ...]
+    """The ids of the oldest ones."""
+
+
+def graph_difference(run: RunView) -> GraphDifference | None:
+    """Return how an open run's graph differs from the loaded one; None if it does not (then no query, else one)."""
+    entry = catalog.find(run.workflow)
+    new = entry.description.version if entry else ""
+    if run.status.value in FINISHED or not run.version or run.version == new:
+        return None
+    held = run.status is Status.HELD
+    return GraphDifference(old=run.version, new=new, held=held, skew=versions.diff_since(run.workflow, run.version))
+
+
+def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationPreview:
+    """Return what carrying a run over would do, for operators: a dry run. ``NotFound``, ``NotAllowed``."""
+    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
+    if run is None:
+        raise NotFound("Run not found, or you do not have access")
+    if not viewer.may("operate", run.workflow):
+        raise NotAllowed()
+    if run.phase in FINISHED or not versions.is_behind(run):
+        return MigrationPreview(override=override, refusal=NOTHING)
+    try:
+        head, carried = versions.carry_head(run, override=override)
+    except (Incompatible, Damaged) as error:
+        return MigrationPreview(override=override, refusal=str(error))
+    before = head.body if head else {}
+    subjects = {request.key: card_subject(request.card, request.step) for request in head.requests} if head else {}
+    return MigrationPreview(
+        override=override,
+        how=carried.how,
+        words=carried.words,
+        before=before.get("state", {}),
+        after=carried.body.get("state", {}),
+        steps_before=_active_steps(before),
+        steps_after=_active_steps(carried.body),
+        closes=tuple(subjects[key] for key in carried.closed),
+    )
+
+
+def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
+    """Return the open runs that belong to another graph than the loaded one, by version, oldest first."""
+    entry = catalog.find(workflow)
+    if entry is None:
+        return []
+    # Without the index of workflows: those that are open are few, whatever number of runs the workflow has.
+    named = Run.objects.annotate(named=Coalesce("workflow", Value("")))
+    rows = named.filter(viewer.scope("see"), named=workflow, phase__in=OPEN)
+    rows = rows.exclude(version__in=["", entry.description.version])
+    is_held = Q(phase=Phase.PAUSED.value, acted_by="")
+    counted = rows.values("version").annotate(n=Count("pk"), held=Count("pk", filter=is_held), first=Min("created"))
+    return [
+        OldRuns(
+            version=row["version"],
+            count=row["n"],
+            held=row["held"],
+            words=_change_sentences(workflow, row["version"]),
+            oldest=str(row["first"]),
+            runs=tuple(rows.filter(version=row["version"]).order_by("created").values_list("pk", flat=True)[:SAMPLE]),
+        )
+        for row in counted.order_by("first")
+    ]
+
+
+def _change_sentences(workflow: str, version: str) -> tuple[str, ...]:
+    skew = versions.diff_since(workflow, version)
+    return skew.words if skew else ()
+
+
+def _active_steps(body: dict[str, Json]) -> tuple[str, ...]:
+    """Return the steps under way, as the native engine keeps them; nothing for an engine that keeps them otherwise."""
+    position = position_in(body)
+    records = position["live"].values() if position else ()
+    return tuple(record["step"] for record in records if not record["step"].endswith(">"))

@@ -1,0 +1,180 @@
+"""Schedules as a person may see them: what they say, when they start a run next, and what came of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, F, Min, OuterRef, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from checkpoints.models import Claim, Run, RunFact, Schedule
+from checkpoints.records import Json, Phase, Status, status_of
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.domain.cron import BadCron, parse
+from wfdash.errors import NotFound
+from wfdash.queries.runs.before_acting import without_secrets
+from wfdash.queries.search.pages import parse_filter
+
+MOST = 500
+"""So many schedules a list shows."""
+STATES = ("on", "paused", "stopped")
+FACT = "schedule"
+"""The fact by which a run is found by its schedule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledRun:
+    """A run that a schedule started."""
+
+    id: str
+    status: Status
+    created: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleRow:
+    """A schedule. ``message``: its input without secrets, None for those who may not inspect inputs."""
+
+    id: str
+    workflow: str
+    title: str
+    """Of its workflow."""
+    name: str
+    cron: str
+    words: str
+    """The expression as a sentence; the expression itself where it cannot be read any more."""
+    zone: str
+    missed: str
+    overlap: str
+    owner: str
+    paused: bool
+    problem: str
+    next_at: datetime | None
+    last_at: datetime | None
+    passed_at: datetime | None
+    """A time at which it did not start a run though it was due: the one before was open, or something was wrong."""
+    created: datetime
+    message: Json = None
+    last_run: ScheduledRun | None = None
+    loaded: bool = True
+    """Whether its workflow is; if not, no run can be started."""
+    may_start: bool = False
+    may_operate: bool = False
+
+    @property
+    def state(self) -> str:
+        """Return on, paused, or stopped: by itself, for the reason ``problem`` names."""
+        return "paused" if self.paused else "on" if self.next_at else "stopped"
+
+    @property
+    def upcoming(self) -> tuple[datetime, ...]:
+        """The next five times, if it goes on as it is."""
+        try:
+            cron = parse(self.cron, self.zone)
+        except BadCron:
+            return ()
+        return tuple(cron.after(timezone.now(), 5))
+
+
+def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[ScheduleRow]:
+    """Return schedules, those that come next first, at most ``MOST`` (two queries).
+
+    ``text``: ``workflow:refund state:paused words``.
+    """
+    wanted = parse_filter(text, frozenset({"workflow", "state"}))
+    rows = Schedule.objects.filter(viewer.scope("see")).select_related("owner")
+    names = (*wanted.terms.get("workflow", ()), *((workflow.replace("\0", ""),) if workflow else ()))
+    rows = rows.filter(workflow__in=names) if names else rows
+    for word in wanted.words:
+        rows = rows.filter(name__icontains=word) | rows.filter(workflow__icontains=word)
+    found = list(rows.order_by("workflow", "name").defer("message")[:MOST])
+    last = _runs_in(Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
+    shown = [_row(viewer, row, last.get(row.last_run or "")) for row in found]
+    states = wanted.terms.get("state", ())
+    kept = [row for row in shown if not states or row.state in states]
+    return sorted(kept, key=lambda row: (row.next_at is None, row.next_at or row.created))
+
+
+def unknown_words(text: str) -> tuple[str, ...]:
+    """Return what of a filter text the list of schedules does not know."""
+    wanted = parse_filter(text, frozenset({"workflow", "state"}))
+    states = (f"state:{state}" for state in wanted.terms.get("state", ()) if state not in STATES)
+    return (*(f"{key}:" for key in wanted.unknown), *states)
+
+
+def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
+    """Return one schedule (two queries), or raise ``NotFound``."""
+    row = Schedule.objects.filter(viewer.scope("see"), pk=schedule_id).select_related("owner").first()
+    if row is None:
+        raise NotFound("Schedule not found, or you do not have access")
+    last = _runs_in(Run.objects.filter(pk=row.last_run)) if row.last_run else {}
+    message = without_secrets(row.workflow, row.message) if viewer.may("inspect", row.workflow) else None
+    return _row(viewer, row, last.get(row.last_run or ""), message=message)
+
+
+def runs_of(row: ScheduleRow, limit: int = 10) -> list[ScheduledRun]:
+    """Return the last runs a schedule started, newest first (two queries)."""
+    facts = RunFact.objects.filter(name=FACT, text=row.id).order_by("-created", "-run")
+    ids = list(facts.values_list("run_id", flat=True)[:limit])
+    found = _runs_in(Run.objects.filter(pk__in=ids, workflow=row.workflow))
+    return [found[run] for run in ids if run in found]
+
+
+def schedule_of(viewer: Viewer, run_id: str) -> tuple[str, str] | None:
+    """Return id and name of the schedule that started a run; None if none did, or it is gone (one query)."""
+    known = RunFact.objects.filter(run_id=run_id, name=FACT).values("text")
+    return Schedule.objects.filter(viewer.scope("see"), pk__in=known).values_list("pk", "name").first()
+
+
+def next_times(viewer: Viewer) -> dict[str, datetime]:
+    """Return workflow -> when a schedule starts its next run (one query)."""
+    rows = Schedule.objects.filter(viewer.scope("see"), next_at__isnull=False)
+    return dict(rows.values_list("workflow").annotate(Min("next_at")).order_by())
+
+
+def _row(viewer: Viewer, row: Schedule, last: ScheduledRun | None, message: Json = None) -> ScheduleRow:
+    entry = catalog.find(row.workflow)
+    same = ("id", "workflow", "name", "cron", "zone", "missed", "overlap", "paused", "problem", "created")
+    moments = ("next_at", "last_at", "passed_at")
+    return ScheduleRow(
+        **{name: getattr(row, name) for name in (*same, *moments)},
+        title=(entry.description.title if entry else "") or row.workflow,
+        words=_cron_sentence(row),
+        owner=row.owner.get_username(),
+        message=message,
+        last_run=last,
+        loaded=entry is not None,
+        may_start=viewer.may("start", row.workflow),
+        may_operate=viewer.may("operate", row.workflow),
+    )
+
+
+def _cron_sentence(row: Schedule) -> str:
+    try:
+        return parse(row.cron, row.zone).words
+    except BadCron:
+        return row.cron
+
+
+def _runs_in(rows: QuerySet[Run]) -> dict[str, ScheduledRun]:
+    claim = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"))
+    found: Iterable[Any] = (
+        rows.select_related("created_by")
+        .defer("input", "output", "error")
+        .annotate(claimed=Exists(claim), claim_live=Exists(claim.filter(expires__gt=Now())))
+    )
+    return {
+        run.pk: ScheduledRun(
+            id=run.pk,
+            status=status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by),
+            created=run.created,
+            created_by=run.created_by.get_username() if run.created_by else "",
+        )
+        for run in found
+    }

@@ -1,0 +1,1 @@
+"""What all lists are searched with: the filter language, cursors, JSON expressions."""

@@ -1,0 +1,1 @@
+"""Reads of statistics: figures of the past, gauges of now, readiness."""

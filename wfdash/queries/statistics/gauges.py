@@ -1,0 +1,125 @@
+"""How runs and requests stand now, and what was ever counted: for the numbers and for whoever scrapes them.
+
+Runs that ended well are in what was counted, not in what stands: nothing here gets slower as they become many.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Value, When
+from django.db.models.functions import Now
+
+from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally, TallyMark
+from checkpoints.records import ENDED, Phase, Status, status_of
+from wfdash.access.viewer import Viewer
+from wfdash.domain.histograms import ALL_TIME, Measure
+
+SEEN = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
+PHASES_WITH_STATUSES = (Phase.READY.value, Phase.PAUSED.value)
+OTHERS = "(others)"
+
+
+@dataclass
+class Total:
+    """What was counted: how often, how long in all (seconds), and by bucket."""
+
+    count: int = 0
+    seconds: float = 0.0
+    buckets: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, bucket: int, count: int, seconds: float) -> None:
+        """Add a row of figures."""
+        self.count += count
+        self.seconds += seconds
+        self.buckets[bucket] += count
+
+    def join(self, other: Total) -> None:
+        """Add all of another."""
+        for bucket, count in other.buckets.items():
+            self.add(bucket, count, 0.0)
+        self.seconds += other.seconds
+
+
+Names = tuple[str, ...]
+Totals = dict[Names, Total]
+"""By workflow, step, label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingRequests:
+    """Open requests of a workflow."""
+
+    count: int
+    since: datetime
+
+
+def count_by_status(viewer: Viewer, workflow: str = "") -> dict[tuple[str, Status], int]:
+    """Return workflow, status -> how many runs stand so: those not ended, and failed (two queries)."""
+    rows = Run.objects.filter(viewer.scope("see"), phase__in=SEEN).order_by()
+    rows = rows.filter(workflow=workflow) if workflow else rows
+    counts: defaultdict[tuple[str, Status], int] = defaultdict(int)
+    plain = rows.exclude(phase__in=PHASES_WITH_STATUSES).values_list("workflow", "phase").annotate(Count("pk"))
+    for name, phase, count in plain:
+        counts[name, Status(phase)] += count
+    claim = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"))
+    apart = rows.filter(phase__in=PHASES_WITH_STATUSES).annotate(
+        claimed=Exists(claim),
+        alive=Exists(claim.filter(expires__gt=Now())),
+        deed=Case(When(acted_by="", then=Value("")), default=Value("somebody"), output_field=CharField()),
+    )
+    for name, phase, claimed, alive, deed, count in apart.values_list(
+        "workflow", "phase", "claimed", "alive", "deed"
+    ).annotate(Count("pk")):
+        counts[name, status_of(Phase(phase), claimed=claimed, claim_live=alive, acted_by=deed)] += count
+    return dict(counts)
+
+
+def open_requests(viewer: Viewer) -> dict[str, WaitingRequests]:
+    """Return workflow -> its open requests (one query)."""
+    rows = HumanRequest.objects.filter(viewer.scope("see"), OPEN & FOR_PEOPLE).order_by()
+    found = rows.values_list("workflow").annotate(Count("pk"), Min("created"))
+    return {workflow: WaitingRequests(count=count, since=since) for workflow, count, since in found}
+
+
+def all_totals(viewer: Viewer) -> dict[Measure, Totals]:
+    """Return measure -> workflow, step, label -> what was counted since there is counting (one query). Only grows."""
+    rows = Tally.objects.filter(viewer.scope("see"), measure__in=list(Measure), hour=ALL_TIME)
+    totals: defaultdict[Measure, Totals] = defaultdict(lambda: defaultdict(Total))
+    found = rows.values_list("measure", "workflow", "step", "label", "bucket", "count", "total")
+    for measure, workflow, step, label, bucket, count, total in found:
+        totals[Measure(measure)][workflow, step, label].add(bucket, count, total)
+    return totals
+
+
+def claims() -> dict[str, int]:
+    """Return how many claims are live and how many expired (one query)."""
+    rows = Claim.objects.annotate(
+        alive=Case(When(expires__gt=Now(), then=Value("live")), default=Value("expired"), output_field=CharField())
+    )
+    return {"live": 0, "expired": 0} | dict(rows.values_list("alive").annotate(Count("pk")).order_by())
+
+
+def count_pending() -> int:
+    """Return how many events, at most, are not counted yet (two queries)."""
+    last = Event.objects.aggregate(last=Max("pk"))["last"] or 0
+    mark = TallyMark.objects.values_list("event", flat=True).first() or 0
+    return max(int(last) - int(mark), 0)
+
+
+def narrow(totals: Totals, names: Callable[[Names], Names], limit: int) -> Totals:
+    """Return totals by these names; beyond so many of them, the smaller ones together as ``(others)``."""
+    joined: Totals = {}
+    for key, total in totals.items():
+        joined.setdefault(names(key), Total()).join(total)
+    if len(joined) <= limit:
+        return joined
+    ordered = sorted(joined, key=lambda name: -joined[name].count)
+    kept = {name: joined[name] for name in ordered[: limit - 1]}
+    rest = kept[tuple(OTHERS for _ in ordered[0])] = Total()
+    for name in ordered[limit - 1 :]:
+        rest.join(joined[name])
+    return kept

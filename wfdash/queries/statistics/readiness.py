@@ -1,0 +1,60 @@
+"""Whether anybody drives runs, and whether what was to happen at a certain time has happened.
+
+For whoever watches the process, not for a person: these reads tell counts and ages, and no word of any workflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from checkpoints.models import OPEN, HumanRequest, Reply, Run, Schedule, WorkerBeat
+from checkpoints.records import Phase
+from checkpoints.rules import TIMED
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=20)
+"""A worker that has not been heard of for so long is not counted on; it says that it lives every few seconds."""
+OVER = (Phase.CANCELLED, Phase.COMPLETED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRow:
+    """A worker process, by its own account."""
+
+    name: str
+    started: datetime
+    seen: datetime
+    runs: int
+    late: float
+
+
+def workers(now: datetime) -> list[WorkerRow]:
+    """Return the workers that live, the most recently heard of first (one query). ``now``: the database's time."""
+    rows = WorkerBeat.objects.filter(seen__gt=now - HEARTBEAT_TIMEOUT).order_by("-seen")
+    return [
+        WorkerRow(name=row.pk, started=row.started, seen=row.seen, runs=row.runs, late=row.late) for row in rows[:100]
+    ]
+
+
+def lateness(now: datetime) -> dict[str, float]:
+    """Return what is overdue: ``deadlines``, ``answers``, ``naps``, ``schedules`` -> seconds of the oldest (4 queries).
+
+    Each is one look into an index. ``now``: the database's time.
+    """
+    alarms = HumanRequest.objects.filter(OPEN & ~Q(run__phase__in=OVER), alarm__isnull=False)
+    naps = Run.objects.filter(phase__in=TIMED, wake_at__isnull=False)
+    oldest = {
+        "deadlines": alarms.order_by("alarm").values_list("alarm", flat=True).first(),
+        "answers": Reply.objects.filter(settles__isnull=False, undone__isnull=True)
+        .order_by("settles")
+        .values_list("settles", flat=True)
+        .first(),
+        "naps": naps.order_by("wake_at").values_list("wake_at", flat=True).first(),
+        "schedules": Schedule.objects.filter(next_at__isnull=False)
+        .order_by("next_at")
+        .values_list("next_at", flat=True)
+        .first(),
+    }
+    return {name: (now - at).total_seconds() for name, at in oldest.items() if at is not None and at < now}

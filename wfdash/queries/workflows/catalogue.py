@@ -1,0 +1,248 @@
+"""The catalogue as a person may see it: definitions, versions, counts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count, OuterRef, Subquery
+
+from checkpoints.models import FOR_PEOPLE, HumanRequest, Run, WorkflowVersion
+from checkpoints.records import ENDED, Phase
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.catalog import Failure
+from wfdash.contract import Description
+from wfdash.domain import graph_diff
+from wfdash.errors import NotFound
+from wfdash.queries.schedules.listing import next_times
+from wfdash.queries.search.pages import parse_filter
+
+COUNTED = 2_000
+"""Runs are counted up to here, so that a page is as fast with a million of them."""
+
+VERSIONS = 20
+"""So many of a workflow's versions are shown, the newest."""
+LOOKED_AT = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
+SETTLED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
+SHOWN = ("open", "waiting", "failed", "scheduled")
+"""What ``show:`` of the catalogue's filter knows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowRow:
+    """A workflow with its counts. ``loaded`` is False when only its runs are left."""
+
+    name: str
+    description: Description
+    source: str = ""
+    """The app or file it is loaded from; for operators the file's path."""
+    loaded: bool = True
+    may_start: bool = False
+    phases: dict[str, int] = field(default_factory=dict)
+    """How many runs are in the phases that somebody may have to look at: those not ended, and failed."""
+    more: frozenset[str] = frozenset()
+    """The phases of which there are more than anybody counted."""
+    waiting_requests: int = 0
+    last_run: datetime | None = None
+    next_run: datetime | None = None
+    """When a schedule starts the next one."""
+
+    @property
+    def active(self) -> int:
+        """Runs that have not ended."""
+        return sum(count for phase, count in self.phases.items() if Phase(phase) not in ENDED)
+
+    @property
+    def failed(self) -> int:
+        """Runs that failed and were not retried."""
+        return self.phases.get(Phase.FAILED.value, 0)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.description.title or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionRow:
+    """A graph that runs were started under. ``runs`` is None where there are too many runs to count."""
+
+    version: str
+    created: datetime | None
+    """When the first run was started under it; None for a graph that is loaded and was never run."""
+    runs: int
+    current: bool
+    more: bool = False
+    """Whether there are more runs than anybody counted."""
+    words: tuple[str, ...] = ()
+    """What changed since the version before, one sentence each; nothing for the oldest one."""
+
+
+def workflows(viewer: Viewer) -> list[WorkflowRow]:
+    """Return every loaded workflow this person may see, by title (ten queries, whatever number of runs there is)."""
+    (phases, more), last, waiting, coming = _phases(viewer), _newest(viewer), _waiting(viewer), next_times(viewer)
+    return [
+        WorkflowRow(
+            name=entry.name,
+            description=entry.description,
+            source=catalog.location(entry) if viewer.may("operate", entry.name) else entry.source.rpartition("/")[2],
+            may_start=viewer.may("start", entry.name),
+            phases=phases[entry.name],
+            more=more,
+            waiting_requests=waiting.get(entry.name, 0),
+            last_run=last.get(entry.name),
+            next_run=coming.get(entry.name),
+        )
+        for entry in catalog.entries()
+        if viewer.may("see", entry.name)
+    ]
+
+
+def matching(rows: Iterable[WorkflowRow], text: str) -> tuple[list[WorkflowRow], tuple[str, ...]]:
+    """Return the rows that fit ``show:failed words``, and what of the filter is not known.
+
+    Words are looked for in names, titles, descriptions and steps.
+    """
+    wanted = parse_filter(text, frozenset({"show"}))
+    states = wanted.terms.get("show", ())
+    words = [word.lower() for word in wanted.words]
+    found = [row for row in rows if all(_shows(row, state) for state in states if state in SHOWN)]
+    unknown = (*(f"{key}:" for key in wanted.unknown), *(f"show:{state}" for state in states if state not in SHOWN))
+    return [row for row in found if all(word in _text_of(row) for word in words)], unknown
+
+
+def workflow(viewer: Viewer, name: str) -> WorkflowRow:
+    """Return one of them, or raise ``NotFound``; also one that is not loaded any more but has runs."""
+    row = next((row for row in workflows(viewer) if row.name == name), None)
+    if row is not None:
+        return row
+    version = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created").first()
+    if version is None:
+        raise NotFound("Workflow not found, or you do not have access")
+    (phases, more), last = _phases(viewer), _newest(viewer)
+    return WorkflowRow(
+        name=name,
+        description=Description.model_validate(version.description),
+        loaded=False,
+        phases=phases[name],
+        more=more,
+        last_run=last.get(name),
+    )
+
+
+def failures(viewer: Viewer) -> list[Failure]:
+    """Return what failed to load, for those who operate something; nobody else gets tracebacks."""
+    return catalog.failures() if viewer.may_anywhere("operate") else []
+
+
+def versions(viewer: Viewer, name: str) -> list[VersionRow]:
+    """Return the versions runs were started under, newest first, at most ``VERSIONS``, and what changed with each.
+
+    Three queries; one for each version where there are too many runs to count at once.
+    """
+    newest = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created", "-id")
+    rows = list(newest[: VERSIONS + 1])
+    described = [Description.model_validate(row.description) for row in rows]
+    loaded = catalog.find(name)
+    current = loaded.description.version if loaded and viewer.may("see", name) else ""
+    counts = _runs_of(viewer, name, [row.version for row in rows[:VERSIONS]])
+    found = [
+        VersionRow(
+            version=row.version,
+            created=row.created,
+            runs=min(counts[row.version], COUNTED),
+            more=counts[row.version] > COUNTED,
+            current=row.version == current,
+            words=_changes(described[n + 1 : n + 2], described[n]),
+        )
+        for n, row in enumerate(rows[:VERSIONS])
+    ]
+    if loaded is None or not current or any(row.version == current for row in rows):
+        return found
+    fresh = VersionRow(
+        version=current, created=None, runs=0, current=True, words=_changes(described[:1], loaded.description)
+    )
+    return [fresh, *found]
+
+
+def count_finished(viewer: Viewer, name: str) -> dict[str, int]:
+    """Return how many of a workflow's newest ``COUNTED`` runs are completed, and how many cancelled (one query)."""
+    newest = Run.objects.filter(viewer.scope("see"), workflow=name).order_by("-created", "-id")
+    counts = Counter(newest.values_list("phase", flat=True)[:COUNTED])
+    return {phase: counts[phase] for phase in SETTLED if counts[phase]}
+
+
+def description_of(workflow: str, version: str) -> Description | None:
+    """Return the graph a run is pinned to; the loaded one where that is not stored, None where neither is."""
+    row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
+    if row is not None:
+        return Description.model_validate(row.description)
+    return next((entry.description for entry in catalog.entries() if entry.name == workflow), None)
+
+
+def last_of(viewer: Viewer, name: str) -> str:
+    """Return the id of this person's newest run of a workflow whose input they may see, or nothing (one query)."""
+    mine = Run.objects.filter(viewer.scope("inspect"), workflow=name, created_by_id=viewer.user.pk)
+    return mine.order_by("-created", "-id").values_list("pk", flat=True).first() or ""
+
+
+def count_runs(viewer: Viewer, name: str) -> int:
+    """Return how many runs a workflow has; more than ``COUNTED`` are not counted further (one query)."""
+    return Run.objects.filter(viewer.scope("see"), workflow=name).order_by()[: COUNTED + 1].count()
+
+
+def _phases(viewer: Viewer) -> tuple[defaultdict[str, dict[str, int]], frozenset[str]]:
+    """Return workflow -> phase -> runs, and the phases of which only the newest ``COUNTED`` were counted.
+
+    One query for each phase, along its index.
+    """
+    phases: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    more = set()
+    for phase in LOOKED_AT:
+        newest = Run.objects.filter(viewer.scope("see"), phase=phase).order_by("-created", "-id")
+        names = list(newest.values_list("workflow", flat=True)[: COUNTED + 1])
+        if len(names) > COUNTED:
+            more.add(phase)
+        for name, count in Counter(names[:COUNTED]).items():
+            phases[name][phase] = count
+    return phases, frozenset(more)
+
+
+def _runs_of(viewer: Viewer, name: str, among: Sequence[str]) -> Counter[str]:
+    """Return version -> runs; more than ``COUNTED`` of a version are not counted further."""
+    mine = Run.objects.filter(viewer.scope("see"), workflow=name)
+    if count_runs(viewer, name) <= COUNTED:
+        return Counter(dict(mine.values_list("version").annotate(Count("pk")).order_by()))
+    newest = mine.order_by("-created", "-id")
+    return Counter({version: newest.filter(version=version)[: COUNTED + 1].count() for version in among})
+
+
+def _changes(before: Sequence[Description], after: Description) -> tuple[str, ...]:
+    return graph_diff.compare(before[0], after).words if before else ()
+
+
+def _shows(row: WorkflowRow, state: str) -> bool:
+    counts = {"open": row.active, "waiting": row.waiting_requests, "failed": row.failed}
+    return bool(counts.get(state)) if state in counts else row.next_run is not None
+
+
+def _text_of(row: WorkflowRow) -> str:
+    steps = (f"{step.name} {step.title}" for step in row.description.steps)
+    return " ".join([row.name, row.title, row.description.doc, *steps]).lower()
+
+
+def _newest(viewer: Viewer) -> dict[str, datetime]:
+    """Return workflow -> when its newest run was created: one look into an index for each."""
+    newest = Run.objects.filter(workflow=OuterRef("workflow")).order_by("-created", "-id").values("created")[:1]
+    rows = WorkflowVersion.objects.filter(viewer.scope("see")).values("workflow").distinct().order_by()
+    found = rows.annotate(newest=Subquery(newest)).values_list("workflow", "newest")
+    return {name: at for name, at in found if at is not None}
+
+
+def _waiting(viewer: Viewer) -> dict[str, int]:
+    rows = HumanRequest.objects.filter(viewer.scope("see"), closed__isnull=True, answered__isnull=True)
+    rows = rows.filter(FOR_PEOPLE)
+    return dict(rows.values_list("workflow").annotate(Count("pk")).order_by())

@@ -1,0 +1,1 @@
+"""JSON Schema: checking values, messages that name the field, formats, files, patterns, secrets. Pure."""

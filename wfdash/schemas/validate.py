@@ -1,0 +1,115 @@
+"""Checks a value against a JSON Schema and says what is wrong in words, field by field. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jsonschema import Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator
+from jsonschema.validators import extend, validator_for
+from referencing.jsonschema import EMPTY_REGISTRY
+
+from wfdash.schemas import media, regex
+from wfdash.schemas.formats import make_checker
+from wfdash.schemas.messages import Problem, explain, misplaced
+
+__all__ = ["MAX_DEPTH", "Problem", "answer_problems", "depth_of", "flaws_of", "problems_of"]
+
+MAX_DEPTH = 32
+MAX_PROBLEMS = 100
+SHARED = frozenset({"reason"})
+"""Fields that may come with any action: they say why, and change nothing of what is done."""
+ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+_DRAFTS: dict[Any, Any] = {
+    draft: extend(draft, {**media.CHECKS, **regex.CHECKS})  # type: ignore[no-untyped-call]
+    for draft in (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
+}
+_FORMATS = make_checker()
+
+
+def problems_of(schema: Mapping[str, Any], value: Any, *, root: Mapping[str, Any] | None = None) -> list[Problem]:
+    """Return what does not fit, at most one hundred, in the order of the fields; empty when the value is valid.
+
+    ``root``: the document that the schema is a part of, where its ``$ref`` point into. A schema that is broken
+    fits nothing, which is a problem like any other.
+    """
+    flaws = flaws_of(value)
+    if flaws:
+        return flaws
+    try:
+        # A list first: half of the problems of a broken schema are none.
+        found = [problem for error in _validator(schema, root).iter_errors(value) for problem in explain(error)]
+    except Exception as error:  # A schema is anybody's text: whatever it breaks, it is the schema that is wrong.
+        words = str(error).strip().splitlines() or [type(error).__name__]
+        return [{"loc": [], "msg": f"The schema of this value is invalid: {words[0][:200]}"}]
+    unique = {(tuple(map(str, problem["loc"])), problem["msg"]): problem for problem in found}
+    return sorted(unique.values(), key=lambda problem: [str(part) for part in problem["loc"]])[:MAX_PROBLEMS]
+
+
+def answer_problems(card: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> list[Problem]:
+    """Return what is wrong with an answer to a card: by its schema, then fields of an action that was not chosen.
+
+    Schemas written before they had that rule themselves, and those of other engines, are held to it by the card.
+    """
+    return problems_of(schema, value) or list(_stray_fields(card, value))
+
+
+def _stray_fields(card: Mapping[str, Any], value: Any) -> Iterator[Problem]:
+    listed = card.get("actions")
+    actions = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    if not isinstance(value, Mapping) or value.get("action") not in {one.get("name") for one in actions}:
+        return
+    owners: dict[str, list[str]] = {}
+    for one in actions:
+        for field in one.get("fields") or ():
+            owners.setdefault(str(field), []).append(str(one.get("name")))
+    for name, owned in owners.items():
+        if name not in SHARED and value.get(name) is not None and value["action"] not in owned:
+            yield {"loc": [name], "msg": misplaced(owned)}
+
+
+def _validator(schema: Mapping[str, Any], root: Mapping[str, Any] | None) -> Any:
+    whole = dict(schema if root is None else root)
+    draft = _DRAFTS.get(validator_for(whole, default=Draft202012Validator), _DRAFTS[Draft202012Validator])
+    regex.refuse_mixture(whole)
+    # An own registry, because the default one fetches what a ``$ref`` names from the network.
+    made = draft(whole, format_checker=_FORMATS, registry=EMPTY_REGISTRY)
+    return made if root is None else made.evolve(schema=dict(schema))
+
+
+def flaws_of(value: Any) -> list[Problem]:
+    """Return what no schema allows: more than ``MAX_DEPTH`` levels, and what cannot be stored everywhere."""
+    if depth_of(value) > MAX_DEPTH:
+        return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
+    return list(_odd_parts(value, []))
+
+
+def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:
+    """Yield where text holds NUL or half a character (a lone surrogate), and where a number is no JSON number."""
+    if isinstance(value, str):
+        if ODD_TEXT.search(value):
+            yield {"loc": loc, "msg": "Contains characters that cannot be stored"}
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield {"loc": loc, "msg": "This number is too large, or not a number at all"}
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(key, str) and ODD_TEXT.search(key):
+                yield {"loc": loc, "msg": "Contains characters that cannot be stored"}
+            else:
+                yield from _odd_parts(item, [*loc, key])
+
+
+def depth_of(value: Any) -> int:
+    """Return how deep lists and objects are nested (a scalar is 0), without recursion."""
+    deepest, stack = 0, [(value, 0)]
+    while stack:
+        current, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if depth <= MAX_DEPTH:
+            children = current.values() if isinstance(current, dict) else current if isinstance(current, list) else ()
+            stack.extend((child, depth + 1) for child in children)
+    return deepest

@@ -1,0 +1,1 @@
+"""Signing in: one-time links, the password backend with its limits, and the second factor."""

@@ -1,0 +1,43 @@
+"""The one authentication backend: whichever door asks it, tries are counted and few passwords are checked at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth.backends import ModelBackend
+from django.http import HttpRequest
+
+from wfdash.signin import attempt_limits
+from wfdash.signin.client_address import client_address
+from wfdash.signin.known_browsers import known_browser
+from wfdash.signin.password_slots import slots
+
+NAME, PASSWORD = 150, 1000
+"""Characters; longer ones are nobody's."""
+
+
+class PasswordBackend(ModelBackend):
+    """Django's own users and passwords. Raises ``TooManyTries`` and ``Busy``, whoever asks."""
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+    ) -> Any:
+        """Return the user of this name and password, None if they do not go together."""
+        if not username or password is None or len(username) > NAME or len(password) > PASSWORD:
+            return None
+        meta = {} if request is None else request.META
+        address = client_address(meta, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
+        counted = attempt_limits.for_password(username, address, known_browser(request, username))
+        attempt_limits.check(counted)
+        with slots.take():
+            attempt_limits.charge(counted)
+            user = super().authenticate(request, username=username, password=password, **kwargs)
+        if user is not None:
+            attempt_limits.forgive(counted)
+        return user
+
+    async def aauthenticate(self, request: HttpRequest | None, *args: Any, **kwargs: Any) -> Any:
+        """The same; Django's own would pass the limits by."""
+        return await sync_to_async(self.authenticate)(request, *args, **kwargs)

@@ -1,0 +1,47 @@
+"""One-time sign-in links: made by who runs the server, used once, short-lived, stored as a hash."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from hashlib import sha256
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+from django.utils import timezone
+
+from checkpoints.models import SignInLink
+from wfdash.errors import NotFound
+
+LIFETIME = timedelta(hours=1)
+
+
+def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -> str:
+    """Return a link that signs ``user`` in once; ``base`` is e.g. ``http://127.0.0.1:8000``."""
+    secret = secrets.token_urlsafe(32)
+    SignInLink.objects.create(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
+    return base + reverse("sign-in-link", args=[secret])
+
+
+def find_link(secret: str) -> SignInLink:
+    """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never was."""
+    link = SignInLink.objects.select_related("user").filter(secret_hash=_hash(secret)).first()
+    if link is None or not link.user.is_active:
+        raise NotFound("Invalid sign-in link")
+    if link.used is not None:
+        raise NotFound("This sign-in link has already been used. Ask for a new one")
+    if link.expires <= timezone.now():
+        raise NotFound("This sign-in link has expired. Ask for a new one")
+    return link
+
+
+def use_link(secret: str) -> User:
+    """Use the link up and return its user; of two at once exactly one succeeds."""
+    link = find_link(secret)
+    if SignInLink.objects.filter(pk=link.pk, used__isnull=True).update(used=timezone.now()) != 1:
+        raise NotFound("This sign-in link has already been used. Ask for a new one")
+    return link.user
+
+
+def _hash(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()

@@ -1,0 +1,70 @@
+"""Sessions in the database under the hash of their key: who reads the table, or a backup of it, cannot use them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends import db
+from django.utils import timezone
+
+from wfdash import pubsub
+
+
+def stored_key(key: str) -> str:
+    """Return the key a session is stored under: 160 bits of the hash, as long as the column."""
+    return sha256(key.encode()).hexdigest()[:40]
+
+
+class SessionStore(db.SessionStore):
+    """Django's own store; the browser alone has the key."""
+
+    def _get_session_from_db(self) -> Any:
+        try:
+            key = stored_key(str(self.session_key))
+            return self.model.objects.get(session_key=key, expire_date__gt=timezone.now())
+        except self.model.DoesNotExist:
+            self._session_key = None
+            return None
+
+    async def _aget_session_from_db(self) -> Any:
+        return await sync_to_async(self._get_session_from_db)()
+
+    def flush(self) -> None:
+        """End this session, and have the sockets of its person look again."""
+        user = self.get(SESSION_KEY)
+        super().flush()
+        if user is not None:
+            pubsub.rights_changed.publish(int(user))
+
+    def exists(self, session_key: str) -> bool:
+        """Say whether there is a session of this key."""
+        return super().exists(stored_key(session_key))
+
+    async def aexists(self, session_key: str) -> bool:
+        """The same."""
+        return await super().aexists(stored_key(session_key))
+
+    def create_model_instance(self, data: dict[str, Any]) -> Any:
+        """Return the row to store."""
+        row = super().create_model_instance(data)
+        row.session_key = stored_key(row.session_key)
+        return row
+
+    async def acreate_model_instance(self, data: dict[str, Any]) -> Any:
+        """The same."""
+        row = await super().acreate_model_instance(data)
+        row.session_key = stored_key(row.session_key)
+        return row
+
+    def delete(self, session_key: str | None = None) -> None:
+        """Forget this session, or the one of that key."""
+        key = session_key or self.session_key
+        if key is not None:
+            super().delete(stored_key(key))
+
+    async def adelete(self, session_key: str | None = None) -> None:
+        """The same."""
+        await sync_to_async(self.delete)(session_key)

@@ -1,0 +1,1 @@
+"""What operators watch: traces, and the log's format and filters."""

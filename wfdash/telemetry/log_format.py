@@ -1,0 +1,103 @@
+"""Keeps the log readable: what was said again and again is counted, and no record ends a line or moves the cursor.
+
+Imports nothing of the house: logging is set up before everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+PERIOD = 60.0
+"""Seconds in which repeats are counted."""
+MOST = 5
+"""Records of one kind that pass in a period."""
+KINDS = 500
+"""Kinds of records that are remembered; the one that is silent longest is forgotten."""
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal or a reader of the log obeys instead of showing them. Tabs are harmless."""
+INDENT = "    "
+
+
+class LimitRepeats(logging.Filter):
+    """Lets a few records of a kind pass in a minute; the next one that passes says how many were left out.
+
+    Of a kind are: what one place in the code says, at one level; an error also by its class, and a refused request by
+    its status and method. What differs in ids or addresses is the same. Records below WARNING all pass.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: OrderedDict[Any, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let a record pass or not."""
+        if record.levelno < logging.WARNING:
+            return True
+        passes, left_out = self._count(_kind(record))
+        if passes and left_out:
+            record.msg = f"{record.getMessage()} [{left_out:,} similar messages omitted]"
+            record.args = ()
+        return passes
+
+    def _count(self, kind: Any) -> tuple[bool, int]:
+        now = self._clock()
+        with self._lock:
+            began, count = self._seen.pop(kind, (now, 0))
+            over = now - began >= PERIOD
+            left_out = max(0, count - MOST) if over else 0
+            began, count = (now, 1) if over else (began, count + 1)
+            self._seen[kind] = (began, count)
+            if len(self._seen) > KINDS:
+                self._seen.popitem(last=False)
+        return count <= MOST, left_out
+
+
+def _kind(record: logging.LogRecord) -> Any:
+    """Return what a record has in common with its repeats."""
+    error = record.exc_info[0] if record.exc_info else None
+    # Django says everything it refuses at one place; what was asked for is in the arguments.
+    request = getattr(record, "request", None)
+    refused = (getattr(record, "status_code", 0), getattr(request, "method", ""))
+    return (record.name, record.levelno, record.pathname, record.lineno, error, refused)
+
+
+class LineFormatter(logging.Formatter):
+    """Formats records so that each begins one line: control characters are shown, and a traceback is indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the first line."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """Return a traceback, which may quote anything."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:
+        """Return a stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+def guard_last_resort(*filters: logging.Filter) -> None:
+    """Have what no handler is set for, of steps and libraries, written in the same way."""
+    last = logging.lastResort
+    if last is not None and not last.filters:
+        last.setFormatter(LineFormatter("%(levelname)s %(name)s: %(message)s"))
+        for one in (*filters, LimitRepeats()):
+            last.addFilter(one)
+
+
+def visible(text: str) -> str:
+    r"""Return a text with its control characters written as ``\n``, ``\x1b`` and the like."""
+    return CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(INDENT + visible(line) for line in text.split("\n"))

@@ -1,0 +1,82 @@
+"""Spans of runs and steps for OpenTelemetry: nothing at all, not even an import, unless ``WFDASH_OTEL`` is 1.
+
+This module decides whether there are any; ``spans`` makes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from django.conf import settings
+
+from checkpoints.records import Claim, Commit, RunFacts
+
+log = logging.getLogger(__name__)
+
+
+class Trace(Protocol):
+    """The spans of one drive: from when a worker claimed a run to when it let go."""
+
+    def saw(self, commit: Commit) -> None:
+        """Take note of what was committed."""
+
+    def close(self) -> None:
+        """End what is open. May be called again."""
+
+
+class Tracer(Protocol):
+    """Makes spans."""
+
+    async def follow(self, claim: Claim, facts: RunFacts) -> Trace:
+        """Begin the span of a drive."""
+
+    def started(self, run: str, workflow: str, headers: Mapping[str, str]) -> None:
+        """Tell the caller's trace (W3C ``traceparent`` among the headers) which trace the run has."""
+
+
+class Untraced:
+    """No spans."""
+
+    def saw(self, commit: Commit) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+UNTRACED = Untraced()
+
+
+@lru_cache(maxsize=1)
+def tracer() -> Tracer | None:
+    """Return what makes spans, None if nobody asked for them. Read once per process."""
+    if not settings.WFDASH_OTEL:
+        return None
+    try:
+        return cast(Tracer, import_module("wfdash.telemetry.spans").open_tracer())
+    except ImportError as error:
+        log.error("WFDASH_OTEL is 1, but there will be no spans (%s): pip install wfdash[otel]", error)
+        return None
+
+
+async def follow(claim: Claim, facts: RunFacts) -> Trace:
+    """Return the trace of a drive. Whatever goes wrong with it, the run goes on."""
+    made = tracer()
+    if made is None:
+        return UNTRACED
+    try:
+        return await made.follow(claim, facts)
+    except Exception:
+        log.exception("There will be no spans of run %s this time", claim.run)
+        return UNTRACED
+
+
+def started(run: str, workflow: str, headers: Mapping[str, str]) -> None:
+    """Tell the trace of whoever started a run, if they named one, which trace the run has."""
+    made = tracer()
+    if made is not None:
+        made.started(run, workflow, headers)

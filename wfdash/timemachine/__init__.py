@@ -1,0 +1,1 @@
+"""What restoring, forking and migrating rest on, for actions and queries alike."""

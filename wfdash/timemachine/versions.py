@@ -1,0 +1,89 @@
+"""A run and the graph it belongs to: what has changed since, and what it would become under the present one.
+
+Reads only; desk and queries stand on it. A run is *held* when the graph it belongs to is not the one that is
+loaded and nothing declared leads there: it is paused, though nobody paused it, with an error of type ``Incompatible``.
+"""
+
+from __future__ import annotations
+
+from checkpoints.database.rows import read_row
+from checkpoints.errors import CheckpointsError, Incompatible
+from checkpoints.models import Checkpoint as Row
+from checkpoints.models import Run, WorkflowVersion
+from checkpoints.records import Checkpoint, Phase
+from wfdash import catalog
+from wfdash.catalog import Entry
+from wfdash.contract import Carried, Description, InvalidInput, Migrates
+from wfdash.domain.graph_diff import GraphDiff, compare
+
+HELD = "Incompatible"
+"""The type of the error of a run that is held."""
+BEGINS = "nothing had run yet: it starts on the new version"
+
+
+def is_held(run: Run) -> bool:
+    """Say whether the run waits for its old code or for an operator's choice."""
+    return run.phase == Phase.PAUSED and not run.acted_by
+
+
+def is_behind(run: Run) -> bool:
+    """Say whether the run belongs to another graph than the loaded one, or to none that is loaded."""
+    entry = catalog.find(run.workflow)
+    return entry is None or bool(run.version and run.version != entry.description.version)
+
+
+def find_description(workflow: str, version: str) -> Description | None:
+    """Return the graph of a version as it was remembered, None if it was not."""
+    row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
+    return Description.model_validate(row.description) if row is not None else None
+
+
+def diff_since(workflow: str, version: str) -> GraphDiff | None:
+    """Return what changed since a version; None where one of the two graphs is not known."""
+    entry, old = catalog.find(workflow), find_description(workflow, version)
+    return compare(old, entry.description) if entry is not None and old is not None else None
+
+
+def has_way(run: Run) -> bool:
+    """Say whether the run's own graph is loaded, or what is declared leads from its head to the loaded one."""
+    entry = catalog.find(run.workflow)
+    if entry is None:
+        return False
+    if entry.description.version == run.version:
+        return True
+    try:
+        carry_head(run, override=False)
+    except CheckpointsError:
+        return False
+    return True
+
+
+def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]:
+    """Return the run's head (None before the first) and what it becomes. ``Incompatible`` says why it cannot."""
+    entry = catalog.find(run.workflow)
+    if entry is None:
+        raise Incompatible(f"Workflow {run.workflow!r} is not loaded. The run resumes once it is")
+    head = Row.objects.filter(run=run).order_by("-n").first()
+    if head is None:
+        return None, _begin(run, entry)
+    if not isinstance(entry.engine, Migrates):
+        raise Incompatible(_changed(run, entry) + f". The engine {entry.engine.name!r} cannot migrate runs")
+    record = read_row(head)
+    old = find_description(run.workflow, record.version)
+    return record, entry.engine.carry(entry.definition, record, old, override=override)
+
+
+def _begin(run: Run, entry: Entry) -> Carried:
+    try:
+        entry.engine.check_input(entry.definition, run.input)
+    except InvalidInput as error:
+        raise Incompatible(_changed(run, entry) + f". Its input is no longer valid: {error}") from error
+    return Carried(how="start", body={}, words=(BEGINS,))
+
+
+def _changed(run: Run, entry: Entry) -> str:
+    skew = diff_since(run.workflow, run.version)
+    now = entry.description.version
+    return f"Workflow {run.workflow!r} changed since this run started ({run.version[:8]} then, {now[:8]} now)" + (
+        f": {skew.summary}" if skew else ""
+    )

@@ -1,0 +1,136 @@
+"""Drive one claimed run: build the input from tables alone, call the engine, see to it that the end is recorded.
+
+A crash and an answer take the same road: whatever the reason a run is due, it resumes from its latest checkpoint
+with the answers that have been accepted. Only a run that has no checkpoint yet starts. A run of another graph is
+carried over to the loaded one by what its author declared, or held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import traceback
+from dataclasses import dataclass
+
+from checkpoints import rules
+from checkpoints.claims.renewal import ClaimRenewer
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
+from checkpoints.events import EventKind
+from checkpoints.records import Claim, Commit, ErrorInfo, Phase, RunFacts, Standing
+from wfdash import catalog, pubsub
+from wfdash.contract import Outcome, Resume, RunInput, Start, TellsInFlight
+from wfdash.errors import WfdashError
+from wfdash.telemetry import tracing
+from wfdash.worker.recorder import ClaimedRecorder
+from wfdash.worker.version_holds import carry_or_hold
+
+log = logging.getLogger(__name__)
+
+
+class GivenUp(WfdashError):
+    """A run is not driven any more: its workers ended again and again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """How long a claim lasts without being renewed, and how often it is renewed, in seconds."""
+
+    ttl: float = 10.0
+    heartbeat: float = 3.0
+
+
+async def advance(
+    storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts, renewer: ClaimRenewer, since: float
+) -> Outcome | None:
+    """Drive a claimed run until it ends, parks or is lost. Returns None when somebody else has it now.
+
+    ``since``: ``boottime()`` before it was claimed.
+    """
+    claim = recorder.lease
+    try:
+        async with renewer.holding(claim, since=since):
+            recorder.trace = await tracing.follow(claim, facts)
+            return await _drive(storage, recorder, facts)
+    except ClaimLost:
+        log.info("Run %s was taken from this worker", claim.run)
+        return None
+    except asyncio.CancelledError:
+        await asyncio.shield(storage.release(claim))
+        raise
+    except Exception as error:
+        if storage.is_outage(error):
+            await _let_go(storage, claim, error)
+        else:
+            await fail(recorder, error)
+        return None
+    finally:
+        recorder.trace.close()
+        pubsub.streamed_text.forget(recorder.lease.run)
+
+
+async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> None:
+    """Give the run back: it is the database that failed, so it goes on once the database is there again."""
+    log.error("Database unavailable for run %s, it will be retried: %s", claim.run, error)
+    try:
+        await storage.release(claim)
+    except Exception:
+        log.info("The claim of run %s could not be released either; it will expire", claim.run)
+
+
+async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome | None:
+    entry = catalog.find(facts.workflow)
+    if rules.is_given_up(facts.attempts):
+        raise GivenUp(await _why_given_up(storage, facts, entry))
+    if entry is None or (facts.version and facts.version != entry.description.version):
+        if not await carry_or_hold(recorder.lease):
+            return None
+        facts, entry = await storage.read_run(recorder.lease.run), catalog.get(facts.workflow)
+    given = await _read_input(storage, recorder, facts)
+    if recorder.lease.recovered:
+        await recorder.commit(_recovered(recorder.lease))
+    return await entry.engine.drive(entry.definition, given, recorder)
+
+
+async def _why_given_up(storage: DatabaseStorage, facts: RunFacts, entry: catalog.Entry | None) -> str:
+    checkpoint = await storage.get_latest(facts.run)
+    steps: tuple[str, ...] = ()
+    if checkpoint is not None and entry is not None and isinstance(entry.engine, TellsInFlight):
+        steps = entry.engine.in_flight(entry.definition, checkpoint).steps
+    return (
+        f"The worker process ended {facts.attempts} times in a row before this run finished another step, "
+        f"{rules.MAX_DEATHS} times while no other suspected run was in it, so this run probably ends its process "
+        "(memory, a crash in native code, os._exit). "
+        f"Running steps: {', '.join(steps) or 'none that is known'}. Change what they do, then retry the run."
+    )
+
+
+async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> RunInput:
+    run = recorder.lease.run
+    checkpoint = await storage.get_latest(run)
+    if (checkpoint.n if checkpoint else 0) < facts.n:
+        raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
+    if checkpoint is None:
+        return Start(run=run, message=facts.input)
+    answers = await storage.read_answers(run)
+    recorder.handed_out(answers)
+    return Resume(run=run, checkpoint=checkpoint, answers=answers)
+
+
+def _recovered(claim: Claim) -> Commit:
+    event = EventKind.RUN_RECOVERED.draft(worker=claim.worker, epoch=claim.epoch)
+    return Commit(run=claim.run, events=(event,))
+
+
+async def fail(recorder: ClaimedRecorder, error: Exception) -> None:
+    """Record that the run failed outside any step; its checkpoints stay as they are."""
+    run = recorder.lease.run
+    log.error("Run %s failed: %s", run, error, exc_info=error)
+    expected = isinstance(error, CheckpointsError | WfdashError)
+    trace = "" if expected else "".join(traceback.format_exception(error))
+    info = ErrorInfo(type=type(error).__name__, message=str(error), traceback=trace)
+    event = EventKind.RUN_FAILED.draft(error=info.model_dump(exclude={"traceback"}))
+    commit = Commit(run=run, events=(event,), standing=Standing(phase=Phase.FAILED, error=info))
+    with contextlib.suppress(ClaimLost):
+        await recorder.commit(commit)

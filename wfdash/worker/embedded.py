@@ -1,0 +1,117 @@
+"""The worker inside the server process: a thread with an event loop of its own.
+
+Its own loop, so that a step which blocks cannot stop the sockets' pings; a file lock, so that of several server
+processes on one data directory exactly one drives runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import threading
+from concurrent.futures import Future
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+from uuid import getnode
+
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.ids import new_token
+from wfdash.worker.drive import Lease
+from wfdash.worker.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+class EmbeddedWorker:
+    """Starts and stops a ``Worker`` in a thread."""
+
+    def __init__(self, lock_path: Path, *, lease: Lease | None = None) -> None:
+        self._lock_path = lock_path
+        self._lease = lease
+        self._lock: IO[str] | None = None
+        self._home = ""
+        self._thread: threading.Thread | None = None
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, Worker]] = Future()
+
+    @property
+    def running(self) -> bool:
+        """Whether this process drives runs right now."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def driving(self) -> int:
+        """How many runs are in flight here."""
+        return self._ready.result(timeout=0)[1].driving if self.running else 0
+
+    def start(self) -> bool:
+        """Start driving runs; False when another process on this data directory already does."""
+        self._lock = self._lock_path.open("a+")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            log.warning("Another process runs the worker for %s; this one only serves pages", self._lock_path.parent)
+            return False
+        self._home = _read_home(self._lock)
+        self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
+        self._thread.start()
+        self._ready.result(timeout=30)
+        return True
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Let go of every run, then return; waits at most ``timeout`` seconds."""
+        if self._thread is None:
+            return
+        loop, worker = self._ready.result(timeout=timeout)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(worker.stop)
+        self._thread.join(timeout)
+        if self._lock is not None:
+            self._lock.close()
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            log.exception("The embedded worker stopped; restart the server to resume runs")
+            raise
+
+    async def _serve(self) -> None:
+        storage = DatabaseStorage()
+        # New with each start: a process may have the number of the one before it.
+        worker = Worker(storage, name=f"{self._home}:{os.getpid()}:{new_token()[-6:]}", lease=self._lease)
+        # Whoever held claims under this name held the lock we now hold: it is gone, nobody need wait for expiry.
+        await storage.expire_claims(worker_prefix=f"{self._home}:")
+        self._ready.set_result((asyncio.get_running_loop(), worker))
+        try:
+            await worker.serve()
+        finally:
+            await storage.aclose()
+
+
+def _read_home(lock: IO[str]) -> str:
+    """Return the name of this data directory's worker: a token in its lock file, and where that file is.
+
+    A copy of the directory has the token, too; it is another file, or a file on another machine or after another
+    start of this one.
+    """
+    lock.seek(0)
+    token = lock.read().strip()
+    if not token:
+        token = new_token()
+        lock.write(token)
+        lock.flush()
+    found = os.fstat(lock.fileno())
+    place = f"{_boot_id()}:{found.st_dev}:{found.st_ino}"
+    return f"{token}-{sha256(place.encode()).hexdigest()[:12]}"
+
+
+def _boot_id() -> str:
+    """Return what tells this start of this machine from every other."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return f"{getnode():x}"

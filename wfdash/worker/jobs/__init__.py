@@ -1,0 +1,1 @@
+"""The loops beside a worker's runs: deadlines, schedules, delivery, metrics, heartbeat."""

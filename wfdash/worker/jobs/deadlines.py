@@ -1,0 +1,93 @@
+"""The clockwork of requests: answers take effect, deadlines pass, openings are announced, each at its moment.
+
+Any number of workers may run it: each row is done by one of them, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from checkpoints.database.clock import database_now
+from wfdash.actions import idempotency
+from wfdash.actions.audit import entries
+from wfdash.actions.requests import announce, deadlines, decidability, finalize
+from wfdash.actions.runs import bulk, cancellation, search_index, signals
+from wfdash.worker.jobs.db_thread import DbThread
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+"""So often it looks, and sooner when something is known to come up sooner."""
+SELDOM = 60
+"""Every so many sweeps it tidies up."""
+BATCH = 100
+"""What one sweep does of each kind; with more to do the next one follows at once."""
+
+
+async def sweep_until(stopping: asyncio.Event) -> None:
+    """Do what is due until stopped."""
+    thread, sweeps = DbThread("wfdash-alarms"), itertools.count()
+    try:
+        while not stopping.is_set():
+            pause = SWEEP_SECONDS
+            try:
+                pause = await thread.call(sweep)
+                if next(sweeps) % SELDOM == 0:
+                    await thread.call(tidy)
+            except Exception:
+                log.exception("Could not look for deadlines; retrying")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause)
+    finally:
+        await thread.aclose()
+
+
+def sweep() -> float:
+    """Do what is due now; returns the seconds until there is more to do, or to look for."""
+    began = database_now()
+    counts = [
+        _count(work)
+        for work in (
+            finalize.finalize_due,
+            deadlines.fire_alarms,
+            announce.announce_opened,
+            cancellation.end_abandoned,
+            signals.match_waiting,
+            search_index.index_runs,
+            search_index.index_failures,
+            bulk.finish_bulks,
+        )
+    ]
+    if max(counts) >= BATCH:
+        return 0.0
+    # After ``began``: what was due then and is not done could not be done, but what became due meanwhile can.
+    return _pause((finalize.next_finalization(began), deadlines.next_alarm(began)), database_now())
+
+
+def tidy() -> None:
+    """Remove what is not needed any more, and look again at requests that nobody could decide."""
+    _count(entries.log_head)
+    _count(decidability.recheck_stuck)
+    while _count(idempotency.forget_keys) >= BATCH:
+        continue
+    cancellation.forget_claims()
+
+
+def _count(work: Callable[[int], int]) -> int:
+    """One kind of work that fails does not keep the others from being done."""
+    try:
+        return work(BATCH)
+    except Exception:
+        log.exception("Could not process what is due (%s); retrying", work.__name__)
+        return 0
+
+
+def _pause(moments: Iterable[datetime | None], now: datetime) -> float:
+    """Return the seconds to the nearest moment, at most ``SWEEP_SECONDS``."""
+    ahead = [(at - now).total_seconds() for at in moments if at is not None]
+    return max(0.0, min([SWEEP_SECONDS, *ahead]))

@@ -1,0 +1,244 @@
+"""The outbox as the postman works it: what is due, claimed by one, delivered, postponed or given up.
+
+A claim moves ``due`` out of the way: of any number of postmen one has it, and if that one dies it comes up again.
+At least once, therefore; a letter's id stays the same, so that receivers can drop doubles.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import F, Min, Q
+from django.utils import timezone
+
+from checkpoints.claims.renewal import boottime
+from checkpoints.database.clock import database_now
+from checkpoints.database.storage import write
+from checkpoints.models import HumanRequest, Notice, Webhook
+from wfdash.access.viewer import Viewer, viewer_for
+from wfdash.actions.requests.answer_links import answer_link
+from wfdash.actions.sweep_backoff import is_outage
+from wfdash.notifications.apprise import send_apprise
+from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, WEBHOOK
+from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable
+from wfdash.notifications.mail import send_mail
+from wfdash.notifications.preferences import Preferences
+from wfdash.notifications.webhook import Receiver, send_webhook
+from wfdash.notifications.write import preferences_of
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = (30, 120, 300, 900, 3600, 7200, 14400, 28800, 30600)
+"""Seconds before each further attempt: ten attempts within a day."""
+LEASE = timedelta(minutes=5)
+"""For so long a postman has what it claimed. It begins nothing in the second half: a channel takes less."""
+BUNDLE = 200
+"""Notices that one receiver is brought at a time, in one message."""
+LETTERS = 20
+"""Notices claimed at a time where each is a message of its own, of at most five seconds."""
+TURN = 10.0
+"""Seconds for which one receiver may keep a carrier by claiming more."""
+KEPT_DAYS = 90
+FORGOTTEN = 1_000
+"""Notices removed at a time."""
+CHANNELS: Mapping[str, Channel] = {MAIL: send_mail, APPRISE: send_apprise, WEBHOOK: send_webhook}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What is due for one receiver on one channel."""
+
+    channel: str
+    user: int | None
+    target: str
+    """The webhook's id."""
+
+
+def due_bundles(limit: int = 500) -> list[Bundle]:
+    """Return for whom something is due, who waited longest first. One query."""
+    # By receiver: those behind one for whom thousands wait get their turn.
+    due = _due(database_now()).values("channel", "user_id", "target").annotate(first=Min("due")).order_by("first")
+    return [Bundle(*row) for row in due.values_list("channel", "user_id", "target")[:limit]]
+
+
+def deliver(bundle: Bundle, channels: Mapping[str, Channel] = CHANNELS) -> int:
+    """Send what is due for this receiver; returns how many notices were. Errors are kept with the notice."""
+    sent, began = 0, boottime()
+    while boottime() - began < TURN:
+        claimed_at = boottime()
+        notices = _claim(bundle)
+        sent += _deliver(bundle, notices, channels[bundle.channel], claimed_at + LEASE.total_seconds() / 2)
+        if len(notices) < LETTERS:
+            break
+    return sent
+
+
+def _deliver(bundle: Bundle, notices: list[Notice], channel: Channel, until: float) -> int:
+    """Send what was claimed. What is not begun before ``until``, by ``boottime``, comes up again, perhaps elsewhere."""
+    sent = 0
+    while notices and boottime() < until:
+        # A webhook gets each letter by itself; people get all that is due in one.
+        count = 1 if bundle.channel == WEBHOOK else len(notices)
+        batch, notices = notices[:count], notices[count:]
+        try:
+            sent += _send(bundle, batch, channel)
+        except Undeliverable as error:
+            _give_up(batch, str(error))
+        except Exception as error:
+            _postpone(batch, notices, f"{type(error).__name__}: {error}")
+            break
+    return sent
+
+
+def forget_old(days: int = KEPT_DAYS) -> int:
+    """Remove notices that were sent, given up or shown so long ago; returns how many."""
+    old = Notice.objects.filter(created__lt=timezone.now() - timedelta(days=days))
+    over = old.filter(Q(sent__isnull=False) | Q(given_up__isnull=False)).order_by("id").values_list("id", flat=True)
+    with write():
+        return Notice.objects.filter(pk__in=list(over[:FORGOTTEN])).delete()[0]
+
+
+def _due(now: datetime) -> Any:
+    waiting = Notice.objects.filter(due__lte=now, sent__isnull=True, given_up__isnull=True)
+    return waiting.exclude(channel=BROWSER)
+
+
+def _claim(bundle: Bundle) -> list[Notice]:
+    now, limit = database_now(), LETTERS if bundle.channel == WEBHOOK else BUNDLE
+    with write():
+        mine = _due(now).filter(channel=bundle.channel, user_id=bundle.user, target=bundle.target).order_by("created")
+        if connection.features.has_select_for_update_skip_locked:
+            mine = mine.select_for_update(of=("self",), skip_locked=True)
+        claimed = list(mine.values_list("pk", flat=True)[:limit])
+        Notice.objects.filter(pk__in=claimed).update(due=now + LEASE, attempts=F("attempts") + 1)
+    return _read(claimed)
+
+
+def _read(claimed: list[str]) -> list[Notice]:
+    """Return these notices, the oldest first. One that cannot be read is given up, or it would hold up the others."""
+    if not claimed:
+        return []
+    rows = Notice.objects.select_related("user", "request", "request__run", "request__run__created_by")
+    try:
+        return list(rows.filter(pk__in=claimed).order_by("created"))
+    except Exception as error:
+        if is_outage(error):
+            raise
+        if len(claimed) > 1:
+            return [notice for one in claimed for notice in _read([one])]
+        _give_up_unread(claimed[0], error)
+        return []
+
+
+def _send(bundle: Bundle, notices: Sequence[Notice], channel: Channel) -> int:
+    if bundle.channel == WEBHOOK:
+        receiver, letters = _webhook(bundle.target), _letters(notices)
+    else:
+        receiver, letters = _person(bundle, notices)
+    if letters:
+        channel(receiver, letters)
+    ids = [letter.id for letter in letters]
+    Notice.objects.filter(pk__in=ids).update(sent=timezone.now(), error="")
+    log.info("Sent %d notifications by %s", len(ids), bundle.channel)
+    return len(ids)
+
+
+def _webhook(target: str) -> Receiver:
+    webhook = Webhook.objects.filter(pk=target, active=True).first()
+    if webhook is None:
+        raise Undeliverable("This webhook was removed or disabled")
+    return Receiver(url=webhook.url, secrets=tuple(webhook.secret.split()))
+
+
+def _person(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Any, list[Letter]]:
+    """Return who is told, and of what: no longer of what was decided meanwhile, or is not theirs to see any more."""
+    user = notices[0].user
+    if user is None or not user.is_active:
+        raise Undeliverable("This person no longer has an account")
+    viewer = viewer_for(user)
+    letters = []
+    for notice in notices:
+        if why := _obsolete_because(notice, viewer):
+            _give_up([notice], why)
+        else:
+            letters += _letters([notice], viewer)
+    wishes = preferences_of([user.pk]).get(user.pk, Preferences())
+    return ((user, wishes) if bundle.channel == MAIL else user), letters
+
+
+def _obsolete_because(notice: Notice, viewer: Viewer) -> str:
+    request = notice.request
+    if request is None:
+        return ""
+    if not viewer.may("see", request.workflow) and request.run.created_by_id != viewer.user.pk:
+        return "No longer has access"
+    if notice.kind in ANSWERABLE and (request.answered or request.closed or request.settles):
+        return "Already decided"
+    return ""
+
+
+def _letters(notices: Sequence[Notice], viewer: Viewer | None = None) -> list[Letter]:
+    """Return the letters of these notices; one that cannot be written is given up, and the others are sent."""
+    found = []
+    for notice in notices:
+        try:
+            found.append(_letter(notice, viewer))
+        except Exception as error:
+            if is_outage(error):
+                raise
+            _give_up_unread(notice.pk, error)
+    return found
+
+
+def _letter(notice: Notice, viewer: Viewer | None = None) -> Letter:
+    return Letter(
+        id=notice.pk,
+        kind=notice.kind,
+        at=notice.created,
+        url=_url(notice.kind, notice.request, viewer),
+        payload=notice.payload,
+    )
+
+
+def _url(kind: str, request: HumanRequest | None, viewer: Viewer | None) -> str:
+    """Return where to look: for a person who is asked for an answer, the link by which they can give it."""
+    if request is None:
+        return f"{settings.WFDASH_URL}/"
+    may = viewer is not None and kind in ANSWERABLE and viewer.may("answer", request.workflow)
+    if viewer is not None and may and viewer.right_to(request):
+        return answer_link(request, viewer.user)
+    return f"{settings.WFDASH_URL}/requests/{request.pk}/"
+
+
+def _postpone(tried: Sequence[Notice], untried: Sequence[Notice], error: str) -> None:
+    """Try again later; what waits for the same receiver waits along. After the last attempt: give up."""
+    now = database_now()
+    again = [notice for notice in tried if notice.attempts <= len(RETRY_SECONDS)]
+    _give_up([notice for notice in tried if notice.attempts > len(RETRY_SECONDS)], error)
+    first = tried[0]
+    wait = RETRY_SECONDS[min(first.attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311
+    due = now + timedelta(seconds=wait)
+    Notice.objects.filter(pk__in=[notice.pk for notice in again]).update(due=due, error=error[:500])
+    Notice.objects.filter(pk__in=[notice.pk for notice in untried]).update(due=due, attempts=F("attempts") - 1)
+    same = _due(now).filter(channel=first.channel, user_id=first.user_id, target=first.target)
+    same.update(due=due)
+    log.warning("Could not send by %s (attempt %d): %s", first.channel, first.attempts, error[:500])
+
+
+def _give_up_unread(notice_id: str, error: Exception) -> None:
+    why = f"Could not be read: {type(error).__name__}"
+    Notice.objects.filter(pk=notice_id).update(given_up=timezone.now(), error=why)
+    log.error("Gave up notification %s, which could not be read", notice_id, exc_info=error)
+
+
+def _give_up(notices: Sequence[Notice], why: str) -> None:
+    if notices:
+        Notice.objects.filter(pk__in=[notice.pk for notice in notices]).update(given_up=timezone.now(), error=why[:500])
+        log.warning("Gave up %d notifications by %s: %s", len(notices), notices[0].channel, why[:500])

@@ -1,0 +1,103 @@
+"""Keeps the house's checkpoints to its policy: what a worker saves, and what it removes beside the runs it drives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from checkpoints.config import CheckpointConfig
+from checkpoints.ids import RunId
+from checkpoints.manager import CheckpointManager
+from checkpoints.models import Run
+from checkpoints.records import Phase
+from checkpoints.storage import CheckpointStorage
+from wfdash.actions.runs import delete
+from wfdash.worker.version_holds import in_thread
+
+log = logging.getLogger(__name__)
+
+PRUNE_EVERY = 200
+"""Steps of a run between two prunings while it goes on."""
+LOOK_SECONDS = 60.0
+"""Nobody drives a run that is cancelled while it is parked: so often it is looked for."""
+LOOK_BACK = timedelta(days=1)
+"""A worker that starts looks for what was cancelled while there was none."""
+BATCH = 100
+"""Old runs removed in one transaction."""
+PAUSE = 1.0
+"""Seconds between two full batches, for others to write."""
+SLACK = timedelta(seconds=30)
+"""A cancellation is dated before it is committed."""
+
+
+class BackgroundPruner(CheckpointManager):
+    """A manager that prunes in the background, one run at a time: no step and no end waits for it."""
+
+    def __init__(self, storage: CheckpointStorage, config: CheckpointConfig) -> None:
+        super().__init__(storage, config, prune_every=PRUNE_EVERY)
+        self._turn = asyncio.Lock()
+        self._due: set[RunId] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def tidy(self, run: RunId) -> None:
+        """Have the run pruned soon, unless it is about to be already."""
+        if self.config.limited and run not in self._due:
+            self._due.add(run)
+            task = asyncio.create_task(self._tidy(run), name=f"prune {run}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def tidy_cancelled_until(self, stopping: asyncio.Event) -> None:
+        """Prune runs that were cancelled, wherever that was, until stopped."""
+        since = timezone.now() - LOOK_BACK
+        while self.config.limited and not stopping.is_set():
+            began = timezone.now()
+            try:
+                for run in await in_thread(cancelled_since, since):
+                    await self.tidy(run)
+                since = began - SLACK
+            except Exception:
+                log.exception("Could not look for cancelled runs; retrying")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop. What was not done is done after the next save, or by ``manage.py prune``."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tidy(self, run: RunId) -> None:
+        async with self._turn:
+            self._due.discard(run)
+            await super().tidy(run)
+
+
+def cancelled_since(moment: datetime) -> list[RunId]:
+    """Return the runs that were cancelled since then and have more than one checkpoint, oldest first."""
+    rows = Run.objects.filter(phase=Phase.CANCELLED, finished__gte=moment, n__gt=1).order_by("finished")
+    return [RunId(id_) for id_ in rows.values_list("id", flat=True)]
+
+
+async def remove_old_until(stopping: asyncio.Event) -> None:
+    """Remove ended runs once they are older than ``WFDASH_KEEP_RUNS`` days, a batch at a time, until stopped."""
+    days: float | None = getattr(settings, "WFDASH_KEEP_RUNS", None)
+    while days is not None and not stopping.is_set():
+        removed = 0
+        try:
+            removed = await in_thread(remove_old, days)
+        except Exception:
+            log.exception("Could not remove old runs; retrying")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), LOOK_SECONDS if removed < BATCH else PAUSE)
+
+
+def remove_old(days: float) -> int:
+    """Remove a batch; returns how many runs that were."""
+    return delete.remove_old(days, BATCH)

@@ -1,0 +1,226 @@
+"""A worker: takes runs that are due and drives many of them side by side on one event loop.
+
+Correctness never depends on a bell: due runs are also looked for every second. Stopping cancels what is in flight
+and releases its claims; those runs go on from their latest checkpoint wherever a worker looks next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from django.conf import settings
+
+from checkpoints.claims.renewal import ClaimRenewer, boottime
+from checkpoints.config import CheckpointConfig
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import Damaged
+from checkpoints.ids import RunId, new_token
+from checkpoints.records import Claim
+from wfdash import pubsub
+from wfdash.worker.crash_suspects import SuspectSlot
+from wfdash.worker.drive import Lease, advance, fail
+from wfdash.worker.jobs.deadlines import sweep_until
+from wfdash.worker.jobs.delivery import deliver_until
+from wfdash.worker.jobs.heartbeat import heartbeat_until
+from wfdash.worker.jobs.metrics import count_until
+from wfdash.worker.jobs.scheduler import fire_until
+from wfdash.worker.loop_watchdog import Watchdog
+from wfdash.worker.recorder import ClaimedRecorder
+from wfdash.worker.retention import BackgroundPruner, remove_old_until
+from wfdash.worker.step_logs import capture_step_logs
+from wfdash.worker.version_holds import in_thread, keep_claim, release_until
+from wfdash.workflow.runtime.step.threads import still_running
+
+log = logging.getLogger(__name__)
+
+CANDIDATES = 50
+"""Suspects of which one is chosen."""
+LEFT_SECONDS = 0.1
+"""Between two looks whether functions that were left behind have ended."""
+SWEEP_SECONDS = 1.0
+SWEEP_TIMEOUT = 5.0
+"""Seconds a sweep may take: asking anew makes a connection pool try again to reach a database that was away."""
+
+
+class Worker:
+    """Drives up to ``limit`` runs at once. Create and use it on one event loop."""
+
+    def __init__(
+        self,
+        storage: DatabaseStorage,
+        *,
+        name: str = "",
+        lease: Lease | None = None,
+        limit: int = 500,
+        retention: CheckpointConfig | None = None,
+    ) -> None:
+        """``retention``: what is saved and kept; by default what the settings say."""
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{new_token()[-6:]}"
+        self._storage = storage
+        self._lease = lease or Lease()
+        self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
+        self._limit = limit
+        self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
+        self._driving: dict[RunId, asyncio.Task[None]] = {}
+        self._recorders: dict[RunId, ClaimedRecorder] = {}
+        self._again: set[RunId] = set()
+        self._suspects = SuspectSlot(steady_after=self._lease.ttl)
+        self._stopping = asyncio.Event()
+
+    @property
+    def driving(self) -> int:
+        """How many runs are in flight."""
+        return len(self._driving)
+
+    async def serve(self) -> None:
+        """Drive due runs until ``stop`` is called, then release what is in flight and return."""
+        loop = asyncio.get_running_loop()
+        unsubscribe = pubsub.runs_due.subscribe(_across(loop, self.look_at))
+        stop_logging = capture_step_logs()
+        watchdog = Watchdog(self._storage)
+        watchdog.start()
+        loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
+        loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "schedules": fire_until}
+        loops |= {"count": count_until, "remove old runs": remove_old_until}
+        loops["beat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
+        aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
+        try:
+            await self._sweep_until_stopped()
+        finally:
+            unsubscribe()
+            stop_logging()
+            for task in aside:
+                task.cancel()
+            await asyncio.gather(*aside, return_exceptions=True)
+            await self._release_all()
+            await asyncio.to_thread(watchdog.close)
+
+    def stop(self) -> None:
+        """Ask ``serve`` to end. Call it on the worker's loop."""
+        self._stopping.set()
+
+    def look_at(self, run: str) -> None:
+        """Take the run if it is due; if it is being driven here, let it look for answers, or for its end."""
+        run_id = RunId(run)
+        if run_id in self._driving:
+            self._again.add(run_id)
+            if run_id in self._recorders:
+                self._recorders[run_id].wake()
+                self._renewer.renew_now()
+        else:
+            self._begin(run_id)
+
+    def _has_room(self) -> bool:
+        return not self._stopping.is_set() and len(self._driving) < self._limit
+
+    def _begin(self, run: RunId) -> None:
+        if self._has_room() and run not in self._driving:
+            self._driving[run] = asyncio.create_task(self._drive(run), name=f"run {run}")
+
+    async def _sweep_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                async with asyncio.timeout(SWEEP_TIMEOUT):
+                    await self._sweep()
+            except Exception:
+                log.exception("Could not look for due runs; retrying")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), SWEEP_SECONDS)
+
+    async def _trust_survivor(self) -> None:
+        """A suspect that has run for long without ending this process makes way for the next."""
+        recorder = self._recorders.get(RunId(self._suspects.run))
+        if recorder is not None and self._suspects.is_survivor():
+            await self._storage.trust(recorder.lease)
+            self._suspects.clear(recorder.run)
+
+    async def _sweep(self) -> None:
+        await self._trust_survivor()
+        await self._storage.sync_clock()
+        for run in await self._storage.due(limit=self._limit, suspect=False):
+            self._begin(run)
+        # In a full worker it would have the slot and never be driven.
+        if self._has_room() and self._suspects.is_free():
+            found = await self._storage.due(limit=CANDIDATES, suspect=True)
+            if self._has_room() and (chosen := [run for run in found if run not in self._driving]):
+                self._suspects.take(random.choice(chosen))  # noqa: S311 (any may be next)
+                self._begin(RunId(self._suspects.run))
+
+    async def _drive(self, run: RunId) -> None:
+        try:
+            await self._claim_and_advance(run)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("Could not run %s; it will be retried", run)
+        finally:
+            self._recorders.pop(run, None)
+            self._driving.pop(run, None)
+            self._suspects.clear(run)
+            if run in self._again:
+                self._again.discard(run)
+                self.look_at(run)
+
+    async def _claim_and_advance(self, run: RunId) -> None:
+        self._again.discard(run)
+        since = boottime()
+        lone = run == self._suspects.run
+        claim = await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl, suspects=lone)
+        if claim is None:
+            return
+        try:
+            facts = await self._storage.read_run(run)
+        except Damaged as error:
+            await fail(ClaimedRecorder(self._pruner, claim, "", clock=self._storage.now), error)
+            return
+        recorder = ClaimedRecorder(self._pruner, claim, facts.workflow, clock=self._storage.now)
+        recorder.renewer = self._renewer
+        recorder.progressed = partial(self._suspects.clear, run)
+        self._recorders[run] = recorder
+        if self._stopping.is_set():
+            await self._storage.release(claim)
+            return
+        outcome = await advance(self._storage, recorder, facts, self._renewer, since)
+        if outcome is None or still_running(run):
+            await self._leave(claim)
+        if outcome is None:
+            # Perhaps it was cancelled; a run that ends here tells the housekeeper itself.
+            await self._pruner.tidy(run)
+
+    async def _leave(self, claim: Claim) -> None:
+        """Give the claim back once no plain function of its run runs here any more: nobody may begin a second one."""
+        if count := still_running(claim.run):
+            log.info("Run %s has ended here, but %d plain functions of it have not", claim.run, count)
+            await in_thread(keep_claim, claim)
+            self._renewer.hold(claim, lambda: None)
+            try:
+                while still_running(claim.run):  # noqa: ASYNC110 (threads know no loop)
+                    await asyncio.sleep(LEFT_SECONDS)
+            finally:
+                self._renewer.let_go(claim)
+        await self._storage.release(claim)
+
+    async def _release_all(self) -> None:
+        tasks = list(self._driving.values())
+        self._again.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._pruner.aclose()
+        await asyncio.to_thread(self._renewer.close)
+
+
+def _across(loop: asyncio.AbstractEventLoop, listener: Callable[[str], None]) -> Callable[[str], None]:
+    """Return the listener as one that may be called from any thread."""
+
+    def hand_over(run: str) -> None:
+        loop.call_soon_threadsafe(listener, run)
+
+    return hand_over

@@ -1,0 +1,1 @@
+"""What authors declare: steps, edges, policies, retries, migration hooks."""

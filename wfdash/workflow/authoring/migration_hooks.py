@@ -1,0 +1,86 @@
+"""The argument of a migration hook: the run's state and its steps under way, and what it may do to both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from checkpoints.records import Json
+from wfdash.workflow.values.codec import copy_plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepChange:
+    """One thing a hook did. ``verb``: rename | drop | move."""
+
+    verb: str
+    step: str
+    to: str = ""
+
+    def inside(self, prefix: str) -> StepChange:
+        """Return it with the names that the whole graph has for a sub-workflow's steps."""
+        return replace(self, step=prefix + self.step, to=prefix + self.to if self.to else "")
+
+
+class Migration:
+    """A run on its way to a newer graph. Change ``state`` in place; say what became of steps that are gone.
+
+    ``steps``: how many activations of each step are under way. What is not said stays where it is, under the same
+    name. Nothing is written until the result is known to be valid in the new graph.
+    """
+
+    def __init__(self, state: Mapping[str, Json], steps: Mapping[str, int]) -> None:
+        self.state: dict[str, Json] = copy_plain(dict(state))
+        self.steps: Mapping[str, int] = dict(steps)
+        self.changes: list[StepChange] = []
+
+    def rename(self, old: str, new: str) -> None:
+        """Say that step ``old`` is called ``new`` now: what it asked, called and was answered stays with it."""
+        self._change(StepChange(verb="rename", step=old, to=new))
+
+    def drop(self, step: str) -> None:
+        """End every activation of ``step`` without a result: its questions are withdrawn."""
+        self._change(StepChange(verb="drop", step=step))
+
+    def move(self, step: str, to: str) -> None:
+        """Start ``to`` with the same message in place of ``step``, from its top: questions are withdrawn."""
+        self._change(StepChange(verb="move", step=step, to=to))
+
+    def _change(self, change: StepChange) -> None:
+        self.changes.append(change)
+        counted = Counter(dict(self.steps))
+        under_way = counted.pop(change.step, 0)
+        if change.to and under_way:
+            counted[change.to] += under_way
+        self.steps = dict(counted)
+
+
+Hook: TypeAlias = Callable[[Migration], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationHook:
+    """A declared hook. ``to_version`` is empty for the next declared one's, or the current graph."""
+
+    from_version: str
+    to_version: str
+    hook: Hook
+
+
+def find_path(ways: tuple[MigrationHook, ...], version: str, present: str) -> tuple[MigrationHook, ...]:
+    """Return the hooks that lead from ``version`` to the ``present`` one, in order; empty if they do not."""
+    leads = {way.from_version: (way, _goal(ways, place, present)) for place, way in enumerate(ways)}
+    found: list[MigrationHook] = []
+    while version != present:
+        if version not in leads:
+            return ()
+        way, version = leads.pop(version)
+        found.append(way)
+    return tuple(found)
+
+
+def _goal(ways: tuple[MigrationHook, ...], place: int, present: str) -> str:
+    later = [way.from_version for way in ways[place + 1 :]]
+    return ways[place].to_version or (later[0] if later else present)

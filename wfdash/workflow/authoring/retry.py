@@ -1,0 +1,27 @@
+"""Retry policy of a step or call: when it is tried again, and the delay before that."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Retry(BaseModel):
+    """Try again up to ``attempts`` times in all, ``delay`` seconds apart, growing by ``factor`` up to ``longest``.
+
+    ``on``: error classes worth another attempt; ``never``: those that are not, checked first.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempts: int = Field(default=3, ge=1)
+    delay: float = Field(default=1.0, ge=0)
+    factor: float = Field(default=2.0, ge=1)
+    longest: float = Field(default=300.0, ge=0)
+    on: tuple[type[Exception], ...] = (Exception,)
+    never: tuple[type[Exception], ...] = ()
+
+    def delay_after(self, attempt: int, error: BaseException) -> float | None:
+        """Return the seconds to wait after failed attempt number ``attempt`` (from 1), None to give up."""
+        if attempt >= self.attempts or isinstance(error, self.never) or not isinstance(error, self.on):
+            return None
+        return min(self.delay * self.factor ** (attempt - 1), self.longest)

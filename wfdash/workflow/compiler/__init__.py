@@ -1,0 +1,1 @@
+"""From a definition to its graph: flattened, checked, frozen."""

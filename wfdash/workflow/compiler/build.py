@@ -1,0 +1,230 @@
+"""Second half of the compiler: checks the plan, computes what does not depend on a run, freezes the graph."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wfdash.workflow.authoring.edges import Gather, Join
+from wfdash.workflow.authoring.policy import Policy
+from wfdash.workflow.compiler.aliases import read_aliases
+from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Level, Node
+from wfdash.workflow.compiler.plan import Definition, GraphPlan, PlannedEdge, PlannedStep, draw_plan, incoming, outgoing
+from wfdash.workflow.compiler.state_rules import read_state
+from wfdash.workflow.compiler.validate import find_paths, find_problems
+from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.values.codec import Codec, codec_for, either, is_any, members
+from wfdash.workflow.values.type_names import item_type, type_name
+
+UNCHANGED: Mapping[str, str] = types.MappingProxyType({})
+
+
+def build(definition: Definition) -> Graph:
+    """Compile the definition; ``InvalidWorkflow`` lists everything that is wrong with it."""
+    plan = draw_plan(definition)
+    state = read_state(plan)
+    paths = find_paths(plan)
+    find_problems(plan)
+    aliases = read_aliases(definition, plan)
+    if plan.problems:
+        listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(plan.problems))
+        raise InvalidWorkflow(f"workflow {definition.name!r} is not valid:\n{listed}", problems=plan.problems)
+    edges = [_edge(index, link) for index, link in enumerate(plan.links)]
+    nodes = {name: _node(plan, place, edges, paths) for name, place in plan.places.items()}
+    return Graph(
+        name=definition.name,
+        nodes=nodes,
+        edges=tuple(edges),
+        state=state,
+        version=signature(nodes.values(), edges),
+        max_steps=definition.max_steps,
+        starts=tuple(name for name, node in nodes.items() if node.start),
+        closers=_closers(nodes.values()),
+        aliases=aliases,
+        levels=_levels(plan, nodes.values(), edges),
+    )
+
+
+def _levels(plan: GraphPlan, nodes: Iterable[Node], edges: Iterable[Edge]) -> dict[str, Level]:
+    """Return the workflow and its sub-workflows by name; nothing where there is one level only."""
+    inner = {prefix.removesuffix("/"): definition for prefix, definition in plan.namespaces.items() if prefix}
+    if not inner:
+        return {}
+    built = {name: (definition, build(definition)) for name, definition in inner.items()}
+    subs = {name: _level(definition, graph.nodes.values(), graph.edges) for name, (definition, graph) in built.items()}
+    return {"": _level(plan.namespaces[""], nodes, edges), **subs}
+
+
+def _level(definition: Definition, nodes: Iterable[Node], edges: Iterable[Edge]) -> Level:
+    here = [node for node in nodes if "/" not in node.name]
+    names = {node.name for node in here}
+    between = [edge for edge in edges if edge.source in names and edge.target in names]
+    return Level(definition=definition, version=signature(nodes, edges), own=signature(here, between))
+
+
+def _edge(index: int, link: PlannedEdge) -> Edge:
+    case = link.case
+    return Edge(
+        index=index,
+        source=link.source,
+        target=link.target,
+        kind=link.kind,
+        place=link.place,
+        when=link.when,
+        otherwise=link.otherwise,
+        switch=case.switch if case else None,
+        key=case.key if case else None,
+        case=case.value if case else None,
+        default=bool(case and case.default),
+        opens=link.opens,
+    )
+
+
+def _node(plan: GraphPlan, place: PlannedStep, edges: list[Edge], paths: dict[str, tuple[str, ...]]) -> Node:
+    gives = gives_of(plan, place.name)
+    join = _join(plan, place, paths)
+    return Node(
+        name=place.name,
+        function=place.step.function,
+        order=place.signature.order,
+        is_async=place.signature.is_async,
+        takes=place.signature.takes,
+        gives=gives,
+        accepts=_accepts(place.signature.takes, join),
+        produces=_codecs(gives),
+        start=place.start and place.parent is None,
+        retry=place.step.retry,
+        timeout=place.step.timeout,
+        concurrency=place.step.concurrency,
+        title=place.step.title,
+        people=place.step.people,
+        context=place.signature.context,
+        policy=_policy(plan, place.name),
+        parent=place.parent,
+        hidden=place.hidden,
+        looped=place.name in reached(plan, place.name, set(plan.places)),
+        path=paths[place.name],
+        join=join,
+        out=tuple(edge for edge in edges if edge.source == place.name),
+    )
+
+
+def _policy(plan: GraphPlan, name: str) -> Policy | None:
+    """Return the policy of the workflow that declares the step; a sub-workflow without one has its parent's."""
+    prefix = name.rpartition("/")[0]
+    while prefix:
+        found = plan.namespaces.get(f"{prefix}/")
+        if found is not None and found.policy is not None:
+            return found.policy
+        prefix = prefix.rpartition("/")[0]
+    return plan.namespaces[""].policy
+
+
+def _codecs(kind: Any) -> tuple[Codec, ...] | None:
+    return None if is_any(kind) else tuple(codec_for(member) for member in members(kind))
+
+
+def _accepts(takes: Any, join: JoinRule | None) -> tuple[Codec, ...] | None:
+    if join is None or join.single or join.kind == "exit":
+        return _codecs(takes)
+    return _codecs(item_type(takes))
+
+
+def gives_of(plan: GraphPlan, name: str, seen: frozenset[str] = frozenset()) -> Any:
+    """Return the type of what leaves a place; hidden places give what comes in."""
+    place = plan.places[name]
+    if not place.hidden:
+        return place.signature.gives
+    links = [link for link in incoming(plan, name) if link.source not in seen]
+    if name in seen or not links or any(link.kind in {"join", "gather", "each"} for link in links):
+        return Any
+    found = [gives_of(plan, link.source, seen | {name}) for link in links]
+    if any(is_any(kind) for kind in found):
+        return Any
+    one = either(found)
+    return either([one, types.GenericAlias(list, (one,))]) if links[0].kind == "exit" else one
+
+
+def _join(plan: GraphPlan, place: PlannedStep, paths: dict[str, tuple[str, ...]]) -> JoinRule | None:
+    links = sorted(incoming(plan, place.name), key=lambda link: link.place)
+    if not links or links[0].kind not in {"join", "gather", "exit"}:
+        return None
+    kind, path = links[0].kind, paths[links[0].source]
+    if kind == "exit":
+        path = (*paths[place.name], f"sub:{place.name}")
+    inside = {name for name, found in paths.items() if found[: len(path)] == path} - {place.name}
+    reach = tuple(frozenset(reaching(plan, link.source, inside)) for link in links)
+    after = place.after
+    return JoinRule(
+        kind=kind,
+        places=len(links),
+        need=after.need if isinstance(after, Join) else None,
+        single=after.single if isinstance(after, Join) else False,
+        when=place.step.when if isinstance(after, (Join, Gather)) else None,
+        reach=reach,
+        reach_any=frozenset().union(*reach),
+        cyclic=kind == "join" and place.name in reached(plan, place.name, set(plan.places)),
+        closes=None if kind == "join" else path[-1],
+    )
+
+
+def reaching(plan: GraphPlan, goal: str, inside: set[str]) -> set[str]:
+    """Return the places from which ``goal`` can be reached within ``inside``, itself included."""
+    found, pending = {goal} & inside, [goal]
+    while pending:
+        current = pending.pop()
+        fresh = {link.source for link in incoming(plan, current)} & inside - found
+        found |= fresh
+        pending += fresh
+    return found
+
+
+def reached(plan: GraphPlan, origin: str, inside: set[str]) -> set[str]:
+    """Return the places that can be reached from ``origin``; itself only if it lies on a loop."""
+    links, found, pending = outgoing(plan), set[str](), [origin]
+    while pending:
+        fresh = {link.target for link in links[pending.pop()]} & inside - found
+        found |= fresh
+        pending += fresh
+    return found
+
+
+def _closers(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if node.join is not None and node.join.closes is not None:
+            found[node.join.closes] = (*found.get(node.join.closes, ()), node.name)
+    return found
+
+
+def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, str] = UNCHANGED) -> str:
+    """Return the graph's signature: names, edges and types; neither titles nor code. ``names``: others to use."""
+    nodes = list(nodes)
+    call = {node.name: names.get(node.name, node.name) for node in nodes}
+    shape = {
+        "nodes": sorted(
+            [call[n.name], list(n.order), type_name(n.takes), type_name(n.gives), n.start, _join_shape(n.join)]
+            for n in nodes
+        ),
+        "edges": sorted(
+            [
+                call[e.source],
+                call[e.target],
+                e.kind,
+                e.place,
+                e.when is not None,
+                e.otherwise,
+                e.switch or "",
+                repr(e.case),
+            ]
+            for e in edges
+        ),
+    }
+    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _join_shape(join: JoinRule | None) -> list[Any]:
+    return [] if join is None else [join.kind, join.need or 0, join.single]

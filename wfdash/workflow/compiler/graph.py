@@ -1,0 +1,143 @@
+"""The compiled workflow: immutable nodes and edges, with everything that does not depend on a run computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wfdash.workflow.authoring.policy import Policy
+from wfdash.workflow.authoring.retry import Retry
+from wfdash.workflow.authoring.steps import Function
+from wfdash.workflow.compiler.plan import Definition
+from wfdash.workflow.values.codec import Codec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edge:
+    """An arrow. ``kind``: plain, each, enter (into a sub-workflow), join, gather, exit (out of one)."""
+
+    index: int
+    source: str
+    target: str
+    kind: str = "plain"
+    place: int = 0
+    """The source's place among the target's sources."""
+    when: Callable[[Any], Any] | None = None
+    otherwise: bool = False
+    switch: str | None = None
+    key: Callable[[Any], Any] | None = None
+    case: Any = None
+    default: bool = False
+    opens: str | None = None
+    """The map or sub-workflow that passing this edge enters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JoinRule:
+    """How a node collects. ``kind``: join, gather or exit."""
+
+    kind: str
+    places: int
+    need: int | None = None
+    single: bool = False
+    when: Callable[[Any], Any] | None = None
+    reach: tuple[frozenset[str], ...] = ()
+    """Per place: the nodes from which a token can still come to it, without passing the node itself."""
+    reach_any: frozenset[str] = frozenset()
+    cyclic: bool = False
+    closes: str | None = None
+    """The map or sub-workflow that a gather or exit closes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A step in its place. ``hidden``: the way in or out of a sub-workflow, not a step people see."""
+
+    name: str
+    function: Function
+    order: tuple[str, ...]
+    is_async: bool
+    takes: Any
+    gives: Any
+    accepts: tuple[Codec, ...] | None
+    """Per member of the message type; None for untyped."""
+    produces: tuple[Codec, ...] | None
+    start: bool = False
+    retry: Retry | None = None
+    timeout: float | None = None
+    concurrency: int | None = None
+    title: str = ""
+    people: bool = False
+    context: str = ""
+    """The name of the function's context parameter."""
+    policy: Policy | None = None
+    """What its requests leave unsaid."""
+    parent: str | None = None
+    hidden: bool = False
+    looped: bool = False
+    path: tuple[str, ...] = ()
+    """The maps and sub-workflows around it, outermost first."""
+    join: JoinRule | None = None
+    out: tuple[Edge, ...] = ()
+
+    @property
+    def takes_message(self) -> bool:
+        """Whether the function has a message parameter."""
+        return "message" in self.order
+
+    @property
+    def ends(self) -> bool:
+        """Whether its value is an output of the run: nothing follows."""
+        return not self.out
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateRule:
+    """The declared state: types, defaults and reducers per (namespaced) key; ``open`` namespaces take any key."""
+
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    defaults: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    reducers: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
+    typed: frozenset[str] = frozenset()
+    """Namespaces (``""``, ``"sub/"`` ...) that have a model: no other keys there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """The workflow that is run, or one of its sub-workflows."""
+
+    definition: Definition
+    version: str
+    """The signature of all of it: what its migration hooks name."""
+    own: str
+    """The signature of its own steps alone: what lies in its sub-workflows left out."""
+
+    @property
+    def mark(self) -> list[str]:
+        """What a position remembers of it."""
+        return [self.version, self.own]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A valid workflow. Immutable, holds no run, shared by all runs of the definition."""
+
+    name: str
+    nodes: Mapping[str, Node]
+    edges: tuple[Edge, ...]
+    state: StateRule
+    version: str
+    max_steps: int
+    starts: tuple[str, ...]
+    closers: Mapping[str, tuple[str, ...]]
+    """Map or sub-workflow -> the nodes that close it."""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Step or sub-workflow -> its last name part in earlier versions."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """The workflow itself (``""``) and every sub-workflow by name; empty if there are none."""
+
+    @property
+    def marks(self) -> dict[str, list[str]]:
+        """What a position remembers of the graph, beside its version."""
+        return {name: level.mark for name, level in self.levels.items()}

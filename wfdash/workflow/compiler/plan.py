@@ -1,0 +1,229 @@
+"""First half of the compiler: a definition and its sub-workflows flattened to named steps and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+from wfdash.workflow.authoring.edges import After, Case, Each, Gather, Join, Source
+from wfdash.workflow.authoring.migration_hooks import MigrationHook
+from wfdash.workflow.authoring.policy import Policy
+from wfdash.workflow.authoring.steps import Signature, Step, read_signature
+from wfdash.workflow.errors import InvalidWorkflow
+
+ENTRY = ">"
+"""``name>`` is the hidden way into the sub-workflow ``name``; ``name`` itself is the hidden way out."""
+
+
+class Definition(Protocol):
+    """What the compiler reads of a workflow."""
+
+    name: str
+    max_steps: int
+    policy: Policy | None
+    state: Any
+    reducers: Mapping[str, Callable[[Any, Any], Any]]
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """The declared steps by name."""
+
+    @property
+    def subs(self) -> Mapping[str, Sub]:
+        """The declared sub-workflows by name."""
+
+    @property
+    def hooks(self) -> tuple[MigrationHook, ...]:
+        """The declared migrations, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sub:
+    """A workflow used as a step of another."""
+
+    name: str
+    child: Definition
+    start: bool = False
+    after: After | None = None
+    when: Callable[[Any], Any] | None = None
+    otherwise: bool = False
+    was: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedStep:
+    """A node in the making."""
+
+    name: str
+    step: Step
+    signature: Signature
+    start: bool = False
+    parent: str | None = None
+    hidden: bool = False
+    after: After | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedEdge:
+    """An edge in the making. ``case``: the way out of a switch it takes."""
+
+    source: str
+    target: str
+    kind: str = "plain"
+    place: int = 0
+    when: Callable[[Any], Any] | None = None
+    otherwise: bool = False
+    case: Case | None = None
+    opens: str | None = None
+
+
+@dataclass
+class GraphPlan:
+    """Everything that was declared, flat, with the problems found so far."""
+
+    places: dict[str, PlannedStep] = field(default_factory=dict)
+    links: list[PlannedEdge] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    namespaces: dict[str, Definition] = field(default_factory=dict)
+
+
+def draw_plan(definition: Definition) -> GraphPlan:
+    """Flatten the definition. Problems are collected, not raised: people want all of them at once."""
+    plan = GraphPlan()
+    _add_level(plan, definition, "", None, ())
+    return plan
+
+
+def _add_level(
+    plan: GraphPlan, level: Definition, prefix: str, parent: str | None, around: tuple[Definition, ...]
+) -> None:
+    plan.namespaces[prefix] = level
+    for step in level.steps.values():
+        _add_step(plan, step, prefix, parent)
+    for sub in level.subs.values():
+        _add_sub(plan, sub, prefix, parent, (*around, level))
+    declared: list[tuple[str, Step | Sub]] = [*level.steps.items(), *((n + ENTRY, s) for n, s in level.subs.items())]
+    for name, item in declared:
+        _add_links(plan, level, prefix, prefix + name, item)
+    if not any(item.start for _, item in declared):
+        plan.problems.append(f"workflow {level.name!r} has no step with start=True")
+
+
+def _add_step(plan: GraphPlan, step: Step, prefix: str, parent: str | None) -> None:
+    try:
+        signature = read_signature(step)
+    except InvalidWorkflow as error:
+        plan.problems.append(str(error))
+        signature = Signature(order=(), takes=Any, gives=Any, is_async=True)
+    name = prefix + step.name
+    plan.places[name] = PlannedStep(
+        name=name, step=step, signature=signature, start=step.start, parent=parent, after=step.after
+    )
+
+
+async def pass_on(message: Any) -> Any:
+    """The function of the hidden nodes around a sub-workflow."""
+    return message
+
+
+def _add_hidden(
+    plan: GraphPlan, name: str, parent: str | None, *, start: bool = False, after: After | None = None
+) -> None:
+    signature = Signature(order=("message",), takes=Any, gives=Any, is_async=True)
+    step = Step(name=name, function=pass_on)
+    plan.places[name] = PlannedStep(
+        name=name, step=step, signature=signature, start=start, parent=parent, hidden=True, after=after
+    )
+
+
+def _add_sub(plan: GraphPlan, sub: Sub, prefix: str, parent: str | None, around: tuple[Definition, ...]) -> None:
+    name = prefix + sub.name
+    _add_hidden(plan, name + ENTRY, parent, start=sub.start, after=sub.after)
+    _add_hidden(plan, name, parent)
+    if sub.child in around:
+        plan.problems.append(f"workflow {sub.child.name!r} contains itself")
+        return
+    before = len(plan.links)
+    _add_level(plan, sub.child, name + "/", name, around)
+    inner = {f"{name}/{n}": s.start for n, s in sub.child.steps.items()}
+    entries = {f"{name}/{n}{ENTRY}": s.start for n, s in sub.child.subs.items()}
+    for start in [n for n, is_start in {**inner, **entries}.items() if is_start]:
+        plan.links.append(PlannedEdge(source=name + ENTRY, target=start, kind="enter", opens=f"sub:{name}"))
+    sources = {link.source for link in plan.links[before:]}
+    ends = [n for n in [*inner, *(f"{name}/{n}" for n in sub.child.subs)] if n not in sources]
+    plan.links += [PlannedEdge(source=end, target=name, kind="exit", place=place) for place, end in enumerate(ends)]
+
+
+def _sources(after: After) -> tuple[str, tuple[Source, ...]]:
+    if isinstance(after, Join):
+        return "join", after.sources
+    if isinstance(after, Gather):
+        return "gather", after.sources
+    if isinstance(after, Each):
+        return "each", (after.source,)
+    if isinstance(after, Sequence) and not isinstance(after, str):
+        return "plain", tuple(after)
+    return "plain", (after,)
+
+
+def _add_links(plan: GraphPlan, level: Definition, prefix: str, target: str, declared: Step | Sub) -> None:
+    if declared.after is None:
+        return
+    kind, sources = _sources(declared.after)
+    if not sources:
+        plan.problems.append(f"step {target!r}: after= names no step")
+    for place, source in enumerate(sources):
+        one = kind
+        if isinstance(source, Each) and kind == "plain":
+            one, source = "each", source.source
+        name = _resolve(plan, level, prefix, target, source)
+        if name is not None:
+            case = source if isinstance(source, Case) else None
+            plan.links.append(_link(declared, name, target, one, place, case))
+
+
+def _link(declared: Step | Sub, source: str, target: str, kind: str, place: int, case: Case | None) -> PlannedEdge:
+    joins = kind in {"join", "gather"}
+    return PlannedEdge(
+        source=source,
+        target=target,
+        kind=kind,
+        place=place,
+        when=None if joins else declared.when,
+        otherwise=declared.otherwise and not joins,
+        case=case,
+        opens=f"each:{source}" if kind == "each" else None,
+    )
+
+
+def _resolve(plan: GraphPlan, level: Definition, prefix: str, target: str, source: Any) -> str | None:
+    if isinstance(source, Case):
+        source = source.source
+    name = source if isinstance(source, str) else getattr(source, "name", None)
+    known: dict[str, Any] = {**level.steps, **level.subs}
+    if name not in known:
+        alike = get_close_matches(str(name or source), [*level.steps, *level.subs], 1)
+        close = f": did you mean {alike[0]!r}?" if alike else ""
+        plan.problems.append(
+            f"step {target!r} comes after {(name or source)!r}, which is no step of {level.name!r}{close}"
+        )
+        return None
+    if not isinstance(source, str) and known[name] is not source:
+        plan.problems.append(f"step {target!r} comes after {name!r} of another workflow")
+        return None
+    return prefix + str(name)
+
+
+def outgoing(plan: GraphPlan) -> dict[str, list[PlannedEdge]]:
+    """Return the links by source."""
+    found: dict[str, list[PlannedEdge]] = {name: [] for name in plan.places}
+    for link in plan.links:
+        found[link.source].append(link)
+    return found
+
+
+def incoming(plan: GraphPlan, target: str) -> Iterator[PlannedEdge]:
+    """Yield the links into a place."""
+    return (link for link in plan.links if link.target == target)

@@ -1,0 +1,136 @@
+"""Validation of a workflow before it runs: every problem, with the names of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from checkpoints.limits import problem_of
+from wfdash.workflow.authoring.edges import Join
+from wfdash.workflow.compiler.plan import ENTRY, GraphPlan, PlannedEdge, PlannedStep, incoming, outgoing
+from wfdash.workflow.values.codec import is_any
+from wfdash.workflow.values.type_names import can_carry, is_list, item_type, type_name
+
+
+def shown(name: str) -> str:
+    """Return a place's name as its author knows it."""
+    return repr(name.removesuffix(ENTRY))
+
+
+def find_paths(plan: GraphPlan) -> dict[str, tuple[str, ...]]:
+    """Return which maps and sub-workflows each place lies in; contradictions become problems."""
+    links = outgoing(plan)
+    paths = {name: () for name, place in plan.places.items() if place.start and place.parent is None}
+    found: dict[str, tuple[str, ...]] = {**paths}
+    pending = list(found)
+    while pending:
+        source = pending.pop()
+        for link in links[source]:
+            path = _path_through(plan, link, found[source])
+            if link.target not in found:
+                found[link.target] = path
+                pending.append(link.target)
+            elif found[link.target] != path:
+                plan.problems.append(_mixed(link, found[link.target], path))
+    return _checked(plan, found)
+
+
+def _checked(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    for name, place in plan.places.items():
+        if name not in found:
+            found[name] = ()
+            if not place.hidden:
+                plan.problems.append(f"step {shown(name)} can never be reached from a start step")
+    return found
+
+
+def _path_through(plan: GraphPlan, link: PlannedEdge, path: tuple[str, ...]) -> tuple[str, ...]:
+    if link.opens is not None:
+        return (*path, link.opens)
+    if link.kind == "exit":
+        return path[: path.index(f"sub:{link.target}")] if f"sub:{link.target}" in path else path
+    if link.kind != "gather":
+        return path
+    if not path or not path[-1].startswith("each:"):
+        plan.problems.append(f"step {shown(link.target)} gathers {shown(link.source)}, which is in no map")
+        return path
+    return path[:-1]
+
+
+def _mixed(link: PlannedEdge, one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    words = [" in ".join(reversed([part.split(":", 1)[1] for part in path])) or "no map" for path in (one, other)]
+    return (
+        f"step {shown(link.target)} is reached both inside {words[0]} and inside {words[1]}"
+        f" (after {shown(link.source)}): use gather(...) to leave a map first"
+    )
+
+
+def find_problems(plan: GraphPlan) -> None:
+    """Add every problem of the plan."""
+    links = outgoing(plan)
+    for place in plan.places.values():
+        plan.problems += _place_problems(plan, place)
+        plan.problems += _way_problems(place.name, links[place.name])
+    for link in plan.links:
+        plan.problems += _type_problems(plan, link)
+
+
+def _place_problems(plan: GraphPlan, place: PlannedStep) -> Iterator[str]:
+    name, step = shown(place.name), place.step
+    if problem := problem_of("step name", place.name):
+        yield f"step {name}: {problem}"
+    kinds = {link.kind for link in incoming(plan, place.name)}
+    joins = bool(kinds & {"join", "gather"})
+    if joins and place.start:
+        yield f"step {name} cannot be a start step and wait for several others"
+    if joins and step.otherwise:
+        yield f"step {name}: otherwise= cannot be combined with a join"
+    if step.when is not None and step.otherwise:
+        yield f"step {name} has both when= and otherwise="
+    if (step.when is not None or step.otherwise) and place.after is None and not place.hidden:
+        yield f"step {name} has when= or otherwise= but no after="
+    if step.concurrency is not None and step.concurrency < 1:
+        yield f"step {name}: concurrency must be at least 1"
+    if step.timeout is not None and step.timeout <= 0:
+        yield f"step {name}: timeout must be more than 0 seconds"
+    yield from _join_problems(name, place.after)
+
+
+def _join_problems(name: str, after: Any) -> Iterator[str]:
+    if not isinstance(after, Join):
+        return
+    if after.need is not None and not 1 <= after.need <= len(after.sources):
+        yield f"step {name} waits for {after.need} of {len(after.sources)}"
+
+
+def _way_problems(name: str, links: list[PlannedEdge]) -> Iterator[str]:
+    for link in links:
+        if link.otherwise and not any(other.when is not None for other in links):
+            yield f"step {shown(link.target)} has otherwise=True, but nothing after {shown(name)} has when="
+    switches: dict[str, int] = {}
+    for link in links:
+        if link.case is not None:
+            switches[link.case.switch] = switches.get(link.case.switch, 0) + (not link.case.default)
+    for switch, cases in switches.items():
+        if cases == 0:
+            yield f"switch {switch!r} after {shown(name)} has a default but no case"
+
+
+def _type_problems(plan: GraphPlan, link: PlannedEdge) -> Iterator[str]:
+    source, target = plan.places[link.source], plan.places[link.target]
+    if source.hidden or target.hidden or "message" not in target.signature.order:
+        return
+    gives, takes = source.signature.gives, target.signature.takes
+    if link.kind == "each":
+        if not is_list(gives):
+            yield f"step {shown(link.target)} maps over {shown(link.source)}, which returns {type_name(gives)}, no list"
+        gives = item_type(gives)
+    if link.kind in {"join", "gather"} and not (isinstance(target.after, Join) and target.after.single):
+        if not is_list(takes):
+            yield f"step {shown(link.target)} gets a list from its join but takes {type_name(takes)}"
+        takes = item_type(takes)
+    if not is_any(gives) and not can_carry(gives, takes):
+        yield (
+            f"nothing can pass from {shown(link.source)} to {shown(link.target)}:"
+            f" one returns {type_name(gives)}, the other takes {type_name(takes)}"
+        )

@@ -1,0 +1,1 @@
+"""Checkpoints under a changed graph, and checkpoints that people edit."""

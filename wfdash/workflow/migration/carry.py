@@ -1,0 +1,198 @@
+"""Migration of a checkpoint from an older graph to the current one, or the reasons against it. Writes nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+
+from checkpoints.errors import Incompatible
+from checkpoints.events import EventKind
+from checkpoints.records import Checkpoint, Json
+from wfdash.contract import Carried
+from wfdash.domain.graph_diff import GraphDiff
+from wfdash.workflow.authoring.migration_hooks import Migration, MigrationHook, find_path
+from wfdash.workflow.compiler.aliases import combinations, earlier_names, spelling_of
+from wfdash.workflow.compiler.build import signature
+from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.errors import NotStorable
+from wfdash.workflow.migration.migration_check import MigrationCheck
+from wfdash.workflow.migration.migration_ops import MigratingRun, apply_change, rename
+from wfdash.workflow.migration.sub_workflows import changed_below, hooks_below
+from wfdash.workflow.reducer.joins import settle
+from wfdash.workflow.reducer.moment_builder import MomentBuilder
+from wfdash.workflow.reducer.ticks import EmitEvent, Moment
+from wfdash.workflow.values.codec import check_plain
+
+
+def carry(
+    graph: Graph,
+    hooks: tuple[MigrationHook, ...],
+    checkpoint: Checkpoint,
+    skew: GraphDiff | None,
+    *,
+    override: bool = False,
+) -> Carried:
+    """Return the checkpoint under ``graph``: by hooks, by earlier names, or with ``override`` unchanged.
+
+    ``Incompatible`` says what has changed as far as that is known (``graph_diff``), or what does not fit.
+    """
+    run = _migrating_run(checkpoint)
+    how, run = _override(graph, run) if override else _declared(graph, hooks, checkpoint, skew, run)
+    check = MigrationCheck(graph, *_changes(skew))
+    run = check.fitted(_marked(run, graph))
+    if check.problems:
+        listed = "; ".join(dict.fromkeys(check.problems))
+        raise Incompatible(f"checkpoint {checkpoint.n} does not match this graph: {listed}", problems=check.problems)
+    return _settled(graph, checkpoint, how, run)
+
+
+def _marked(run: MigratingRun, graph: Graph) -> MigratingRun:
+    """Return it remembering the versions of the graph's sub-workflows."""
+    position = run.position.copy()
+    position.pop("levels", None)
+    if graph.levels:
+        position["levels"] = graph.marks
+    return replace(run, position=position)
+
+
+def _migrating_run(checkpoint: Checkpoint) -> MigratingRun:
+    requests = {request.key: request for request in checkpoint.requests}
+    return MigratingRun(state=checkpoint.body["state"], position=checkpoint.body["position"], requests=requests)
+
+
+def _declared(
+    graph: Graph, hooks: tuple[MigrationHook, ...], checkpoint: Checkpoint, skew: GraphDiff | None, run: MigratingRun
+) -> tuple[str, MigratingRun]:
+    path = find_path(hooks, checkpoint.version, graph.version)
+    if path:
+        return "hook", _run_hooks(path, run)
+    below = hooks_below(graph.levels, run.position.get("levels", {}))
+    if below:
+        for inside, inner in below.items():
+            run = _run_hooks(inner, run, f"{inside}/")
+        return "hook", run
+    names = _exact_names(graph, checkpoint.version, skew)
+    if names is None and skew is not None:
+        names = _names_used(graph, run)
+        touched = {names.get(step, step) for step in run.steps()} & {change.step for change in skew.retyped}
+        names = None if touched else names
+    if not names:
+        raise _no_way(graph, checkpoint, skew, run)
+    return "alias", _renamed(run, names)
+
+
+def _override(graph: Graph, run: MigratingRun) -> tuple[str, MigratingRun]:
+    return "override", _renamed(run, _names_used(graph, run))
+
+
+def _renamed(run: MigratingRun, names: Mapping[str, str]) -> MigratingRun:
+    used = sorted(run.steps() & names.keys())
+    return rename(run, names).noting(*(f"{step} was renamed {names[step]}" for step in used))
+
+
+def _exact_names(graph: Graph, version: str, skew: GraphDiff | None) -> dict[str, str] | None:
+    """Return old name -> name if the old graph is this one but for names: then its signature says so."""
+    known = [spelling_of(graph, {change.new: change.old for change in skew.renamed})] if skew else []
+    for spelt in chain(known, combinations(graph)) if graph.aliases else ():
+        if signature(graph.nodes.values(), graph.edges, spelt) == version:
+            return {old: name for name, old in spelt.items() if old != name}
+    return None
+
+
+def _names_used(graph: Graph, run: MigratingRun) -> dict[str, str]:
+    """Return old name -> name, if a step under way has an earlier name; nothing otherwise."""
+    known = {old: name for name, olds in earlier_names(graph).items() for old in olds if old not in graph.nodes}
+    return known if run.steps() & known.keys() else {}
+
+
+def _run_hooks(path: tuple[MigrationHook, ...], run: MigratingRun, inside: str = "") -> MigratingRun:
+    """Run hooks one after the other; those of a sub-workflow see what is ``inside`` it, by its own names."""
+    for hook in path:
+        live = [record["step"] for record in run.position["live"].values() if record["step"].startswith(inside)]
+        own = {key.removeprefix(inside): value for key, value in run.state.items() if key.startswith(inside)}
+        migration = Migration(own, Counter(step.removeprefix(inside) for step in live))
+        outside = {key: value for key, value in run.state.items() if not key.startswith(inside)}
+        state = outside | {inside + key: value for key, value in _call_hook(hook, migration).items()}
+        words = _state_words(run.state, state)
+        run = replace(run, state=state)
+        for change in migration.changes:
+            run = apply_change(run, change.inside(inside))
+        run = run.noting(*words)
+    return run
+
+
+def _call_hook(hook: MigrationHook, migration: Migration) -> dict[str, Json]:
+    """Run one hook; the run is not changed if it raises."""
+    what = f"the migration from version {hook.from_version}"
+    try:
+        returned = hook.hook(migration)
+        state = migration.state if returned is None else returned
+        if not isinstance(state, dict):
+            if inspect.iscoroutine(state):
+                state.close()
+            raise TypeError(
+                f"it must be a plain function that returns the state or nothing, not {type(state).__name__}"
+            )
+        check_plain(state, "state")
+    except NotStorable as error:
+        raise Incompatible(f"{what} left a state that cannot be stored: {error}") from error
+    except Exception as error:
+        raise Incompatible(f"{what} raised {type(error).__name__}: {error}") from error
+    return state
+
+
+def _state_words(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[str]:
+    changed = [key for key in before.keys() & after.keys() if before[key] != after[key]]
+    parts = {"gets": after.keys() - before.keys(), "loses": before.keys() - after.keys(), "changes": changed}
+    return [f"state {verb} {', '.join(sorted(keys))}" for verb, keys in parts.items() if keys]
+
+
+def _changes(skew: GraphDiff | None) -> tuple[dict[str, str], frozenset[str]]:
+    if skew is None:
+        return {}, frozenset()
+    took = {change.step: change.before for change in skew.retyped if change.what == "takes"}
+    return took, frozenset(change.step for change in skew.rerouted)
+
+
+def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) -> Carried:
+    """Start what was moved, and fire the joins that nothing more can reach."""
+    builder = MomentBuilder(graph, Moment(run.state, run.position, run.requests), checkpoint.run)
+    for activation, record in run.position["live"].items():
+        if not {"born", "queued"} & record.keys():
+            builder.start(activation)
+    for scope in sorted({entry["scope"] for entry in run.position["joins"].values()}, key=len, reverse=True):
+        settle(builder, scope)
+    moment, commands = builder.build()
+    withdrawn = [EventKind.REQUEST_WITHDRAWN.draft(_asker(checkpoint, key), key=key) for key in run.closed]
+    return Carried(
+        how=how,
+        body={**checkpoint.body, "state": moment.state, "position": moment.position},
+        requests=tuple(moment.requests.values()),
+        closed=run.closed,
+        events=(*withdrawn, *(command.event for command in commands if isinstance(command, EmitEvent))),
+        words=run.words,
+        names=dict(run.names),
+        ended=run.ended,
+    )
+
+
+def _asker(checkpoint: Checkpoint, key: str) -> str | None:
+    return next((request.step for request in checkpoint.requests if request.key == key), None)
+
+
+def _no_way(graph: Graph, checkpoint: Checkpoint, skew: GraphDiff | None, run: MigratingRun) -> Incompatible:
+    gone = sorted(run.steps() - graph.nodes.keys())
+    found = [f"; {skew.summary}"] if skew else []
+    found += [f"; steps that are gone: {', '.join(gone)}"] if gone else []
+    found += [f"; {words}" for words in changed_below(graph.levels, run.position.get("levels", {}))]
+    return Incompatible(
+        f"workflow {graph.name!r} has changed since this checkpoint (graph {checkpoint.version}, now {graph.version})"
+        f"{''.join(found)}. Run the old code, or declare @workflow.migrate(from_version={checkpoint.version!r})"
+        " or the steps' old names (was=...)",
+        removed=gone,
+        was=checkpoint.version,
+        now=graph.version,
+    )

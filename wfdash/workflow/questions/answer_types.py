@@ -1,0 +1,156 @@
+"""The type of an answer, named in its schema, so that it is refused where it is given, not when a step reads it.
+
+A JSON Schema cannot say what a validator says. So the schema of a question carries, under ``x-type``, the name by
+which the asking step's code knows the type; the code that accepts the answer looks the name up there again, never
+imports anything, and lets the type itself judge. A type without a name is judged by its schema alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import json
+import logging
+import operator
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from checkpoints.records import Json, Request
+from wfdash.schemas.validate import Problem
+from wfdash.workflow.authoring.steps import Function
+from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.values.class_names import class_name, find_class
+from wfdash.workflow.values.codec import codec_for
+from wfdash.workflow.values.validate_json import type_problems
+
+log = logging.getLogger(__name__)
+MARK = "x-type"
+PLAIN = (str, int, float, bool, type(None), None, Any, object)
+"""Types whose schema says all there is to say."""
+GENERIC = {"list": list, "set": set, "frozenset": frozenset, "tuple": tuple, "dict": dict}
+APART = frozenset({MARK, "$defs", "title"})
+
+
+def marked(schema: dict[str, Json], kinds: Mapping[str, Any], function: Function) -> dict[str, Json]:
+    """Return the schema with the names of its types, where the step's function has names for them.
+
+    ``kinds``: the type of the whole answer under an empty key, of one of its fields under the field's name.
+    """
+    names = names_of(function)
+    for key, kind in kinds.items():
+        name = None if any(kind is plain for plain in PLAIN) else name_type(kind, names)
+        if name is not None and not key:
+            schema = {**schema, MARK: name}
+        elif name is not None:
+            properties = schema["properties"]
+            schema = {**schema, "properties": {**properties, key: {**properties[key], MARK: name}}}
+    return schema
+
+
+def names_of(function: Function) -> dict[str, Any]:
+    """Return what a function's code can name: its module's names and those of the functions around it."""
+    inner: Any = inspect.unwrap(function)
+    known = dict(getattr(inner, "__globals__", {}))
+    names = getattr(getattr(inner, "__code__", None), "co_freevars", ())
+    for name, cell in zip(names, getattr(inner, "__closure__", None) or (), strict=False):
+        with contextlib.suppress(ValueError):  # A cell that nothing was put in yet.
+            known[name] = cell.cell_contents
+    return known
+
+
+def name_type(kind: Any, names: Mapping[str, Any]) -> Json:
+    """Return the name of a type: text, or a list of a generic and its arguments; None if it has none."""
+    if isinstance(kind, type) and get_origin(kind) is None:
+        name = class_name(kind, names)
+        if find_class(name, names) is kind:
+            return name
+    known = next((name for name, value in names.items() if value is kind), None)
+    if known is not None:
+        return known
+    if kind is None or kind is Ellipsis:
+        return "None" if kind is None else "..."
+    origin = get_origin(kind)
+    either = origin in (Union, types.UnionType)
+    if not either and origin not in GENERIC.values():
+        return None
+    parts = [name_type(part, names) for part in get_args(kind)]
+    return None if None in parts or not parts else ["|" if either else str(getattr(origin, "__name__", "")), *parts]
+
+
+def find_type(name: Json, names: Mapping[str, Any]) -> Any:
+    """Return the type of that name, ``Any`` if there is none any more."""
+    if isinstance(name, str):
+        special = {"None": None, "...": Ellipsis}
+        if name in special or name in names:
+            return special[name] if name in special else _as_type(names[name])
+        return find_class(name, names) or Any
+    if not isinstance(name, list) or len(name) < 2:
+        return Any
+    parts = [find_type(part, names) for part in name[1:]]
+    if any(part is Any for part in parts):
+        return Any
+    if name[0] == "|":
+        return functools.reduce(operator.or_, parts)
+    origin: Any = GENERIC.get(str(name[0]))
+    return Any if origin is None else origin[tuple(parts)]
+
+
+def _as_type(found: Any) -> Any:
+    """Return what can be a type, ``Any`` for what has come to be something else, a function above all."""
+    is_type = isinstance(found, type) or get_origin(found) is not None
+    return found if is_type or hasattr(found, "__supertype__") or hasattr(found, "__value__") else Any
+
+
+def check_answer(graph: Graph, request: Request, value: Json) -> list[Problem]:
+    """Return what the types that the request names have against an answer that fits its schema."""
+    node = graph.nodes.get(request.step)
+    if node is None:
+        return []
+    names = names_of(node.function)
+    return [
+        problem
+        for loc, schema, part in _marked_parts(request.answer_schema, value)
+        for problem in _problems(find_type(schema[MARK], names), schema, part, loc)
+    ]
+
+
+def _marked_parts(schema: Mapping[str, Json], value: Json) -> Iterator[tuple[list[Any], Mapping[str, Json], Json]]:
+    """Yield each part of a value that has a type of its own: the whole, or a field of it."""
+    if MARK in schema:
+        yield [], schema, value
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not isinstance(value, dict):
+        return
+    for key, node in properties.items():
+        if isinstance(node, dict) and MARK in node and key in value:
+            yield [key], node, value[key]
+
+
+def _is_of(schema: Mapping[str, Json], kind: Any) -> bool:
+    """Say whether a type still writes the schema that was asked with; if not, it is another one of that name."""
+    try:
+        written = codec_for(kind).schema()
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
+        return False
+    same = [{key: node for key, node in one.items() if key not in APART} for one in (schema, written)]
+    return same[0] == same[1]
+
+
+def _problems(kind: Any, schema: Mapping[str, Json], value: Json, loc: list[Any]) -> list[Problem]:
+    if not _is_of(schema, kind):
+        said = "no longer exists" if kind is Any else "has changed since it was asked"
+        log.warning("The type %s of an answer %s: it is judged by its form alone", schema[MARK], said)
+        return []
+    try:
+        codec_for(kind).adapter.validate_json(json.dumps(value))
+    except ValidationError as error:
+        return [{**found, "loc": [*loc, *found["loc"]]} for found in type_problems(error, value)]
+    except Exception as error:  # The author's own check broke: the step that reads the answer would break as well.
+        words = f"The answer check failed with an error; tell the workflow's author: {type(error).__name__}: {error}"
+        return [{"loc": loc, "msg": words}]
+    return []

@@ -1,0 +1,23 @@
+"""The policy of one question: the arguments of ``ctx.ask`` over the policy it was given. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from wfdash.workflow.authoring.policy import Policy
+from wfdash.workflow.errors import InvalidCall
+
+
+def policy_of(policy: Policy | None, said: Mapping[str, Any]) -> Policy:
+    """Return the policy with what ``ctx.ask`` says by itself. ``InvalidCall`` if it says a thing twice, or wrongly."""
+    given = {name: value for name, value in said.items() if value not in ((), "", None)}
+    twice = given.keys() & (policy.model_fields_set if policy else set())
+    if twice:
+        raise InvalidCall(f"ctx.ask got {sorted(twice)[0]}= twice: as an argument and in policy=")
+    try:
+        return Policy(**given).over(policy)
+    except ValidationError as error:
+        raise InvalidCall(f"ctx.ask: {error.errors()[0]['msg']}") from error

@@ -1,0 +1,208 @@
+"""The parts that all cards share: actions, the answer's schema, how the answer is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from pydantic import BaseModel, ConfigDict, Field
+
+from checkpoints.records import Json
+from wfdash.schemas.messages import ONLY_WITH
+from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.evidence import Evidence
+from wfdash.workflow.values.codec import codec_for, copy_plain
+from wfdash.workflow.values.display import to_display
+
+Style = Literal["primary", "danger", "quiet"]
+MAX_CARD = 8_000_000
+"""Characters of a card as JSON, its images and files included."""
+
+
+class Card(BaseModel):
+    """What every request can show. Leave nothing out that helps to decide: what is missing is shown as missing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    subject: str
+    body: str = ""
+    """Markdown."""
+    proposal: Any = None
+    """The value to decide on, of any type."""
+    current: Any = None
+    """The current value: the card then shows the difference."""
+    evidence: list[Evidence] = Field(default_factory=list)
+    """``Text``, ``Markdown``, ``Code``, ``Table``, ``JsonValue``, ``Image``, ``File``, ``Link``, ``Diff``."""
+    consequence: dict[str, str] | str | None = None
+    """Action -> what happens."""
+    risk: Literal["low", "medium", "high"] | None = None
+    undo: str | None = None
+    """The way back, once it is decided."""
+    context: dict[str, Any] = Field(default_factory=dict)
+    """Names and values that help to place it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A card ready to be asked: its kind, what is shown, the answer's schema, and how the answer is read.
+
+    ``read`` takes the answer and what was recorded as ``seen`` when it was asked. ``types``: the answer's own type
+    under an empty key, that of one of its fields under the field's name.
+    """
+
+    kind: str
+    card: dict[str, Json]
+    schema: dict[str, Json]
+    read: Callable[[Json, Json], Any]
+    types: dict[str, Any] = field(default_factory=dict)
+    seen: Json = None
+    form: Json = None
+    """What of the answer's schema must stay the same while the step runs again; all of it by default."""
+    same: tuple[str, ...] | None = None
+    """Which parts of the card must stay the same by default; None: what the card says is decided on."""
+
+
+class Given(BaseModel):
+    """What every decision knows of the answer it was read from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    by: str | None = Field(default=None, exclude=True)
+    """User name of the person who decided; None outside of the dashboard, and after a deadline."""
+    at: datetime | None = Field(default=None, exclude=True)
+    """When they did."""
+    lapsed: bool = Field(default=False, exclude=True)
+    """No person answered in time: this is the answer the policy names for that."""
+
+    # A decision that is stored as a message is the answer alone: the circumstances are the step's that asked.
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Given) and self.model_dump() == other.model_dump()
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
+
+class AnswerType:
+    """What an answer has to be: a type, or a JSON Schema as a dict (then the answer is plain JSON)."""
+
+    def __init__(self, kind: Any) -> None:
+        self._codec = None if isinstance(kind, dict) else codec_for(kind)
+        self._schema: dict[str, Json] = kind if isinstance(kind, dict) else {}
+        self.types = {} if self._codec is None else {"": kind}
+        if self._codec is None:
+            _check_schema(self._schema)
+
+    def schema(self) -> dict[str, Json]:
+        """Return its JSON Schema, a copy."""
+        copy: dict[str, Json] = copy_plain(self._schema) if self._codec is None else self._codec.schema()
+        return copy
+
+    def decode(self, value: Json, path: str = "answer") -> Any:
+        """Return the answer as this type; ``WrongType`` if it does not fit."""
+        return copy_plain(value) if self._codec is None else self._codec.decode(value, path)
+
+
+def typed(kind: str, face: dict[str, Json], answer: Any) -> Asking:
+    """Return a question whose whole answer has one type."""
+    wanted = AnswerType(answer)
+    return Asking(kind, face, wanted.schema(), lambda value, _seen: wanted.decode(value), wanted.types)
+
+
+def shown(card: Card) -> dict[str, Json]:
+    """Return what people see, as JSON; what was not given is left out."""
+    given = {name: getattr(card, name) for name in Card.model_fields if name != "evidence"}
+    fields: dict[str, Json] = {name: to_display(value) for name, value in given.items() if not _is_nothing(value)}
+    return fields | ({"evidence": [piece.shown() for piece in card.evidence]} if card.evidence else {})
+
+
+def action(name: str, style: Style, fields: list[str], required: list[str], label: str = "") -> dict[str, Json]:
+    """Describe a button of a card."""
+    return {
+        "name": name,
+        "label": label or name.capitalize(),
+        "style": style,
+        "fields": fields,
+        "required": required,
+    }
+
+
+def action_field(names: list[str]) -> dict[str, Json]:
+    """Return the schema of the field that says which action was taken."""
+    return {"title": "Action", "enum": list(names), "type": "string"}
+
+
+def words_field(title: str) -> dict[str, Json]:
+    """Return the schema of optional words."""
+    return {"title": title, "anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+
+
+def when_action(name: str, then: Json) -> Json:
+    """Return the rule that holds for one action only."""
+    return {"if": {"properties": {"action": {"const": name}}, "required": ["action"]}, "then": then}
+
+
+def must_say(name: str, words: str) -> Json:
+    """Return the rule that an action needs words in a field."""
+    return when_action(name, {"properties": {words: {"type": "string", "minLength": 1}}, "required": [words]})
+
+
+def only_with(name: str, field: str) -> Json:
+    """Return the rule that a field stays empty unless the action it belongs to is chosen."""
+    others: Json = {"properties": {"action": {"not": {"const": name}}}, "required": ["action"]}
+    return {"if": others, "then": {"properties": {field: {"type": "null", ONLY_WITH: name}}}}
+
+
+def decision_schema(
+    title: str, properties: dict[str, Json], rules: list[Json], shared: dict[str, Json] | None = None
+) -> dict[str, Json]:
+    """Return the schema of an answer that names an action and brings the fields of that action."""
+    schema: dict[str, Json] = {
+        "type": "object",
+        "title": title,
+        "properties": properties,
+        "required": ["action"],
+        "additionalProperties": False,
+    }
+    return schema | ({"$defs": shared} if shared else {}) | ({"allOf": rules} if rules else {})
+
+
+def checked(asking: Asking) -> Asking:
+    """Return the question; ``InvalidCall`` if it speaks of actions it does not have, or is too large to be shown."""
+    subject, consequence = asking.card.get("subject"), asking.card.get("consequence")
+    if not str(subject or "").strip():
+        raise InvalidCall(f"{asking.kind} without a subject: say in one line what is to be decided")
+    names = [one["name"] for one in asking.card.get("actions", ())]
+    unknown = sorted(set(consequence) - set(names)) if names and isinstance(consequence, dict) else []
+    if unknown:
+        raise InvalidCall(f"{subject!r}: consequence of {', '.join(unknown)}, but its actions are {', '.join(names)}")
+    size = len(json.dumps(asking.card))
+    if size > MAX_CARD:
+        raise InvalidCall(
+            f"{subject!r}: the card is {size / 1e6:.1f} MB, at most {MAX_CARD / 1e6:.0f} MB fit: link to what is large"
+        )
+    return asking
+
+
+def check_labels(given: Mapping[str, Any], names: list[str], what: str) -> None:
+    """Raise ``InvalidCall`` if something is said about an action that there is not."""
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise InvalidCall(f"{what} of {', '.join(unknown)}, but the actions are {', '.join(names)}")
+
+
+def _check_schema(schema: dict[str, Json]) -> None:
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        where = ".".join(map(str, error.absolute_path)) or "the schema"
+        raise InvalidCall(f"answer= is no JSON Schema: {where}: {error.message}") from error
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, list, dict)) and not value)

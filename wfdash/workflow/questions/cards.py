@@ -1,0 +1,286 @@
+"""The cards a step can ask people with, the schema of each answer and how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from checkpoints.ids import RequestKey
+from checkpoints.records import Json, Request
+from wfdash.schemas.regex import UnsupportedPattern, refuse_unsupported
+from wfdash.schemas.validate import problems_of
+from wfdash.workflow.authoring.policy import Policy, default_answer
+from wfdash.workflow.errors import InvalidCall, WorkflowError
+from wfdash.workflow.questions.card import (
+    AnswerType,
+    Asking,
+    Card,
+    Given,
+    action,
+    action_field,
+    check_labels,
+    checked,
+    decision_schema,
+    must_say,
+    only_with,
+    shown,
+    typed,
+    when_action,
+    words_field,
+)
+from wfdash.workflow.questions.choices import Choice, ask_choice
+from wfdash.workflow.questions.tools import ToolCall, ask_tool, told_apart
+from wfdash.workflow.values.codec import copy_plain
+from wfdash.workflow.values.display import to_display
+from wfdash.workflow.values.position import JournalEntry
+
+
+class Approval(Card):
+    """Approve or reject; with ``edit=Model`` also approve an edited version. Answer: ``Decision``."""
+
+    edit: Any = None
+    """The type of the edited proposal."""
+    require_reason: bool = False
+    """A rejection must say why."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Action -> the words on its button, e.g. ``{"reject": "Send back"}``."""
+
+
+class Question(Card):
+    """A question with a typed answer: ``answer=`` on ``ctx.ask``, text by default."""
+
+
+class Form(Card):
+    """A form: ``answer=Model`` on ``ctx.ask`` says which fields."""
+
+
+class Decision(Given):
+    """The answer to an ``Approval``. ``value`` is what was approved: go on with that.
+
+    ``proposal``: what was shown; ``edited``: what it was edited to. Both are of the type given as ``edit``.
+    """
+
+    action: Literal["approve", "reject", "edit"]
+    reason: str | None = None
+    edited: Any = None
+    proposal: Any = Field(default=None, exclude=True)
+
+    @property
+    def value(self) -> Any:
+        """What was approved: the edited proposal, else the proposal that was shown; None if it was rejected.
+
+        ``AttributeError`` for an approval that came back from storage: it is stored without what was proposed.
+        """
+        if not self.approved:
+            return None
+        if self.action == "approve" and "proposal" not in self.model_fields_set:
+            raise AttributeError("a decision is stored without its proposal: return decision.value from the step")
+        return self.edited if self.action == "edit" else self.proposal
+
+    @property
+    def approved(self) -> bool:
+        """Approved as proposed or as edited."""
+        return self.action != "reject"
+
+
+def prepare(card: Card | str, answer: Any) -> Asking:
+    """Turn a card and the wanted answer (a type, or a JSON Schema as a dict) into a question."""
+    if isinstance(card, str):
+        card = Question(subject=card)
+    for kind, build in BUILDERS.items():
+        if isinstance(card, kind):
+            return checked(build(card, answer))
+    raise InvalidCall(f"ctx.ask needs an Approval, Choice, Question, Form, ToolCall or text, not {type(card).__name__}")
+
+
+def _approval(card: Approval, answer: Any) -> Asking:
+    face = shown(card)
+    if answer is not None:
+        return typed("approval", face, answer)
+    names = ["approve", "reject"] if card.edit is None else ["approve", "edit", "reject"]
+    check_labels(card.labels, names, "labels")
+    if card.edit is not None:
+        face.setdefault("proposal", None)
+    edited = None if card.edit is None else AnswerType(card.edit)
+    types = {"edited": edited.types[""]} if edited is not None and edited.types else {}
+    schema = _decision_schema(card, names, edited)
+    read = _read_decision(edited, card)
+    return Asking("approval", {**face, "actions": _actions(card, names)}, schema, read, types)
+
+
+def _actions(card: Approval, names: list[str]) -> list[Json]:
+    say = {"edit": "Edit and approve", **card.labels}
+    made = {
+        "approve": action("approve", "primary", [], [], say.get("approve", "")),
+        "edit": action("edit", "quiet", ["edited"], ["edited"], say["edit"]),
+        "reject": action("reject", "danger", ["reason"], ["reason"] * card.require_reason, say.get("reject", "")),
+    }
+    return [made[name] for name in names]
+
+
+def _decision_schema(card: Approval, names: list[str], edited: AnswerType | None) -> dict[str, Json]:
+    properties: dict[str, Json] = {"action": action_field(names), "reason": words_field("Reason")}
+    rules: list[Json] = []
+    shared = None
+    if edited is not None:
+        shape = edited.schema()
+        shared = shape.pop("$defs", None)
+        properties["edited"] = {"title": "Edited", **shape}
+        rules += [when_action("edit", {"required": ["edited"]}), only_with("edit", "edited")]
+    if card.require_reason:
+        rules.append(must_say("reject", "reason"))
+    return decision_schema("Decision", properties, rules, shared)
+
+
+def _read_decision(edited: AnswerType | None, card: Approval) -> Callable[[Json, Json], Decision]:
+    """Return what reads a decision. What was recorded as seen is its proposal; else the code's own, which is equal."""
+
+    def read(value: Json, seen: Json) -> Decision:
+        proposal = card.proposal if seen is None else copy_plain(seen["proposal"])
+        decision = Decision(
+            action=value["action"], reason=value.get("reason"), edited=value.get("edited"), proposal=proposal
+        )
+        if edited is not None and not isinstance(proposal, BaseModel):
+            decision = decision.model_copy(update={"proposal": _as_edited(edited, proposal)})
+        if decision.action != "edit" or edited is None:
+            # An answer accepted before fields were bound to their action: what was approved is the proposal.
+            return decision.model_copy(update={"edited": None})
+        return decision.model_copy(update={"edited": edited.decode(decision.edited, "answer.edited")})
+
+    return read
+
+
+def _as_edited(edited: AnswerType, proposal: Any) -> Any:
+    """Return the proposal as the type it may be edited to; unchanged where it is none of that."""
+    try:
+        return edited.decode(to_display(proposal), "proposal")
+    except WorkflowError:
+        return proposal
+
+
+def _question(card: Card, answer: Any) -> Asking:
+    return typed("question", shown(card), str if answer is None else answer)
+
+
+def _form(card: Card, answer: Any) -> Asking:
+    if answer is None:
+        raise InvalidCall("ctx.ask(Form(...)) needs answer=Model: the fields of the form")
+    return typed("form", shown(card), answer)
+
+
+BUILDERS: dict[type[Card], Callable[[Any, Any], Asking]] = {
+    Approval: _approval,
+    Choice: ask_choice,
+    Form: _form,
+    Question: _question,
+    ToolCall: ask_tool,
+}
+
+
+def make_request(
+    key: str, step: str, asking: Asking, policy: Policy, *, due: datetime | None, now: datetime
+) -> Request:
+    """Return the request that opens when a step asks. ``due``: the deadline, if it was given as a time.
+
+    ``InvalidCall`` if the answer that would count after the deadline does not fit the request, or if the answer's type
+    has a pattern that cannot be checked.
+    """
+    try:
+        refuse_unsupported(asking.schema)
+    except UnsupportedPattern as error:
+        raise InvalidCall(f"The answer to {asking.card.get('subject')!r} cannot be checked: {error}") from error
+    fallback = default_answer(policy.on_timeout, asking.schema)
+    if policy.on_timeout not in (None, "fail") and problems_of(asking.schema, fallback):
+        raise InvalidCall(f"on_timeout={policy.on_timeout!r} is no answer to {asking.card.get('subject')!r}")
+    due = due or (now + policy.due if policy.due else None)
+    return Request(
+        key=RequestKey(key),
+        step=step,
+        kind=asking.kind,
+        card=asking.card,
+        answer_schema=asking.schema,
+        by=policy.by,
+        not_by=policy.not_by,
+        due=due,
+        policy=policy.stored(),
+        alarm=policy.next_alarm(now, due, now),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallDetails:
+    """Which call it was. ``effect``: the key the other side may know it by (``ctx.effect_key``); ``item``: of a map,
+    from 0. ``message``: what the step was given; ``arguments``: what the call was, None where that was not kept."""
+
+    effect: str
+    item: int | None = None
+    message: Json = None
+    arguments: Json = None
+
+    @property
+    def told_apart(self) -> str:
+        """What a headline adds, so that two calls of a map are not called the same: a space and plain arguments."""
+        parts = told_apart(self.arguments) if isinstance(self.arguments, dict) else ""
+        return f" {parts}" if parts else ""
+
+    def evidence(self) -> list[Json]:
+        """Return what a card shows of it."""
+        pieces = {"Call arguments": self.arguments, "Step input": self.message}
+        return [
+            {"kind": "json", "title": title, "value": value} for title, value in pieces.items() if value is not None
+        ]
+
+
+def unknown_call(key: RequestKey, step: str, entry: JournalEntry, which: CallDetails, policy: Policy) -> Request:
+    """Return the question to people whether a call of unknown outcome happened.
+
+    It goes to those whom the workflow's own policy names.
+    """
+    name = entry["name"]
+    result = dict(entry.get("schema") or {})
+    defs = result.pop("$defs", None)
+    schema: dict[str, Json] = {
+        "type": "object",
+        "title": "Outcome",
+        "properties": {
+            "action": {"title": "Action", "enum": ["happened", "again", "stop"], "type": "string"},
+            "result": {"title": "Result", **result},
+        },
+        "required": ["action"],
+        "additionalProperties": False,
+        "allOf": [],
+    }
+    needed = ["result"] if result and result.get("type") != "null" else []
+    if needed:
+        schema["allOf"] = [when_action("happened", {"required": needed})]
+    schema["allOf"].append(only_with("happened", "result"))
+    if defs:
+        schema["$defs"] = defs
+    why = entry.get("failed")
+    card: dict[str, Json] = {
+        "subject": f"Did {name!r} succeed?{which.told_apart}",
+        "body": f"The step was interrupted while calling **{name}**. Check the external system first.",
+        "risk": "high",
+        "consequence": {
+            "happened": "Not repeated; continues with the result you enter.",
+            "again": "The call is repeated.",
+            "stop": "The run fails here and can be retried.",
+        },
+        "evidence": [*which.evidence(), *([{"kind": "text", "title": "The call raised", "value": why}] if why else [])],
+        "context": {"step": step, "call": name}
+        | ({} if which.item is None else {"item": which.item + 1})
+        | ({"begun": entry["at"]} if "at" in entry else {})
+        | {"effect key": which.effect},
+        "actions": [
+            action("happened", "primary", ["result"], needed, "It succeeded"),
+            action("again", "danger", [], [], "It did not: run again"),
+            action("stop", "quiet", [], [], "Stop"),
+        ],
+    }
+    return Request(
+        key=key, step=step, kind="effect", card=card, answer_schema=schema, by=policy.by, not_by=policy.not_by
+    )

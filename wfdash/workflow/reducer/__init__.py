@@ -1,0 +1,1 @@
+"""The engine's decisions, pure: a tick in, the next moment and commands out."""

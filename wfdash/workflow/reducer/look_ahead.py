@@ -1,0 +1,160 @@
+"""What a run does next from a checkpoint, decided by the engine's own reducer. Pure: nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from checkpoints.errors import Incompatible
+from checkpoints.ids import RequestKey
+from checkpoints.records import Checkpoint, Json
+from wfdash.contract import ActivationInfo, CallInfo, LookAhead
+from wfdash.workflow.compiler.graph import Graph, Node, StateRule
+from wfdash.workflow.compiler.plan import ENTRY
+from wfdash.workflow.reducer.moment_builder import item_of
+from wfdash.workflow.reducer.reduce import reduce
+from wfdash.workflow.reducer.routing import PLAIN, first_steps, item_codecs, plain
+from wfdash.workflow.reducer.ticks import Command, Moment, OpenRequest, ResolveEntry, RunResumed, RunStep, TimePassed
+from wfdash.workflow.values.codec import Codec, codec_for, either, is_any
+from wfdash.workflow.values.position import Activation, JournalEntry, Packed
+
+TAKEN = ("answer", "result", "raised", "done")
+
+
+def look_ahead(graph: Graph, checkpoint: Checkpoint, now: datetime) -> LookAhead:
+    """Return what happens when the run continues; ``Incompatible`` for a checkpoint of another graph."""
+    refuse_other_graph(graph, checkpoint)
+    before = Moment(
+        state=checkpoint.body["state"],
+        position=checkpoint.body["position"],
+        requests={request.key: request for request in checkpoint.requests},
+    )
+    moment, commands = resume(graph, checkpoint.run, before, now)
+    moved = {command.activation for command in commands if isinstance(command, (RunStep, ResolveEntry))}
+    live = moment.position["live"]
+    return LookAhead(
+        doing=tuple(
+            _doing(graph, moment, activation, activation in moved)
+            for activation, record in live.items()
+            if not _is_passage(graph, record)
+        ),
+        asks=tuple(command.request for command in commands if isinstance(command, OpenRequest)),
+        state_schema=state_schema(graph.state),
+    )
+
+
+def refuse_other_graph(graph: Graph, checkpoint: Checkpoint) -> None:
+    """Raise ``Incompatible`` for a checkpoint of another graph."""
+    if checkpoint.version != graph.version:
+        raise Incompatible(
+            f"checkpoint {checkpoint.n} belongs to graph {checkpoint.version[:8]}, loaded is {graph.version[:8]}:"
+            " migrate the run first, then look at its new head"
+        )
+
+
+def resume(graph: Graph, run: str, moment: Moment, now: datetime) -> tuple[Moment, list[Command]]:
+    """Return the moment just after going on, and what is then to be done."""
+    resumed, commands = reduce(graph, run, moment, RunResumed(at=now))
+    later, more = reduce(graph, run, resumed, TimePassed(at=now))
+    return later, [*commands, *more]
+
+
+def is_first(graph: Graph, activation: str, record: Activation) -> bool:
+    """Say whether an activation's message is the run's input: the first to be numbered are the start steps'."""
+    return int(activation) <= len(graph.starts) and record["step"] in graph.starts
+
+
+def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] | None:
+    """Return the schema of what a person may write in place of a message; None where the step takes none."""
+    if not node.takes_message:
+        return None
+    if packed[0] == "*":
+        inner = node.accepts
+        items = codec_for(either([codec.kind for codec in inner])).schema() if inner else {}
+        definitions = {"$defs": items.pop("$defs")} if "$defs" in items else {}
+        return {"type": "array", "items": items, **definitions}
+    if node.hidden and not node.accepts:
+        kinds = [step.takes for step in first_steps(graph, node) if step.takes_message]
+        return {} if not kinds or any(is_any(kind) for kind in kinds) else codec_for(either(kinds)).schema()
+    codec = codec_for(either([one.kind for one in node.accepts])) if node.accepts else codec_of(graph, node, packed)
+    return codec.schema()
+
+
+def codec_of(graph: Graph, node: Node, packed: Packed) -> Codec:
+    """Return the codec a packed value was written with; the plain one where it has no type."""
+    code = packed[0]
+    if isinstance(code, int) and node.accepts:
+        return node.accepts[code]
+    if not isinstance(code, str) or code == "*":
+        return PLAIN
+    mark = next(mark for mark in "*:<" if mark in code)
+    name, index = code.rsplit(mark, 1)
+    if mark == "<":
+        return codec_of(graph, graph.nodes[name], [None if index == "None" else int(index), None])
+    codecs = item_codecs(graph.nodes[name]) if mark == "*" else graph.nodes[name].produces
+    return codecs[int(index)] if codecs else PLAIN
+
+
+def state_schema(rule: StateRule) -> dict[str, Json]:
+    """Return the schema of the whole state; keys of sub-workflows begin with their names."""
+    properties: dict[str, Json] = {}
+    definitions: dict[str, Json] = {}
+    for key, codec in rule.codecs.items():
+        schema = codec.schema()
+        inner = schema.pop("$defs", {})
+        clash = any(definitions.get(name, inner[name]) != inner[name] for name in inner)
+        properties[key] = {"title": key} if clash else schema
+        definitions |= {} if clash else inner
+    found: dict[str, Json] = {"type": "object", "properties": properties}
+    found |= {"required": [key for key in properties if key not in rule.defaults]}
+    if "" in rule.typed and len(rule.typed) == len({key.rpartition("/")[0] for key in properties} | {""}):
+        found["additionalProperties"] = False
+    return found | ({"$defs": definitions} if definitions else {})
+
+
+def _is_passage(graph: Graph, record: Activation) -> bool:
+    """Say whether it is a hidden entry or exit of a sub-workflow, unless it brings the run's input."""
+    node = graph.nodes[record["step"]]
+    return node.hidden and record["step"] not in graph.starts
+
+
+def _doing(graph: Graph, moment: Moment, activation: str, moved: bool) -> ActivationInfo:
+    record = moment.position["live"][activation]
+    node = graph.nodes[record["step"]]
+    asks = tuple(key for key, (owner, _) in moment.position["asked"].items() if owner == activation)
+    does, until = _does(record, moved, bool(asks))
+    return ActivationInfo(
+        activation=activation,
+        step=node.name.removesuffix(ENTRY),
+        item=item_of(node.path, record["scope"]) if record["scope"] else None,
+        does=does,
+        until=until,
+        message=plain(record["message"]),
+        takes=message_schema(graph, node, record["message"]),
+        first=is_first(graph, activation, record),
+        shown=not node.hidden,
+        calls=tuple(_calls(record["journal"])),
+        answers=tuple(RequestKey(entry["request"]) for entry in record["journal"] if "answer" in entry),
+        asks=asks,
+    )
+
+
+def _does(record: Activation, moved: bool, asks: bool) -> tuple[str, datetime | None]:
+    times = [entry["until"] for entry in record["journal"] if entry["k"] == "sleep" and "done" not in entry]
+    if "retry_at" in record:
+        return "retries", datetime.fromisoformat(record["retry_at"])
+    if "queued" in record:
+        return "queues", None
+    until = min(map(datetime.fromisoformat, times), default=None)
+    if asks:
+        return "waits", until
+    return ("runs", None) if moved and until is None else ("sleeps", until)
+
+
+def _calls(journal: list[JournalEntry]) -> Iterator[CallInfo]:
+    for entry in journal:
+        if entry["k"] == "call":
+            once = bool(entry.get("once"))
+            done = any(name in entry for name in TAKEN)
+            state = "done" if done else "unknown" if once and "unknown" in entry else "again"
+            yield CallInfo(name=entry["name"], state=state, once=once)

@@ -1,0 +1,179 @@
+"""A run's requests: opened, answered, asked again, withdrawn; also those about calls of unknown outcome. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from checkpoints.events import EventKind
+from checkpoints.ids import RequestKey
+from checkpoints.records import Answer, Effect, Reason, Request
+from wfdash.schemas.secrets import masked
+from wfdash.workflow.authoring.policy import Policy, is_lapse
+from wfdash.workflow.questions.call_intent import secrets_of
+from wfdash.workflow.questions.cards import CallDetails, unknown_call
+from wfdash.workflow.reducer.moment_builder import MomentBuilder, item_of
+from wfdash.workflow.reducer.routing import plain
+from wfdash.workflow.reducer.ticks import (
+    AnswersArrived,
+    AskedAgain,
+    CallDiffers,
+    CloseRequest,
+    MakeCall,
+    OpenRequest,
+    RecordEffect,
+    ResolveEntry,
+)
+from wfdash.workflow.values.fingerprints import asked_again
+from wfdash.workflow.values.position import JournalEntry, Packed
+from wfdash.workflow.values.truncate import truncate
+
+
+def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
+    """Return a call's stable name: activation numbers repeat in branches; ``called`` is a renamed step's first name."""
+    record = builder.position["live"][activation]
+    return f"{builder.run}:{record.get('called', record['step'])}.{activation}:{index}"
+
+
+def question_calls(builder: MomentBuilder, activation: str) -> None:
+    """Ask people about every ``once`` call of which only the intent is known."""
+    for index, entry in enumerate(builder.position["live"][activation]["journal"]):
+        if not entry.get("once") or {"result", "unknown", "raised"} & entry.keys():
+            continue
+        _question_call(builder, activation, index, _unsure(builder, activation, index, entry))
+
+
+def _question_call(builder: MomentBuilder, activation: str, index: int, request: Request) -> None:
+    fresh = builder.entry(activation, index)
+    fresh.pop("stopped", None)
+    fresh.pop("again", None)
+    fresh["unknown"] = True
+    key, node = call_key(builder, activation, index), builder.node(activation)
+    open_request(builder, activation, index, request)
+    builder.emit(EventKind.CALL_UNKNOWN, activation, name=fresh["name"], key=key)
+    effect = Effect(key=key, step=node.name, name=fresh["name"], once=True, state="unknown")
+    builder.commands.append(RecordEffect(effect))
+    builder.save(Reason.PAUSE, node.name)
+
+
+def on_call_differs(builder: MomentBuilder, tick: CallDiffers) -> None:
+    """Ask once more about a call that was to be made again: it is no longer the one that was shown."""
+    entry = builder.entry(tick.activation, tick.index)
+    before, number = f"call-{tick.activation}.{tick.index}", entry.get("differed", 0)
+    entry["args"], entry["at"], entry["differed"] = tick.intent["args"], tick.intent["at"], number + 1
+    request = _unsure(builder, tick.activation, tick.index, entry)
+    was = f"{before}~{number}" if number else before
+    request = asked_again(request, number + 1, ["arguments"], was, answered=True)
+    _question_call(builder, tick.activation, tick.index, request)
+
+
+def _unsure(builder: MomentBuilder, activation: str, index: int, entry: JournalEntry) -> Request:
+    """Return the question whether a call happened, with all that says which call it was."""
+    request, key = RequestKey(f"call-{activation}.{index}"), call_key(builder, activation, index)
+    node, record = builder.node(activation), builder.position["live"][activation]
+    names = secrets_of(builder.graph)
+    item = item_of(node.path, record["scope"]) if record["scope"] else None
+    message = truncate(masked(plain(record["message"]), names)) if node.takes_message else None
+    which = CallDetails(effect=key, item=item, message=message, arguments=masked(entry.get("args"), names))
+    return unknown_call(request, node.name, entry, which, node.policy or Policy())
+
+
+def open_request(builder: MomentBuilder, activation: str, index: int, request: Request) -> None:
+    builder.requests[request.key] = request
+    builder.writable("asked")[request.key] = [activation, index]
+    builder.commands.append(OpenRequest(request))
+    builder.emit(EventKind.REQUEST_OPENED, activation, key=request.key, subject=request.card.get("subject", ""))
+
+
+def withdraw(builder: MomentBuilder, activation: str) -> None:
+    for key, (owner, _) in list(builder.position["asked"].items()) if builder.position["asked"] else ():
+        if owner == activation:
+            builder.writable("asked").pop(key)
+            builder.requests.pop(key)
+            builder.commands.append(CloseRequest(key))
+            builder.emit(EventKind.REQUEST_WITHDRAWN, activation, key=key)
+
+
+def record_result(builder: MomentBuilder, activation: str, index: int, result: Packed) -> None:
+    entry, node = builder.entry(activation, index), builder.node(activation)
+    entry["result"] = result
+    entry.pop("failed", None)
+    entry.pop("args", None)
+    entry.pop("at", None)
+    entry.pop("again", None)
+    entry.pop("differed", None)
+    key, name, once = call_key(builder, activation, index), entry["name"], bool(entry.get("once"))
+    effect = Effect(key=key, step=node.name, name=name, once=once, state="done", result=result[1])
+    builder.commands.append(RecordEffect(effect))
+    builder.emit(EventKind.CALL_DONE, activation, name=name, key=key)
+
+
+def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:
+    for key, answer in tick.answers.items():
+        if key not in builder.position["asked"]:
+            continue
+        activation, index = builder.writable("asked").pop(key)
+        request = builder.requests.pop(key)
+        builder.position["since"] = {}
+        entry = builder.entry(activation, index)
+        builder.activation(activation).pop("parked", None)
+        builder.commands.append(CloseRequest(key))
+        if entry["k"] == "ask":
+            at = answer.at or tick.at
+            entry["answer"] = {"value": answer.value, "by": answer.by, "at": at.isoformat()}
+            # How far the step had come: what it recorded later rests on this answer.
+            entry["answer"] |= {"n": len(builder.position["live"][activation]["journal"])}
+            entry["answer"] |= {"acting_for": answer.acting_for} if answer.acting_for else {}
+            entry["answer"] |= {"lapsed": True} if is_lapse(request, answer) else {}
+            builder.commands.append(ResolveEntry(activation, index))
+        else:
+            VERDICTS[answer.value["action"]](builder, activation, index, answer)
+
+
+def on_asked_again(builder: MomentBuilder, tick: AskedAgain) -> None:
+    """Put a question in the place of the one its step asked before; an answer to that one counts no longer."""
+    record = builder.activation(tick.activation)
+    record.pop("parked", None)
+    was = record["journal"][tick.index]
+    key = RequestKey(was["request"])
+    if key in builder.position["asked"]:
+        builder.writable("asked").pop(key)
+        builder.requests.pop(key)
+        builder.commands.append(CloseRequest(key))
+    record["journal"] = [*record["journal"][: tick.index], tick.entry, *record["journal"][tick.index + 1 :]]
+    facts = {"key": key, "parts": list(tick.parts), "answered": "answer" in was}
+    builder.emit(EventKind.REQUEST_REPLACED, tick.activation, **facts)
+    open_request(builder, tick.activation, tick.index, tick.request)
+    builder.save(Reason.PAUSE, builder.node(tick.activation).name)
+
+
+def _happened(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
+    builder.entry(activation, index).pop("unknown", None)
+    record_result(builder, activation, index, [None, answer.value.get("result")])
+    builder.save(Reason.CALL, builder.node(activation).name)
+    builder.commands.append(ResolveEntry(activation, index))
+
+
+def _again(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
+    entry = builder.entry(activation, index)
+    entry.pop("unknown", None)
+    entry.pop("failed", None)
+    entry["again"] = True
+    key, name = call_key(builder, activation, index), entry["name"]
+    effect = Effect(key=key, step=builder.node(activation).name, name=name, once=True, state="intended")
+    builder.commands.append(RecordEffect(effect))
+    builder.save(Reason.CALL, builder.node(activation).name)
+    builder.commands.append(MakeCall(activation, index))
+
+
+def _stop(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
+    entry = builder.entry(activation, index)
+    entry.pop("unknown", None)
+    entry["stopped"] = answer.by or True
+    builder.commands.append(ResolveEntry(activation, index))
+
+
+VERDICTS: dict[str, Callable[[MomentBuilder, str, int, Answer], None]] = {
+    "happened": _happened,
+    "again": _again,
+    "stop": _stop,
+}

@@ -1,0 +1,269 @@
+"""The engine's heart: ``reduce(graph, run, moment, tick) -> (moment, commands)``. Pure: no clock, no loop, no I/O.
+
+What a moment's position holds is said in ``position``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from checkpoints.events import EventKind
+from checkpoints.records import Effect, ErrorInfo, Reason
+from wfdash.workflow.compiler.graph import Graph, Node
+from wfdash.workflow.reducer.joins import deliver, settle
+from wfdash.workflow.reducer.moment_builder import MomentBuilder
+from wfdash.workflow.reducer.questions import (
+    call_key,
+    on_answers,
+    on_asked_again,
+    on_call_differs,
+    open_request,
+    question_calls,
+    record_result,
+    withdraw,
+)
+from wfdash.workflow.reducer.state_writes import apply_writes
+from wfdash.workflow.reducer.ticks import (
+    AnswersArrived,
+    AskedAgain,
+    CallDiffers,
+    CallDone,
+    Command,
+    CompleteRun,
+    FailRun,
+    MakeCall,
+    Moment,
+    OperationIssued,
+    RecordEffect,
+    ResolveEntry,
+    RunResumed,
+    RunStarted,
+    RunStep,
+    StepEnded,
+    StepFailed,
+    StepsIdle,
+    Tick,
+    TimePassed,
+)
+from wfdash.workflow.values.position import JournalEntry, Packed
+
+
+def reduce(graph: Graph, run: str, moment: Moment, tick: Tick) -> tuple[Moment, list[Command]]:
+    """Return the next moment and the commands to carry out. ``moment`` is not changed."""
+    builder = MomentBuilder(graph, moment, run)
+    HANDLERS[type(tick)](builder, tick)
+    return builder.build()
+
+
+def on_started(builder: MomentBuilder, tick: RunStarted) -> None:
+    builder.state = dict(tick.state)
+    builder.emit(EventKind.RUN_STARTED)
+    for route in tick.routes:
+        deliver(builder, route, "", None)
+    builder.save(Reason.START)
+    _go_on(builder, "")
+
+
+def on_resumed(builder: MomentBuilder, tick: RunResumed) -> None:
+    builder.position["since"] = {}
+    for activation, record in list(builder.position["live"].items()):
+        question_calls(builder, activation)
+        if not {"queued", "parked", "retry_at"} & builder.position["live"][activation].keys():
+            if "born" not in record:
+                builder.activation(activation)["born"] = builder.position["v"]
+            builder.commands.append(RunStep(activation))
+    if not builder.position["live"]:
+        builder.commands.append(CompleteRun())
+
+
+def on_step_ended(builder: MomentBuilder, tick: StepEnded) -> None:
+    node, record = builder.node(tick.activation), builder.position["live"][tick.activation]
+    apply_writes(builder, tick.activation, tick.writes)
+    withdraw(builder, tick.activation)
+    facts = {"skipped": True} if tick.skipped else {}
+    builder.emit(EventKind.STEP_FINISHED, tick.activation, ms=tick.ms, output=tick.shown, **facts)
+    builder.writable("live").pop(tick.activation)
+    _count(builder, node, record["scope"], tick.activation)
+    if tick.output is not None and not tick.skipped:
+        _keep_output(builder, node, record["scope"], tick.output)
+    for route in tick.routes:
+        deliver(builder, route, record["scope"], record.get("rounds"))
+    builder.start_queued(node)
+    builder.save(Reason.STEP, node.name)
+    _go_on(builder, record["scope"])
+
+
+def _go_on(builder: MomentBuilder, scope: str) -> None:
+    settle(builder, scope)
+    if not builder.position["live"]:
+        builder.commands.append(CompleteRun())
+
+
+def _count(builder: MomentBuilder, node: Node, scope: str, activation: str) -> None:
+    """Guard against loops that no person interrupts."""
+    if not node.looped:
+        return
+    count = builder.position["since"].get(scope, 0) + 1
+    builder.writable("since")[scope] = count
+    if count >= builder.graph.max_steps:
+        text = f"step {node.name!r}: {count} steps in a loop without an answer; raise max_steps if that is meant"
+        builder.commands.append(FailRun(ErrorInfo(type="Runaway", message=text, step=node.name)))
+
+
+def _keep_output(builder: MomentBuilder, node: Node, scope: str, output: Packed) -> None:
+    if node.ends:
+        builder.writable("outputs").append(output)
+    elif not node.path:
+        builder.position["loose"] = output
+    elif node.path[-1].startswith("sub:"):
+        prefix = scope[: scope.rstrip("/").rfind(".") + 1]
+        key = f"{node.path[-1].removeprefix('sub:')}@{prefix}"
+        group = builder.position["joins"][key]
+        if "group" in group:
+            builder.writable("joins")[key] = {**group, "loose": output}
+
+
+def on_step_failed(builder: MomentBuilder, tick: StepFailed) -> None:
+    node, record = builder.node(tick.activation), builder.activation(tick.activation)
+    attempt = record.get("attempt", 1)
+    record.pop("parked", None)
+    _forget_raised(builder, tick)
+    if tick.error.type == "ReplayMismatch":
+        _allow_asking(builder, tick.activation)
+    if tick.error.type == "StateConflict":
+        record["born"] = builder.position["v"]
+    error = {"type": tick.error.type, "message": tick.error.message, "traceback": tick.error.traceback[-4_000:]}
+    builder.emit(EventKind.STEP_FAILED, tick.activation, error=error, attempt=attempt)
+    builder.save(Reason.FAILURE, node.name)
+    if tick.delay is None:
+        record.pop("attempt", None)
+        record.pop("attempts", None)
+        builder.commands.append(FailRun(tick.error))
+        return
+    question_calls(builder, tick.activation)
+    again = tick.at + timedelta(seconds=tick.delay)
+    record = builder.activation(tick.activation)
+    record |= {"attempt": attempt + 1, "attempts": tick.attempts, "retry_at": again.isoformat()}
+    facts = {"at": again.isoformat(), "attempt": attempt + 1, "attempts": tick.attempts}
+    builder.emit(EventKind.STEP_RETRYING, tick.activation, **facts)
+
+
+def _forget_raised(builder: MomentBuilder, tick: StepFailed) -> None:
+    """Let calls whose exceptions the step did not handle be made again by its next attempt."""
+    journal = builder.position["live"][tick.activation]["journal"]
+    for index, entry in enumerate(journal):
+        if "raised" in entry and (index in tick.calls or entry["raised"]["at"] == len(journal)):
+            builder.entry(tick.activation, index).pop("raised")
+
+
+def _allow_asking(builder: MomentBuilder, activation: str) -> None:
+    """Let the next attempt, of code that was mended perhaps, ask again as often as the first one."""
+    for index, entry in enumerate(builder.position["live"][activation]["journal"]):
+        if entry.get("again"):
+            builder.entry(activation, index).pop("again")
+
+
+def on_operation_issued(builder: MomentBuilder, tick: OperationIssued) -> None:
+    record = builder.activation(tick.activation)
+    index = len(record["journal"])
+    record.pop("parked", None)
+    record["journal"] = [*record["journal"], tick.entry]
+    OPS[tick.entry["k"]](builder, tick, index)
+
+
+def _issued_ask(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
+    if tick.request is None:
+        raise AssertionError("an ask has a request")
+    open_request(builder, tick.activation, index, tick.request)
+    builder.save(Reason.PAUSE, builder.node(tick.activation).name)
+
+
+def _issued_call(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
+    if not tick.entry.get("once"):
+        return
+    name, node = tick.entry["name"], builder.node(tick.activation)
+    key = call_key(builder, tick.activation, index)
+    builder.commands.append(RecordEffect(Effect(key=key, step=node.name, name=name, once=True, state="intended")))
+    builder.emit(EventKind.CALL_INTENDED, tick.activation, name=name, key=key)
+    builder.save(Reason.CALL, node.name)
+    builder.commands.append(MakeCall(tick.activation, index))
+
+
+def _issued_sleep(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
+    if tick.save:
+        builder.emit(EventKind.STEP_SLEEPING, tick.activation, until=tick.entry["until"])
+        builder.save(Reason.PAUSE, builder.node(tick.activation).name)
+
+
+def _issued_label(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
+    entry = builder.entry(tick.activation, index)
+    entry["done"] = True
+    builder.save(Reason.LABEL, builder.node(tick.activation).name, entry["label"])
+    builder.commands.append(ResolveEntry(tick.activation, index))
+
+
+OPS: dict[str, Callable[[MomentBuilder, OperationIssued, int], None]] = {
+    "ask": _issued_ask,
+    "call": _issued_call,
+    "sleep": _issued_sleep,
+    "label": _issued_label,
+}
+
+
+def on_call_done(builder: MomentBuilder, tick: CallDone) -> None:
+    entry, node = builder.entry(tick.activation, tick.index), builder.node(tick.activation)
+    key = call_key(builder, tick.activation, tick.index)
+    once, name = bool(entry.get("once")), entry["name"]
+    if tick.failed is not None:
+        entry |= {"failed": tick.failed} if tick.raised is None else {"failed": tick.failed, "raised": tick.raised}
+        if not once:
+            return
+        builder.commands.append(RecordEffect(Effect(key=key, step=node.name, name=name, once=once, state="failed")))
+    else:
+        record_result(builder, tick.activation, tick.index, tick.result or [None, None])
+    builder.save(Reason.CALL, node.name)
+    builder.commands.append(ResolveEntry(tick.activation, tick.index))
+
+
+def on_time_passed(builder: MomentBuilder, tick: TimePassed) -> None:
+    for activation, record in list(builder.position["live"].items()):
+        if "retry_at" in record and datetime.fromisoformat(record["retry_at"]) <= tick.at:
+            builder.activation(activation).pop("retry_at")
+            builder.commands.append(RunStep(activation))
+        for index, entry in enumerate(record["journal"]):
+            open_sleep = entry["k"] == "sleep" and "done" not in entry
+            if open_sleep and datetime.fromisoformat(entry["until"]) <= tick.at:
+                builder.entry(activation, index)["done"] = True
+                builder.activation(activation).pop("parked", None)
+                builder.commands.append(ResolveEntry(activation, index))
+
+
+def on_idle(builder: MomentBuilder, tick: StepsIdle) -> None:
+    for activation, waits in tick.activations.items():
+        record = builder.position["live"].get(activation)
+        if record is not None and "parked" not in record and all(_is_open(record["journal"][i]) for i in waits):
+            builder.activation(activation)["parked"] = True
+            if any(record["journal"][i]["k"] != "sleep" for i in waits):
+                builder.emit(EventKind.STEP_WAITING, activation)
+
+
+def _is_open(entry: JournalEntry) -> bool:
+    """Say whether only people or time can move this entry."""
+    return not {"answer", "done", "result", "stopped"} & entry.keys() and ("once" not in entry or "unknown" in entry)
+
+
+HANDLERS: dict[type, Callable[[MomentBuilder, Any], None]] = {
+    RunStarted: on_started,
+    RunResumed: on_resumed,
+    StepEnded: on_step_ended,
+    StepFailed: on_step_failed,
+    OperationIssued: on_operation_issued,
+    AskedAgain: on_asked_again,
+    CallDiffers: on_call_differs,
+    CallDone: on_call_done,
+    AnswersArrived: on_answers,
+    TimePassed: on_time_passed,
+    StepsIdle: on_idle,
+}

@@ -1,0 +1,190 @@
+"""Routing of a step's value: which edges take it, and how it is encoded for each receiver.
+
+A packed value is ``[code, json]``. Codes: None plain JSON; an index into the receiver's ``accepts``;
+``"step<i"`` one into another node's ``accepts``; ``"step:i"`` one into a producer's ``produces``; ``"step*i"``
+the same for the items of its list; ``"*"`` a list of packed values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from checkpoints.records import Json
+from wfdash.workflow.compiler.graph import Edge, Graph, Node
+from wfdash.workflow.errors import WrongType
+from wfdash.workflow.reducer.ticks import Route
+from wfdash.workflow.values.codec import Codec, codec_for, is_any, members
+from wfdash.workflow.values.position import Packed
+from wfdash.workflow.values.type_names import item_type, type_name
+
+PLAIN = codec_for(Any)
+
+
+def fitting(codecs: tuple[Codec, ...], value: Any) -> int | None:
+    """Return which of the types the value is, exact matches first; None if it is none of them."""
+    for index, codec in enumerate(codecs):
+        if codec.kind is type(value):
+            return index
+    return next((index for index, codec in enumerate(codecs) if codec.fits(value)), None)
+
+
+def pack(node: Node, source: Node | None, value: Any, *, item: bool = False) -> Packed | None:
+    """Write the value down for ``node``; None if its type does not let it in."""
+    if not node.takes_message:
+        return [None, None]
+    path = f"output of {source.name!r}" if source else "message"
+    if node.accepts is not None:
+        index = fitting(node.accepts, value)
+        return None if index is None else [index, node.accepts[index].encode(value, path)]
+    if isinstance(value, list) and source is None:
+        return [None, PLAIN.encode(value, path)]
+    return pack_output(source, value, item=item) if source else [None, PLAIN.encode(value, path)]
+
+
+def first_steps(graph: Graph, node: Node) -> list[Node]:
+    """Return the node itself, or what lies behind a hidden way in, however deep."""
+    if not node.hidden:
+        return [node]
+    return [found for edge in node.out for found in first_steps(graph, graph.nodes[edge.target])]
+
+
+def pack_for_first(graph: Graph, node: Node, value: Any) -> Packed | None:
+    """Write the value down for a way into a sub-workflow, as what one of the steps behind it takes; None if none does.
+
+    For a value whose producer declares no type: a run's message that passes on from one way in to the next.
+    """
+    inner = [step for step in first_steps(graph, node) if step.takes_message]
+    if not inner:
+        return [None, None]
+    typed = (_pack_as(step, value) for step in inner if not is_any(step.takes))
+    written = next((packed for packed in typed if packed is not None), None)
+    untyped = any(is_any(step.takes) for step in inner)
+    return pack(node, None, value) if written is None and untyped else written
+
+
+def _pack_as(node: Node, value: Any) -> Packed | None:
+    packed = pack(node, None, value)
+    return None if packed is None else [f"{node.name}<{packed[0]}", packed[1]]
+
+
+def _pack_along(graph: Graph, edge: Edge, source: Node, value: Any, *, item: bool) -> Packed | None:
+    target = graph.nodes[edge.target]
+    if edge.kind == "enter" and target.hidden and source.produces is None:
+        return pack_for_first(graph, target, value)
+    return pack(target, source, value, item=item)
+
+
+def pack_output(source: Node, value: Any, *, item: bool = False) -> Packed:
+    """Write the value down as what its producer declares."""
+    path = f"output of {source.name!r}"
+    codecs, mark = (item_codecs(source), "*") if item else (source.produces, ":")
+    index = fitting(codecs, value) if codecs is not None else None
+    if codecs is None or index is None:
+        return [None, PLAIN.encode(value, path)]
+    return [f"{source.name}{mark}{index}", codecs[index].encode(value, path)]
+
+
+def item_codecs(node: Node) -> tuple[Codec, ...] | None:
+    """Return the codecs for the items of the list a node gives."""
+    kind = item_type(node.gives)
+    return None if is_any(kind) else tuple(codec_for(member) for member in members(kind))
+
+
+def unpack(graph: Graph, node: Node, packed: Packed) -> Any:
+    """Return a value read back: a new object each time."""
+    code, data = packed
+    path = f"message of {node.name!r}"
+    if code is None:
+        return PLAIN.decode(data, path)
+    if code == "*":
+        return [unpack(graph, node, part) for part in data]
+    if isinstance(code, int):
+        return node.accepts[code].decode(data, path) if node.accepts else PLAIN.decode(data, path)
+    mark = next(mark for mark in "*:<" if mark in code)
+    name, index = code.rsplit(mark, 1)
+    if mark == "<":
+        return unpack(graph, graph.nodes[name], [None if index == "None" else int(index), data])
+    codecs = item_codecs(graph.nodes[name]) if mark == "*" else graph.nodes[name].produces
+    return (codecs[int(index)] if codecs else PLAIN).decode(data, path)
+
+
+def plain(packed: Packed) -> Json:
+    """Return a packed value as JSON for people and for the outside."""
+    code, data = packed
+    return [plain(part) for part in data] if code == "*" else data
+
+
+def check_output(node: Node, value: Any) -> None:
+    """Raise ``WrongType`` if a step returned something else than it declares."""
+    if node.produces is not None and not node.hidden and fitting(node.produces, value) is None:
+        raise WrongType(
+            f"step {node.name!r} returned {type(value).__name__}, its annotation says {type_name(node.gives)}"
+        )
+
+
+def route(graph: Graph, node: Node, value: Any) -> tuple[list[Route], Packed | None]:
+    """Return where the value goes; and the value itself, if no edge takes it (an output, or a loose end)."""
+    check_output(node, value)
+    routes = [*_route_whole(graph, node, value), *_route_items(graph, node, value)]
+    return routes, None if routes else pack_output(node, value)
+
+
+def _route_whole(graph: Graph, node: Node, value: Any) -> Iterator[Route]:
+    edges = [edge for edge in node.out if edge.kind != "each"]
+    for edge, packed in _taken(graph, node, edges, value, item=False):
+        yield Route(edge.target, edge, ((0, packed),))
+
+
+def _route_items(graph: Graph, node: Node, value: Any) -> Iterator[Route]:
+    edges = [edge for edge in node.out if edge.kind == "each"]
+    if not edges or not isinstance(value, list):
+        return
+    taken: dict[int, list[tuple[int, Packed]]] = {edge.index: [] for edge in edges}
+    for place, item in enumerate(value):
+        for edge, packed in _taken(graph, node, edges, item, item=True):
+            taken[edge.index].append((place, packed))
+    for edge in edges:
+        yield Route(edge.target, edge, tuple(taken[edge.index]))
+
+
+def _taken(graph: Graph, node: Node, edges: list[Edge], value: Any, *, item: bool) -> Iterator[tuple[Edge, Packed]]:
+    matched = False
+    cases: dict[str, Any] = {}
+    later: list[Edge] = []
+    for edge in edges:
+        if edge.switch is not None and edge.switch not in cases:
+            cases[edge.switch] = _case(edges, edge, value)
+        if edge.otherwise:
+            later.append(edge)
+            continue
+        if not _goes(edge, value, cases):
+            continue
+        packed = _pack_along(graph, edge, node, value, item=item)
+        if packed is not None:
+            matched = matched or edge.when is not None
+            yield edge, packed
+    for edge in later if not matched else ():
+        packed = _pack_along(graph, edge, node, value, item=item)
+        if packed is not None and _goes(edge, value, cases):
+            yield edge, packed
+
+
+DEFAULT = object()
+
+
+def _case(edges: list[Edge], edge: Edge, value: Any) -> Any:
+    """Evaluate a switch once: the case that matches, or ``DEFAULT``."""
+    if edge.key is None:
+        raise AssertionError("a switch has a key")
+    found = edge.key(value)
+    known = [other.case for other in edges if other.switch == edge.switch and not other.default]
+    return found if found in known else DEFAULT
+
+
+def _goes(edge: Edge, value: Any, cases: dict[str, Any]) -> bool:
+    if edge.switch is not None:
+        found = cases[edge.switch]
+        if (found is DEFAULT) != edge.default or (not edge.default and found != edge.case):
+            return False
+    return edge.when is None or bool(edge.when(value))

@@ -1,0 +1,264 @@
+"""Ticks (what happened to a run) and commands (what to do about it).
+
+The loop: collect ticks -> ``reduce`` them -> commit -> perform the commands. A tick carries its time, so the
+same ticks give the same run whenever they are reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from checkpoints.ids import RequestKey
+from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, Reason, Request
+from wfdash.workflow.compiler.graph import Edge
+from wfdash.workflow.values.position import CallIntent, JournalEntry, Packed, Position, RecordedError
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All of a run between two ticks. Plain JSON apart from the requests; never changed, only replaced."""
+
+    state: dict[str, Json]
+    position: Position
+    requests: dict[RequestKey, Request] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A value on its way along an edge (None: the run's input). ``items``: (item index, value)."""
+
+    target: str
+    edge: Edge | None
+    items: tuple[tuple[int, Packed], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The run starts. Processed: its input is delivered to the start steps."""
+
+    at: datetime
+    routes: tuple[Route, ...]
+    state: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed:
+    """The run continues from a checkpoint. Processed: what was under way runs again, unknown calls are asked about."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnded:
+    """A step returned. Processed: writes land, values travel, joins that are complete fire.
+
+    ``output``: its value if no edge took it. ``writes``: key -> ("set", json) | ("add", [json]) | ("del",).
+    """
+
+    at: datetime
+    activation: str
+    routes: tuple[Route, ...] = ()
+    output: Packed | None = None
+    writes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ms: float = 0.0
+    skipped: bool = False
+    shown: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed:
+    """A step raised. Processed: another attempt after ``delay`` seconds, or (None) the run fails.
+
+    ``calls``: the recorded calls whose exceptions it did not handle.
+    """
+
+    at: datetime
+    activation: str
+    error: ErrorInfo
+    delay: float | None = None
+    attempts: int = 1
+    calls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationIssued:
+    """A step asks, calls or sleeps. Processed: it is recorded; a question opens; a ``once`` intent is saved.
+
+    ``save``: a sleep long enough to be worth a commit of its own.
+    """
+
+    at: datetime
+    activation: str
+    entry: JournalEntry
+    request: Request | None = None
+    save: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAgain:
+    """A step that runs again asks something else than it did. Processed: the question takes the place of the other.
+
+    ``parts``: what of it differs.
+    """
+
+    at: datetime
+    activation: str
+    index: int
+    entry: JournalEntry
+    request: Request
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDiffers:
+    """A call that is to be made again has other arguments than who decided that was shown. Processed: it is asked anew.
+
+    ``intent``: ``args`` and ``at`` as they are now.
+    """
+
+    at: datetime
+    activation: str
+    index: int
+    intent: CallIntent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDone:
+    """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be made again."""
+
+    at: datetime
+    activation: str
+    index: int
+    result: Packed | None = None
+    failed: str | None = None
+    raised: RecordedError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersArrived:
+    """People answered. Processed: the asking steps go on."""
+
+    at: datetime
+    answers: Mapping[RequestKey, Answer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePassed:
+    """Time has passed. Processed: sleeps and retry waits that are over end."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsIdle:
+    """These activations can do nothing but wait: they need not run again until something comes.
+
+    ``activations``: activation -> the journal entries it waits for; an entry that has ended since keeps it running.
+    """
+
+    at: datetime
+    activations: Mapping[str, tuple[int, ...]]
+
+
+Tick: TypeAlias = (
+    RunStarted
+    | RunResumed
+    | StepEnded
+    | StepFailed
+    | OperationIssued
+    | AskedAgain
+    | CallDiffers
+    | CallDone
+    | AnswersArrived
+    | TimePassed
+    | StepsIdle
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """Start (or start again) an activation's function."""
+
+    activation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveEntry:
+    """Entry ``index`` of the activation's journal has its result: let the waiting code go on."""
+
+    activation: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCall:
+    """The intent of this ``once`` call is on record: make the call."""
+
+    activation: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """An event to commit."""
+
+    event: EventDraft
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """A request to open."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequest:
+    """A request that is answered or withdrawn."""
+
+    key: RequestKey
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEffect:
+    """An effect to record."""
+
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCheckpoint:
+    """This moment is worth a commit."""
+
+    reason: Reason
+    step: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailRun:
+    """The run fails here."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteRun:
+    """Nothing is left to do."""
+
+
+Command: TypeAlias = (
+    RunStep
+    | ResolveEntry
+    | MakeCall
+    | EmitEvent
+    | OpenRequest
+    | CloseRequest
+    | RecordEffect
+    | SaveCheckpoint
+    | FailRun
+    | CompleteRun
+)

@@ -1,0 +1,1 @@
+"""The engine's effects: one call of ``run``, its loop, commits, claims and streams."""

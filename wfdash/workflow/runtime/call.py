@@ -1,0 +1,144 @@
+"""One call of ``run``: checks its arguments together and prepares the drive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from checkpoints.errors import Incompatible
+from checkpoints.events import EventKind
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
+from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
+from checkpoints.storage import Recorder
+from wfdash.contract import Outcome
+from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
+from wfdash.workflow.authoring.migration_hooks import MigrationHook
+from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.migration.carry import carry
+from wfdash.workflow.reducer.inputs import pack_input
+from wfdash.workflow.reducer.moment_builder import new_moment
+from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, RunResumed, RunStarted, Tick, TimePassed
+from wfdash.workflow.runtime.checkpoint_writer import CheckpointWriter
+from wfdash.workflow.runtime.given_answers import past_answers, read_answers
+from wfdash.workflow.runtime.loop import Drive
+from wfdash.workflow.runtime.recorders import RunRecorders, recorder_for
+from wfdash.workflow.runtime.run_claim import ClaimingRecorder
+from wfdash.workflow.runtime.starting_point import check_arguments, claim_run, find_checkpoint, store_checkpoint
+
+
+class Unset:
+    """The message was not given (None is a message)."""
+
+
+UNSET = Unset()
+
+Show = Callable[[EventDraft, Checkpoint | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A drive with its first ticks. ``claiming`` holds the claim while it runs, where its storage has claims."""
+
+    drive: Drive
+    ticks: tuple[Tick, ...]
+    claiming: ClaimingRecorder | None = None
+
+    async def go(self) -> Outcome:
+        """Drive it."""
+        if self.claiming is None:
+            return await self.drive.go(*self.ticks)
+        async with self.claiming.held():
+            return await self.drive.go(*self.ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCall:
+    """The arguments of one call."""
+
+    message: Any
+    answers: Mapping[Any, Any] | None
+    checkpoint: Checkpoint | CheckpointId | None
+    storage: object
+    run_id: RunId | None
+    park_after: float
+
+    async def prepare(
+        self, name: str, graph: Graph, show: Show | None = None, *, hooks: tuple[MigrationHook, ...] = ()
+    ) -> PreparedRun:
+        """Refuse what does not go together, then make the drive. Nothing has run yet."""
+        check_arguments(self.message is not UNSET, self.answers, self.checkpoint, self.storage, self.run_id)
+        if self.message is not UNSET:
+            run = self.run_id or new_run_id()
+            return self._begin(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), show))
+        found, kept = await find_checkpoint(self.checkpoint, self.storage, self.run_id)
+        refuse_foreign(name, found)
+        recorders = RunRecorders.of(recorder_for(self.storage, found.run), show)
+        migrated = None if found.version == graph.version else migrate(graph, hooks, found, recorders.recorder.now())
+        current = migrated.checkpoint if migrated is not None and migrated.checkpoint is not None else found
+        given = await self._read_answers(graph, current)
+        if recorders.claiming is None:
+            if not kept:
+                await store_checkpoint(self.storage, found)
+            if migrated is not None:
+                await recorders.recorder.commit(migrated)
+            return self._resume(name, graph, recorders, current, given)
+        try:
+            answers = await claim_run(
+                recorders.claiming, recorders.recorder, graph, found, current, kept, migrated, given
+            )
+        except BaseException:
+            async with recorders.claiming.held():  # Gives back what was taken.
+                raise
+        return self._resume(name, graph, recorders, current, answers)
+
+    async def _read_answers(self, graph: Graph, current: Checkpoint) -> dict[RequestKey, Answer]:
+        given = self.answers or {}
+        pending = {request.key for request in current.requests}
+        late = any(key not in pending for key in given)
+        past = await past_answers(self.storage, current.run) if late else {}
+        return read_answers(graph, current, given, past, accepted=isinstance(self.storage, Recorder))
+
+    def _begin(self, name: str, graph: Graph, run: RunId, recorders: RunRecorders) -> PreparedRun:
+        routes = pack_input(graph, self.message)
+        writer = CheckpointWriter(run, WorkflowId(name), graph.version, None)
+        rule = graph.state
+        state = {key: rule.codecs[key].encode(make(), f"state.{key}") for key, make in rule.defaults.items()}
+        began = RunStarted(at=recorders.recorder.now(), routes=routes, state=state)
+        drive = Drive(graph, recorders.recorder, writer, new_moment(graph), self.park_after)
+        return PreparedRun(drive, (began,), recorders.claiming)
+
+    def _resume(
+        self,
+        name: str,
+        graph: Graph,
+        recorders: RunRecorders,
+        checkpoint: Checkpoint,
+        answers: dict[RequestKey, Answer],
+    ) -> PreparedRun:
+        moment = Moment(
+            state=checkpoint.body["state"],
+            position=checkpoint.body["position"],
+            requests={request.key: request for request in checkpoint.requests},
+        )
+        writer = CheckpointWriter(checkpoint.run, WorkflowId(name), graph.version, checkpoint)
+        now = recorders.recorder.now()
+        ticks: tuple[Tick, ...] = (RunResumed(at=now), AnswersArrived(at=now, answers=answers), TimePassed(at=now))
+        return PreparedRun(Drive(graph, recorders.recorder, writer, moment, self.park_after), ticks, recorders.claiming)
+
+
+def refuse_foreign(name: str, checkpoint: Checkpoint) -> None:
+    """Raise ``Incompatible`` for a checkpoint of another workflow or engine."""
+    if checkpoint.engine != "native" or checkpoint.workflow != name:
+        raise Incompatible(
+            f"the checkpoint belongs to workflow {checkpoint.workflow!r} ({checkpoint.engine}), not to {name!r}"
+        )
+
+
+def migrate(graph: Graph, hooks: tuple[MigrationHook, ...], old: Checkpoint, now: datetime) -> Commit:
+    """Return what takes a checkpoint of an older graph to this one; ``Incompatible`` if nothing leads here."""
+    carried = carry(graph, hooks, old, None)
+    fresh = migrated_checkpoint(old, carried, version=graph.version, created=now)
+    event = EventKind.RUN_MIGRATED.draft(**facts_of(carried, old.version, graph.version))
+    return Commit(run=old.run, checkpoint=fresh, events=(event, *carried.events), closed=carried.closed)

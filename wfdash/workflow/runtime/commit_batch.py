@@ -1,0 +1,91 @@
+"""The content of the next commit, collected from commands until it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from checkpoints.ids import RequestKey
+from checkpoints.records import Effect, EventDraft, Reason, Request
+from wfdash.workflow.reducer.ticks import (
+    CloseRequest,
+    Command,
+    CompleteRun,
+    EmitEvent,
+    FailRun,
+    MakeCall,
+    OpenRequest,
+    RecordEffect,
+    ResolveEntry,
+    RunStep,
+    SaveCheckpoint,
+)
+
+
+class CommitBatch:
+    """Events, requests, effects; ``follow_ups``: what to do once they are durable."""
+
+    def __init__(self) -> None:
+        self.events: list[EventDraft] = []
+        self.opened: dict[RequestKey, Request] = {}
+        self.closed: list[RequestKey] = []
+        self.effects: dict[str, Effect] = {}
+        self.reason: Reason | None = None
+        self.step: str | None = None
+        self.label: str | None = None
+        self.follow_ups: list[RunStep | ResolveEntry | MakeCall] = []
+        self.failure: FailRun | None = None
+        self.complete = False
+
+    def take(self, commands: list[Command]) -> None:
+        """Add what a tick gave."""
+        for command in commands:
+            TAKERS[type(command)](self, command)
+
+
+def _note(batch: CommitBatch, command: EmitEvent) -> None:
+    batch.events.append(command.event)
+
+
+def _open(batch: CommitBatch, command: OpenRequest) -> None:
+    batch.opened[command.request.key] = command.request
+
+
+def _close(batch: CommitBatch, command: CloseRequest) -> None:
+    if batch.opened.pop(command.key, None) is None:
+        batch.closed.append(command.key)
+
+
+def _log(batch: CommitBatch, command: RecordEffect) -> None:
+    batch.effects[command.effect.key] = command.effect
+
+
+def _save(batch: CommitBatch, command: SaveCheckpoint) -> None:
+    batch.reason, batch.step = command.reason, command.step
+    batch.label = command.label or batch.label
+
+
+def _act(batch: CommitBatch, command: Any) -> None:
+    batch.follow_ups.append(command)
+
+
+def _fail(batch: CommitBatch, command: FailRun) -> None:
+    batch.failure = batch.failure or command
+
+
+def _complete(batch: CommitBatch, command: CompleteRun) -> None:
+    batch.complete = True
+
+
+TAKERS: dict[type, Callable[[CommitBatch, Any], None]] = {
+    EmitEvent: _note,
+    OpenRequest: _open,
+    CloseRequest: _close,
+    RecordEffect: _log,
+    SaveCheckpoint: _save,
+    RunStep: _act,
+    ResolveEntry: _act,
+    MakeCall: _act,
+    FailRun: _fail,
+    CompleteRun: _complete,
+}

@@ -1,0 +1,150 @@
+"""Recorders over anything a caller may give as ``storage=``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from checkpoints.events import EventKind
+from checkpoints.ids import RequestKey, RunId
+from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
+from checkpoints.storage import Claims, Confirming, Journal, Recorder
+from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.runtime.run_claim import ClaimingRecorder
+
+
+class SavesCheckpoints(Protocol):
+    """A storage or a manager: keeps checkpoints."""
+
+    async def save(self, checkpoint: Checkpoint) -> Any:
+        """Store it durably."""
+
+
+class KeepsCommits(Protocol):
+    """A journal: keeps whole commits."""
+
+    async def commit(self, commit: Commit) -> Any:
+        """Store it durably."""
+
+
+class OwnRecorder:
+    """No storage: the application owns ``outcome.checkpoint``."""
+
+    async def commit(self, commit: Commit) -> None:
+        """Keep nothing."""
+
+    async def answers(self) -> Mapping[RequestKey, Answer]:
+        """Never return: answers come with the next call of ``run``."""
+        await asyncio.get_running_loop().create_future()
+        return {}
+
+    def stream(self, step: str, text: str) -> None:
+        """Show nothing."""
+
+    def now(self) -> datetime:
+        """The computer's clock."""
+        return datetime.now(UTC)
+
+
+class SavingRecorder(OwnRecorder):
+    """Keeps checkpoints in a storage or manager; events and effects go nowhere."""
+
+    def __init__(self, storage: SavesCheckpoints) -> None:
+        self._storage = storage
+
+    async def commit(self, commit: Commit) -> None:
+        """Save the checkpoint, if there is one."""
+        if commit.checkpoint is not None:
+            await self._storage.save(commit.checkpoint)
+
+
+class CommittingRecorder(OwnRecorder):
+    """Keeps whole commits where there is nothing but a ``commit``."""
+
+    def __init__(self, journal: KeepsCommits) -> None:
+        self._journal = journal
+
+    async def commit(self, commit: Commit) -> None:
+        """Write it unchanged."""
+        await self._journal.commit(commit)
+
+
+class EventTap:
+    """A recorder that also shows every committed event, with the checkpoint that is current then."""
+
+    def __init__(self, inner: Recorder, show: Callable[[EventDraft, Checkpoint | None], None]) -> None:
+        self._inner = inner
+        self.confirm = confirming(inner)
+        self._show = show
+        self._checkpoint: Checkpoint | None = None
+
+    async def commit(self, commit: Commit) -> None:
+        """Commit first, then show."""
+        await self._inner.commit(commit)
+        self._checkpoint = commit.checkpoint or self._checkpoint
+        for event in commit.events:
+            self._show(event, self._checkpoint)
+
+    async def answers(self) -> Mapping[RequestKey, Answer]:
+        """Those of the inner recorder."""
+        return await self._inner.answers()
+
+    def stream(self, step: str, text: str) -> None:
+        """Show streamed text as an event that is not stored."""
+        self._inner.stream(step, text)
+        self._show(EventKind.STREAM.draft(step, text=text), self._checkpoint)
+
+    def now(self) -> datetime:
+        """The inner recorder's clock."""
+        return self._inner.now()
+
+
+def confirming(recorder: Recorder) -> Callable[[], Awaitable[None]]:
+    """Return the recorder's ``confirm``, or one that is always sure. Ask once: isinstance() costs more than a step."""
+    return recorder.confirm if isinstance(recorder, Confirming) else always_sure
+
+
+async def always_sure() -> None:
+    """Return at once: this recorder's runs have no other driver."""
+
+
+def recorder_for(storage: object, run: RunId) -> Recorder:
+    """Return a recorder of one run over a Recorder, Journal, CheckpointStorage, CheckpointManager, or None.
+
+    Over a journal whose storage offers claims, the run is held while it is driven.
+    """
+    if isinstance(storage, type):
+        raise InvalidCall(f"storage= is the class {storage.__name__}: give an object of it")
+    if storage is None:
+        return OwnRecorder()
+    if isinstance(storage, Recorder):
+        return storage
+    if isinstance(storage, Journal):
+        return ClaimingRecorder(storage, claims_of(storage), run)
+    if hasattr(storage, "commit"):
+        return CommittingRecorder(storage)
+    if hasattr(storage, "save"):
+        return SavingRecorder(storage)
+    raise InvalidCall(f"storage= needs a save() or commit() method, {type(storage).__name__} has neither")
+
+
+def claims_of(storage: object) -> Claims | None:
+    """Return what says who may drive a storage's runs; None where nothing does. A manager's is its storage's."""
+    return storage if isinstance(storage, Claims) else getattr(storage, "claims", None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecorders:
+    """Where a call records: ``claiming`` is the recorder beneath that holds the run, if there is one."""
+
+    recorder: Recorder
+    claiming: ClaimingRecorder | None
+
+    @classmethod
+    def of(cls, recorder: Recorder, show: Callable[[EventDraft, Checkpoint | None], None] | None) -> RunRecorders:
+        """Return it, with everything shown that is committed."""
+        claiming = recorder if isinstance(recorder, ClaimingRecorder) else None
+        return cls(recorder if show is None else EventTap(recorder, show), claiming)

@@ -1,0 +1,1 @@
+"""One running step: its context, its recorded operations, their replay."""

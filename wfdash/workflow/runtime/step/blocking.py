@@ -1,0 +1,64 @@
+"""The step whose code blocks an event loop, read from its thread's stack by a watchdog in another thread."""
+
+from __future__ import annotations
+
+import traceback
+from asyncio import events
+from dataclasses import dataclass
+from inspect import unwrap
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from wfdash.workflow.reducer.moment_builder import item_of
+from wfdash.workflow.runtime.step.step_logs import activation_in
+from wfdash.workflow.runtime.step.step_ops import StepOps
+from wfdash.workflow.values.exception_codec import is_engine_code
+
+DEEPEST = 40
+"""Calls of a stack that are reported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockingStep:
+    """Code that a loop is in. ``step`` and all that belongs to it are empty where it is no step's.
+
+    ``where``: file name and line in the step's own function, or where the loop was entered; ``stack``: as a traceback.
+    """
+
+    run: str = ""
+    step: str = ""
+    activation: str = ""
+    item: int | None = None
+    function: str = ""
+    where: str = ""
+    stack: str = ""
+
+
+def find_blocking_step(frame: FrameType) -> BlockingStep:
+    """Return what code the thread with this innermost frame is in. Reads only; the thread is not stopped."""
+    frames = [frame]
+    while frames[-1].f_back is not None:
+        frames.append(frames[-1].f_back)
+    frames.reverse()
+    at = max((place for place, each in enumerate(frames) if each.f_code is events.Handle._run.__code__), default=-1)
+    ops = activation_in(frames[at].f_locals["self"]._context) if at >= 0 else None
+    inside = [each for each in frames[at + 1 :] if not is_engine_code(each.f_code)] or [frame]
+    own = next((each for each in inside if ops is not None and each.f_code is code_of(ops)), inside[0])
+    found: dict[str, Any] = {
+        "where": f"{Path(own.f_code.co_filename).name}:{own.f_lineno}",
+        "function": own.f_code.co_qualname,
+        "stack": "".join(
+            traceback.format_list(traceback.StackSummary.extract((each, each.f_lineno) for each in inside[-DEEPEST:]))
+        ),
+    }
+    if ops is None:
+        return BlockingStep(**found)
+    item = item_of(ops.node.path, ops.scope) if ops.scope else None
+    return BlockingStep(run=ops.host.run_id, step=ops.node.name, activation=ops.activation, item=item, **found)
+
+
+def code_of(ops: StepOps) -> CodeType | None:
+    """Return the code of a step's function, None if it is no plain Python function."""
+    code: CodeType | None = getattr(unwrap(ops.node.function), "__code__", None)
+    return code

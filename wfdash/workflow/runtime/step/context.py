@@ -1,0 +1,350 @@
+"""``ctx``: what a step can do besides computing. Everything is recorded, so that the step can run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
+
+from checkpoints.events import EventKind
+from checkpoints.records import Answer, Json, Request
+from checkpoints.rules import check_label
+from wfdash.workflow.authoring.policy import Policy
+from wfdash.workflow.authoring.retry import Retry
+from wfdash.workflow.authoring.steps import StepContext
+from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, WrongType
+from wfdash.workflow.questions.answer_types import marked
+from wfdash.workflow.questions.ask_policy import policy_of
+from wfdash.workflow.questions.call_intent import intent
+from wfdash.workflow.questions.card import Asking, Card, Given
+from wfdash.workflow.questions.cards import Approval, Decision, make_request, prepare
+from wfdash.workflow.questions.signals import fails_after, key_prefix, waiting_for
+from wfdash.workflow.questions.tools import ToolCall, ToolDecision
+from wfdash.workflow.reducer.state_view import StateView
+from wfdash.workflow.reducer.ticks import CallDone
+from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
+from wfdash.workflow.runtime.step.invoke import name_of, retrying
+from wfdash.workflow.runtime.step.repeated_calls import await_decision
+from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
+from wfdash.workflow.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
+from wfdash.workflow.values.exception_codec import decode_exception, encode_exception, message_of
+from wfdash.workflow.values.fingerprints import identify, parts_to_keep
+from wfdash.workflow.values.position import JournalEntry
+
+T = TypeVar("T")
+Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class Context(StepContext):
+    """A step's way to the world. One per activation; takes the second parameter of a step."""
+
+    def __init__(self, ops: StepOps, state: StateView, *, item: int | None, attempt: int) -> None:
+        self._ops = ops
+        self._answers: list[Answer] = []
+        self.state: Any = state
+        """The run's state: as it was when the step started, plus own writes. Mapping and attributes."""
+        self.item = item
+        """Index of the item inside the innermost map, None outside of maps."""
+        self.attempt = attempt
+        """1, 2, 3 ...: which attempt of this step this is."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._ops.host.run_id
+
+    @property
+    def step(self) -> str:
+        """The step's name."""
+        return self._ops.node.name
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The answers this step has got so far: value, by whom, in whose name (``acting_for``), when."""
+        return tuple(self._answers)
+
+    @property
+    def effect_key(self) -> str:
+        """A key for the next ``ctx.call``, the same whenever the step runs again: for outside idempotency keys."""
+        return f"{self.run_id}:{self._ops.called}.{self._ops.activation}:{self._ops.replay.upcoming()}"
+
+    @overload
+    def ask(
+        self,
+        card: ToolCall,
+        answer: None = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+        same: str | Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, ToolDecision]: ...
+
+    @overload
+    def ask(
+        self,
+        card: Approval,
+        answer: None = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+        same: str | Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, Decision]: ...
+
+    @overload
+    def ask(
+        self,
+        card: Card | str,
+        answer: type[T],
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+        same: str | Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def ask(
+        self,
+        card: Card | str,
+        answer: dict[str, Json] | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+        same: str | Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def ask(
+        self,
+        card: Card | str,
+        answer: Any = None,
+        *,
+        by: str | Sequence[str] = (),
+        not_by: str | Sequence[str] = (),
+        due: datetime | timedelta | str | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+        same: str | Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask people and wait, for days if need be: the run parks. Returns the typed answer.
+
+        ``Approval`` gives a ``Decision`` unless ``answer`` is given; ``Choice`` the option's name; ``ToolCall`` a
+        ``ToolDecision``; ``Question`` text unless ``answer`` says otherwise; ``Form`` needs ``answer``: a type, or a
+        JSON Schema as a dict. ``by``: users or groups that may answer; ``not_by``: users or groups that may not
+        (``requester``: the person who started the run, or edited it). ``due``: when it is late. ``policy`` says this
+        and more: how many, reminder, escalation, what counts if no answer comes in time; what it leaves out is the
+        workflow's own policy.
+
+        The step runs again from its top once it is answered. ``same``: the parts of the card that must then be what
+        they were when it was asked; ``("subject", "body", "proposal", "consequence", "undo")`` by default, and
+        ``evidence`` where nothing is proposed. If one is not, people are asked again, or it is a ``ReplayMismatch``
+        where later operations rest on it. What the answer must be, the actions and the tool's name always count.
+        """
+        asking = prepare(card, answer)
+        until = due if isinstance(due, datetime) else None
+        said = policy_of(policy, {"by": by, "not_by": not_by, "due": None if until else due})
+        terms = said.over(self._ops.node.policy).resolved(getattr(card, "proposal", None))
+        keep = parts_to_keep(asking.card, same, asking.same)
+        identity = identify(asking.card, asking.schema if asking.form is None else asking.form, keep)
+        entry: JournalEntry = {"k": "ask", "name": name or asking.kind}
+        if asking.seen is not None:
+            entry["seen"] = asking.seen
+        elif "proposal" not in keep and "proposal" in asking.card:
+            entry["seen"] = {"proposal": asking.card["proposal"]}
+        asked = self._asked(asking, entry, terms, until)
+        index = self._ops.issue(entry, asked.request, identity=identity)
+        return self._ops.expect(index, "ask", self._await_answer(index, asked))
+
+    @overload
+    def receive(
+        self, signal: str, kind: type[T], *, due: datetime | timedelta | str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def receive(
+        self, signal: str, kind: Any = None, *, due: datetime | timedelta | str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def receive(
+        self, signal: str, kind: Any = None, *, due: datetime | timedelta | str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Wait for a signal: a message that a person or a program sends into the run. Returns it as ``kind``.
+
+        The run parks. One that came earlier is received at once; each is received once, in the order they were sent.
+        ``kind``: a type, or a JSON Schema as a dict; any JSON value by default. ``due``: when the run fails if none
+        has come. ``name``: what it is called in the record, where that must stay the same.
+        """
+        terms = policy_of(None, fails_after(due, self._ops.host.now()))
+        entry: JournalEntry = {"k": "ask", "name": name or f"signal {signal}"}
+        asked = self._asked(waiting_for(signal, kind), entry, terms, prefix=key_prefix(signal))
+        index = self._ops.issue(entry, asked.request)
+        return self._ops.expect(index, "receive", self._await_answer(index, asked))
+
+    def _asked(
+        self, asking: Asking, entry: JournalEntry, terms: Policy, due: datetime | None = None, prefix: str = ""
+    ) -> PendingQuestion:
+        """Return a question with its types named in its schema, so that answers are checked when they are given."""
+        now, key = self._ops.host.now(), f"{prefix}{self.step}-{self._ops.activation}"
+
+        def request(place: int) -> Request:
+            named = replace(asking, schema=marked(asking.schema, asking.types, self._ops.node.function))
+            return make_request(f"{key}.{place}", self.step, named, terms, due=due, now=now)
+
+        return PendingQuestion(asking, entry, request)
+
+    async def _await_answer(self, index: int, asked: PendingQuestion) -> Any:
+        entry = await self._ops.wait(index, people=True)
+        found = entry["answer"]
+        key, at = entry["request"], datetime.fromisoformat(found["at"])
+        try:
+            value = asked.asking.read(found["value"], entry.get("seen"))
+        except WrongType as error:
+            if not self._ops.ask_again(index, asked, str(error)):
+                raise
+            return await self._await_answer(index, asked)
+        given = {"by": found["by"], "at": at, "acting_for": found.get("acting_for")}
+        self._answers.append(Answer(key=key, value=copy_plain(found["value"]), **given))
+        if isinstance(value, Given):
+            return value.model_copy(update={"by": found["by"], "at": at, "lapsed": bool(found.get("lapsed"))})
+        return value
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        once: bool = False,
+        name: str | None = None,
+        retry: Retry | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a function, sync (in a thread) or async, and record its result: a finished call is never repeated.
+
+        ``once=True``: the intent is recorded before. If it is ever unknown whether the call happened, a person
+        is asked; it is never silently repeated. The result must be storable; its type is the function's.
+        """
+        codec = codec_for(return_type(function, get_type_hints))
+        entry: JournalEntry = {"k": "call", "name": name or name_of(function)}
+        if once:
+            kept = intent(function, args, kwargs, self._ops.host.now())
+            entry |= {"once": True, "schema": codec.schema(), "args": kept["args"], "at": kept["at"]}
+        fresh = len(self._ops.replay.entries)
+        index = self._ops.issue(entry)
+        made = self._call(index, index == fresh, entry, codec, lambda: self._invoke(function, args, kwargs), retry)
+        return self._ops.expect(index, "call", made)
+
+    async def _invoke(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        await self._ops.host.confirm()
+        return await invoke_function(function, args, kwargs)
+
+    async def _call(
+        self, index: int, fresh: bool, now: JournalEntry, codec: Codec, invoke: Invoke, retry: Retry | None
+    ) -> Any:
+        entry = await await_decision(self._ops, index, now)
+        if "stopped" in entry:
+            raise CallStopped(f"call {entry['name']!r} was stopped: its outcome is unknown")
+        if "raised" in entry and "result" not in entry:
+            raise self._raised(index, decode_exception(entry["raised"], self._ops.home))
+        if "result" not in entry:
+            entry = await self._perform(index, fresh, codec, invoke, retry)
+        return codec.decode(entry["result"][1], f"result of {entry['name']!r}")
+
+    async def _perform(
+        self, index: int, fresh: bool, codec: Codec, invoke: Invoke, retry: Retry | None
+    ) -> JournalEntry:
+        ops, entry = self._ops, self._ops.entry(index)
+        once = bool(entry.get("once"))
+        ops.calling += 1
+        ops.calling_once += once
+        try:
+            if once and fresh:
+                await ops.wait(index, people=False)
+            ops.reopen(index)
+            try:
+                data = codec.encode(await retrying(invoke, retry), f"result of {entry['name']!r}")
+            except Exception as error:
+                await self._report_failure(index, once, self._raised(index, error))
+                raise
+            ops.host.post(CallDone(at=ops.host.now(), activation=ops.activation, index=index, result=[None, data]))
+            return await ops.wait(index, people=False)
+        finally:
+            ops.calling -= 1
+            ops.calling_once -= once
+            ops.host.recheck_idle()
+
+    def _raised(self, index: int, error: Exception) -> Exception:
+        self._ops.errors[index] = error
+        return error
+
+    async def _report_failure(self, index: int, once: bool, error: Exception) -> None:
+        """Have it recorded that the call raised: a step that handles it must take the same way when it runs again."""
+        ops, raised = self._ops, encode_exception(error, self._ops.home)
+        if raised is not None:
+            raised["at"] = len(ops.replay.entries)
+        said = f"{type(error).__name__}: {message_of(error)}"
+        ops.host.post(CallDone(at=ops.host.now(), activation=ops.activation, index=index, failed=said, raised=raised))
+        if once:
+            await ops.wait(index, people=False)
+        elif raised is not None:
+            ops.replay.entries[index] = {**ops.entry(index), "raised": raised}
+
+    def sleep(
+        self, duration: float | timedelta | None = None, *, until: datetime | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Wait for seconds or a timedelta, or until an aware datetime. Recorded: it is not slept again."""
+        now = self._ops.host.now()
+        if (duration is None) == (until is None):
+            raise InvalidCall("ctx.sleep needs either a duration or until=")
+        if until is None:
+            until = now + (duration if isinstance(duration, timedelta) else timedelta(seconds=float(duration or 0)))
+        if until.tzinfo is None:
+            raise InvalidCall("ctx.sleep(until=...) needs an aware datetime")
+        until = until.astimezone(UTC)
+        save = (until - now).total_seconds() > self._ops.host.park_after
+        index = self._ops.issue({"k": "sleep", "name": "sleep", "until": until.isoformat()}, save=save)
+        self._ops.host.wake_at(datetime.fromisoformat(self._ops.entry(index)["until"]))
+        return self._ops.expect(index, "sleep", self._await_end(index, people=True))
+
+    async def _await_end(self, index: int, *, people: bool) -> None:
+        await self._ops.wait(index, people=people)
+
+    def checkpoint(self, label: str) -> Coroutine[Any, Any, None]:
+        """Save here under a name; returns once it is durable. Retention keeps what has a label.
+
+        The step's own writes to the state are not in it: they land when the step ends. It is not saved again when
+        the step runs again. ``label``: text of 1 to 200 characters.
+        """
+        try:
+            check_label(label)
+        except ValueError as error:
+            raise InvalidCall(f"ctx.checkpoint: {error}") from error
+        index = self._ops.issue({"k": "label", "name": "checkpoint", "label": label})
+        return self._ops.expect(index, "checkpoint", self._await_end(index, people=False))
+
+    def emit(self, name: str, data: Json = None) -> None:
+        """Add an event of your own to the run: ``name`` and JSON ``data``."""
+        check_plain(data, f"event {name!r}")
+        self._ops.host.event(self._ops.activation, EventKind.CUSTOM, {"name": name, "data": copy_plain(data)})
+
+    def progress(self, fraction: float | None = None, text: str = "") -> None:
+        """Say how far the step is: a fraction from 0 to 1, or None if unknown."""
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise InvalidCall(f"ctx.progress takes a fraction from 0 to 1, not {fraction!r}")
+        check_plain(text, "progress")
+        if type(text) is not str:
+            raise NotStorable(f"ctx.progress takes text, not {type(text).__name__}")
+        self._ops.host.event(self._ops.activation, EventKind.PROGRESS, {"fraction": fraction, "text": text})
+
+    def stream(self, text: str) -> None:
+        """Show text while it is made. It is not stored."""
+        self._ops.host.stream(self.step, text)

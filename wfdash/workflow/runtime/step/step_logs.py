@@ -1,0 +1,119 @@
+"""Python's ``logging`` in steps as events of the run. Nothing is captured before ``listen``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import Context, ContextVar
+
+from checkpoints.events import EventKind
+from wfdash.workflow.runtime.step.step_ops import StepOps
+
+MOST = 1_000
+"""Records that are kept of one try at an activation."""
+LONGEST = 8_000
+"""Characters of a record."""
+OURS = ("wfdash", "checkpoints", "django", "channels", "daphne", "twisted", "asyncio")
+"""Loggers of the dashboard and of its libraries: they say nothing about a step."""
+EXAMPLES = "wfdash.examples"
+
+_speaking: ContextVar[StepOps | None] = ContextVar("wfdash_speaking", default=None)
+
+
+def attribute_logs_to(ops: StepOps) -> None:
+    """Let what the current task logs, its child tasks and the threads of its calls, be this activation's."""
+    _speaking.set(ops)
+
+
+def activation_in(context: Context) -> StepOps | None:
+    """Return the activation whose code runs in this context, None if it is no step's."""
+    return context.get(_speaking)
+
+
+def report_left_out(ops: StepOps) -> None:
+    """Say how many records were left out, once the activation's function has ended."""
+    if ops.logged > MOST:
+        data = {"level": "WARNING", "logger": "wfdash", "message": f"{ops.logged - MOST:,} more were left out"}
+        ops.host.event(ops.activation, EventKind.LOG, data)
+
+
+class StepLogs(logging.Handler):
+    """Hands records that were logged inside a step to that step; from any thread."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.users = 0
+        self.before = logging.getLogger().level
+        """The root logger's level, to be set again."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Make it an event, unless the step only repeats what it did before. What is not a step's is passed on."""
+        ops = _speaking.get()
+        if ops is not None and not _is_ours(record.name) and not ops.replay.is_behind():
+            try:
+                self._hand_over(ops, record)
+            except Exception:
+                self.handleError(record)
+        self._print_if_nobody_does(record)
+
+    def _hand_over(self, ops: StepOps, record: logging.LogRecord) -> None:
+        ops.logged += 1
+        if ops.logged > MOST:
+            return
+        text = record.getMessage()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        text = "\n".join(part for part in (text, record.exc_text, record.stack_info) if part)
+        message = _storable(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+        data = {"level": record.levelname, "logger": _storable(record.name), "message": message}
+        ops.host.event(ops.activation, EventKind.LOG, data)
+
+    def _print_if_nobody_does(self, record: logging.LogRecord) -> None:
+        """Do what Python does where no handler is set: because of this one it would not any more."""
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and not _has_others(record.name, self):
+            last.handle(record)
+
+
+def listen(level: int, *filters: logging.Filter) -> Callable[[], None]:
+    """Begin to listen at the root logger; the returned function ends it. Several may: each record counts once.
+
+    Where the root logger is not configured it lets records of this level through; else what it lets through
+    is heard. ``filters`` see the records before they are kept.
+    """
+    root = logging.getLogger()
+    found = next((handler for handler in root.handlers if isinstance(handler, StepLogs)), None)
+    handler = found or StepLogs(level)
+    if found is None:
+        for one in filters:
+            handler.addFilter(one)
+        if not root.handlers:
+            root.setLevel(min(level, handler.before) if handler.before else level)
+        root.addHandler(handler)
+    handler.users += 1
+
+    def leave() -> None:
+        handler.users -= 1
+        if not handler.users:
+            root.removeHandler(handler)
+            root.setLevel(handler.before)
+
+    return leave
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in OURS and not name.startswith(EXAMPLES)
+
+
+def _has_others(name: str, me: logging.Handler) -> bool:
+    here: logging.Logger | None = logging.getLogger(name)
+    while here is not None:
+        if any(handler is not me for handler in here.handlers):
+            return True
+        here = here.parent if here.propagate else None
+    return False
+
+
+def _storable(text: str) -> str:
+    """Return it without half characters and NUL, which no database takes."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")

@@ -1,0 +1,296 @@
+"""The operations of one running activation (asks, calls, sleeps), and which of its tasks wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from checkpoints.events import EventKind
+from checkpoints.records import Json, Request
+from wfdash.workflow.compiler.graph import Node
+from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.questions.card import Asking
+from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
+from wfdash.workflow.runtime.step.replay import CLOSED, Replay
+from wfdash.workflow.values.fingerprints import Identity, asked_again
+from wfdash.workflow.values.position import JournalEntry
+
+T = TypeVar("T")
+LEAVE = 2.0
+"""Seconds that cancelled code may take to let go; what has not by then is left to itself."""
+SETTLE = 0.05
+"""Seconds without news after which a step that asks in child tasks counts as waiting: its main task's own
+doings cannot be seen."""
+
+
+class Host(Protocol):
+    """What an activation needs of the loop that drives it."""
+
+    run_id: str
+    park_after: float
+
+    def post(self, tick: Tick) -> None:
+        """Hand in what happened."""
+
+    def recheck_idle(self) -> None:
+        """Check again which activations are idle."""
+
+    def now(self) -> datetime:
+        """The storage's clock."""
+
+    def event(self, activation: str, kind: EventKind, data: dict[str, Json]) -> None:
+        """Show an event soon. From any thread."""
+
+    def stream(self, step: str, text: str) -> None:
+        """Show text at once. From any thread."""
+
+    def wake_at(self, when: datetime) -> None:
+        """Look at the clock then."""
+
+    async def confirm(self) -> None:
+        """Return once it is sure that this process still has the run: before code begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingQuestion:
+    """A question as its step asks it now: how the answer is read, its record, and the request for a place."""
+
+    asking: Asking
+    entry: JournalEntry
+    request: Callable[[int], Request]
+
+
+class StepOps:
+    """The operations of one run of one activation's function."""
+
+    def __init__(self, host: Host, node: Node, activation: str, journal: list[JournalEntry]) -> None:
+        self.host = host
+        self.node = node
+        self.activation = activation
+        self.called = node.name
+        self.scope: Any = None
+        """Where in maps and sub-workflows it is."""
+        self.replay = Replay(node.name, journal)
+        self._main: asyncio.Task[Any] | None = None
+        self.timeout: asyncio.Timeout | None = None
+        self.calling = 0
+        self.calling_once = 0
+        self.logged = 0
+        """Records its function has logged so far."""
+        self._expected: dict[int, tuple[str, Coroutine[Any, Any, Any]]] = {}
+        """What the step asked, called or slept and has not awaited yet."""
+        self.errors: dict[int, Exception] = {}
+        """What its calls raised."""
+        self._closed = False
+        self._left = 0.0
+        self._futures: dict[int, asyncio.Future[None]] = {}
+        self._waiting: dict[int, asyncio.Task[Any] | None] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._last = asyncio.get_running_loop().time()
+
+    def issue(
+        self,
+        entry: JournalEntry,
+        request: Callable[[int], Request] | None = None,
+        save: bool = False,
+        identity: Identity | None = None,
+    ) -> int:
+        """Take the next operation: the recorded one, or a new record. Return its index in the journal.
+
+        A question that is not the one that was recorded (``fingerprints``) is asked anew in its place.
+        """
+        if identity is not None:
+            entry["prints"] = identity.prints
+        if not self.node.is_async:
+            raise InvalidCall(f"step {self.node.name!r} is a plain function: make it 'async def' to {entry['k']}")
+        if self._closed:
+            raise InvalidCall(f"step {self.node.name!r} has ended: a task it left behind cannot {entry['k']}")
+        known, task_name = self.replay.match(entry["k"], entry["name"], entry.get("prints"))
+        if known is not None:
+            if identity is not None and request is not None:
+                self._compare(known, entry, identity, request)
+            return known
+        made = request(len(self.replay.entries)) if request is not None else None
+        if made is not None:
+            entry["request"] = made.key
+        index = self.replay.add(entry, task_name)
+        now = self.host.now()
+        self.host.post(OperationIssued(at=now, activation=self.activation, entry=entry, request=made, save=save))
+        return index
+
+    def _compare(self, index: int, entry: JournalEntry, identity: Identity, request: Callable[[int], Request]) -> None:
+        """Ask anew if what is asked now is not what was recorded; say so if it differs in what need not be the same."""
+        was = self.entry(index)
+        parts = identity.moved(was.get("prints"))
+        if not parts:
+            if drifted := identity.drifted(was.get("prints")):
+                data: dict[str, Json] = {"key": was["request"], "parts": list(drifted)}
+                self.host.event(self.activation, EventKind.REQUEST_DRIFTED, data)
+            return
+        self.replay.refuse_reuse(index, parts)
+        self._renew(index, entry, request, parts)
+
+    def ask_again(self, index: int, asked: PendingQuestion, problem: str) -> bool:
+        """Ask once more because the answer on record is none of what the step takes now; False if that cannot be.
+
+        It cannot where later operations rest on the answer, and after ``MOST_AGAIN`` attempts.
+        """
+        if not self.replay.may_ask_again(index):
+            return False
+        entry: JournalEntry = {"k": asked.entry["k"], "name": asked.entry["name"]}
+        if "seen" in asked.entry:
+            entry["seen"] = asked.entry["seen"]
+        if "prints" in asked.entry:
+            entry["prints"] = asked.entry["prints"]
+        self._renew(index, entry, asked.request, ("answer",), problem)
+        self.reopen(index)
+        return True
+
+    def _renew(
+        self,
+        index: int,
+        entry: JournalEntry,
+        request: Callable[[int], Request],
+        parts: tuple[str, ...],
+        problem: str = "",
+    ) -> None:
+        was = self.entry(index)
+        fresh, number = request(index), was.get("renewed", 0) + 1
+        made = asked_again(fresh, number, parts, was["request"], answered="answer" in was, problem=problem)
+        entry = self.replay.replace(index, {**entry, "request": made.key})
+        at, activation = self.host.now(), self.activation
+        self.host.post(AskedAgain(at=at, activation=activation, index=index, entry=entry, request=made, parts=parts))
+
+    @property
+    def home(self) -> Mapping[str, Any]:
+        """The globals of the step's function."""
+        home: Mapping[str, Any] = getattr(inspect.unwrap(self.node.function), "__globals__", {})
+        return home
+
+    @property
+    def main(self) -> asyncio.Task[Any] | None:
+        """The task that runs the step's function."""
+        return self._main
+
+    def follow(self, main: asyncio.Task[Any]) -> None:
+        """Say which task that is."""
+        self._main = main
+        self.replay.follow(main)
+
+    def expect(self, index: int, name: str, made: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Return what an operation is awaited by, having noted that it is to be."""
+        self._expected[index] = (name, made)
+        return made
+
+    def begin(self, index: int) -> JournalEntry:
+        """Return the journal entry of an operation that is awaited now."""
+        self._expected.pop(index, None)
+        return self.entry(index)
+
+    async def refuse_forgotten(self) -> None:
+        """Raise ``InvalidCall`` if the step's function returned without awaiting what it asked, called or slept."""
+        if not self._expected:
+            return
+        await asyncio.sleep(0)  # A task that was just made for it has not begun yet.
+        names = sorted({name for name, _ in self._expected.values()})
+        for _, made in self._expected.values():
+            made.close()
+        if names:
+            calls = " and ".join(f"ctx.{name}(...)" for name in names)
+            raise InvalidCall(
+                f"step {self.node.name!r} returned without awaiting {calls}: write 'await ctx.{names[0]}(...)'"
+            )
+
+    def entry(self, index: int) -> JournalEntry:
+        """Return the current journal entry."""
+        return self.replay.entries[index]
+
+    async def wait(self, index: int, *, people: bool) -> JournalEntry:
+        """Wait for the entry's result. ``people``: it may take days, during which the step may be parked."""
+        if CLOSED & self.begin(index).keys():
+            return self.entry(index)
+        if self._closed:
+            raise asyncio.CancelledError(f"step {self.node.name!r} has ended")
+        future = self._futures.setdefault(index, asyncio.get_running_loop().create_future())
+        if people:
+            self._block(index)
+        try:
+            await asyncio.shield(future)
+        finally:
+            self._unblock(index)
+        return self.entry(index)
+
+    def _block(self, index: int) -> None:
+        task = asyncio.current_task()
+        self._waiting[index] = task
+        if task is not None:
+            self._tasks.add(task)
+        self._news()
+        if self.timeout is not None and len(self._waiting) == 1:
+            self._left = (self.timeout.when() or self._last) - self._last
+            self.timeout.reschedule(None)
+        if self.idle_at() == 0.0:
+            self.host.post(StepsIdle(at=self.host.now(), activations={self.activation: self.waits}))
+        else:
+            self.host.recheck_idle()
+
+    def _unblock(self, index: int) -> None:
+        if index in self._waiting:
+            self._waiting.pop(index)
+            self._news()
+            if self.timeout is not None and not self._waiting and not self.timeout.expired():
+                self.timeout.reschedule(self._last + self._left)
+
+    def _news(self) -> None:
+        self._last = asyncio.get_running_loop().time()
+
+    def resolve(self, index: int, entry: JournalEntry) -> None:
+        """Let the code that waits for this entry go on. An answer to what was asked before it was renewed is none."""
+        if entry["k"] == "ask" and "answer" not in entry:
+            return
+        self.replay.entries[index] = entry
+        self._unblock(index)
+        future = self._futures.setdefault(index, asyncio.get_running_loop().create_future())
+        if not future.done():
+            future.set_result(None)
+
+    def reopen(self, index: int) -> None:
+        """Make the entry one that has to be waited for again."""
+        self._futures.pop(index, None)
+
+    @property
+    def waits(self) -> tuple[int, ...]:
+        """The journal entries that are waited for."""
+        return tuple(self._waiting)
+
+    def idle_at(self) -> float | None:
+        """Return when it can do nothing but wait: 0.0 now, a loop time, None while it works."""
+        if self.calling or not self._waiting:
+            return None
+        waiting = set(self._waiting.values())
+        if any(task not in waiting and not task.done() for task in self._tasks if task is not self.main):
+            return None
+        return 0.0 if self.main in waiting else self._last + SETTLE
+
+    async def close(self) -> None:
+        """Let go of child tasks that the step's function left behind."""
+        await cancel_and_wait(self.cut())
+
+    def cut(self) -> set[asyncio.Task[Any]]:
+        """Let nothing more be recorded; return the child tasks that are left."""
+        self._closed = True
+        return {task for task in self._tasks if task is not self.main and not task.done()}
+
+
+async def cancel_and_wait(tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancel the tasks and wait until they have ended, for a while: no step may hold its run by not letting go."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        done, _ = await asyncio.wait(tasks, timeout=LEAVE)
+        # asyncio logs exceptions that are never retrieved, and what cancelled code raises does not matter.
+        _ = [task.cancelled() or task.exception() for task in done]

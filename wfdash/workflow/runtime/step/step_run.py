@@ -1,0 +1,127 @@
+"""Runs one activation's function once, from its top, and reports how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from checkpoints.records import ErrorInfo, Json
+from wfdash.workflow.compiler.graph import Graph, Node
+from wfdash.workflow.errors import InvalidCall, StepTimeout
+from wfdash.workflow.reducer.moment_builder import item_of
+from wfdash.workflow.reducer.routing import plain, route, unpack
+from wfdash.workflow.reducer.state_view import StateView
+from wfdash.workflow.reducer.ticks import Route, StepEnded, StepFailed, Tick
+from wfdash.workflow.runtime.step.context import Context
+from wfdash.workflow.runtime.step.step_logs import attribute_logs_to, report_left_out
+from wfdash.workflow.runtime.step.step_ops import Host, StepOps
+from wfdash.workflow.runtime.step.threads import belong_to, in_thread
+from wfdash.workflow.values.exception_codec import causes_of, is_engine_code, message_of
+from wfdash.workflow.values.position import Activation, Packed
+from wfdash.workflow.values.truncate import truncate
+
+
+class StepRun:
+    """One try at one activation. ``ops`` is what the loop resolves; ``task`` what it may cancel."""
+
+    def __init__(self, graph: Graph, host: Host, activation: str, record: Activation, seen: Mapping[str, Json]) -> None:
+        self.activation = activation
+        self.node = graph.nodes[record["step"]]
+        self.ops = StepOps(host, self.node, activation, record["journal"])
+        self.ops.called = record.get("called", self.node.name)
+        self.ops.scope = record["scope"]
+        self._graph, self._host, self._record = graph, host, record
+        prefix = f"{self.node.parent}/" if self.node.parent else ""
+        self._state = StateView(graph.state, prefix, seen)
+        self.task = asyncio.create_task(self._go(), name=f"step {self.node.name} {activation}")
+        self.ops.follow(self.task)
+
+    async def _go(self) -> None:
+        began = time.perf_counter()
+        attribute_logs_to(self.ops)
+        belong_to(self._host.run_id)
+        tick: Tick
+        try:
+            tick = await self._attempt(began)
+        except asyncio.CancelledError:
+            if self._ended_by_others():
+                raise
+            tick = self._failure(InvalidCall("the step cancelled itself"))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            # Anything a step raises must end it visibly: otherwise the run would wait for this task without end.
+            tick = self._failure(error)
+        await self.ops.close()
+        report_left_out(self.ops)
+        self._host.post(tick)
+
+    def _ended_by_others(self) -> bool:
+        return bool(self.task.cancelling())
+
+    async def _attempt(self, began: float) -> Tick:
+        node, record = self.node, self._record
+        message = unpack(self._graph, node, record["message"]) if node.takes_message else None
+        if node.join is not None and node.join.when is not None and not node.join.when(message):
+            return StepEnded(at=self._host.now(), activation=self.activation, skipped=True)
+        item = item_of(node.path, record["scope"]) if record["scope"] else None
+        context = Context(self.ops, self._state, item=item, attempt=record.get("attempt", 1))
+        value = await self._call([message if role == "message" else context for role in node.order])
+        await self.ops.refuse_forgotten()
+        self.ops.replay.check_end()
+        routes, output = route(self._graph, node, value)
+        return StepEnded(
+            at=self._host.now(),
+            activation=self.activation,
+            routes=tuple(routes),
+            output=output,
+            writes=self._state.collect(),
+            ms=round((time.perf_counter() - began) * 1000, 3),
+            shown=self._shown(value, routes, output),
+        )
+
+    def _shown(self, value: Any, routes: list[Route], output: Packed | None) -> Json:
+        if output is not None:
+            return truncate(plain(output))
+        whole = [r for r in routes if r.edge is not None and r.edge.kind != "each" and r.items[0][1][0] is not None]
+        if whole:
+            return truncate(plain(whole[0].items[0][1]))
+        return f"{len(value)} items" if isinstance(value, list) else None
+
+    async def _call(self, args: list[Any]) -> Any:
+        function, limit = self.node.function, self.node.timeout
+        await self._host.confirm()
+        if limit is None:
+            return await function(*args) if self.node.is_async else await in_thread(lambda: function(*args))
+        try:
+            async with asyncio.timeout(limit) as self.ops.timeout:
+                return await function(*args) if self.node.is_async else await in_thread(lambda: function(*args))
+        except TimeoutError as error:
+            if self.ops.timeout is None or not self.ops.timeout.expired():
+                raise
+            raise StepTimeout(f"step {self.node.name!r} took longer than {limit:g} s") from error
+        finally:
+            self.ops.timeout = None
+
+    def _failure(self, error: BaseException) -> StepFailed:
+        retry = self.node.retry
+        delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
+        attempts = retry.attempts if retry is not None else 1
+        info = describe_error(error, self.node)
+        raised = causes_of(error)
+        calls = tuple(index for index, its in self.ops.errors.items() if its in raised)
+        at = self._host.now()
+        return StepFailed(at=at, activation=self.activation, error=info, delay=delay, attempts=attempts, calls=calls)
+
+
+def describe_error(error: BaseException, node: Node) -> ErrorInfo:
+    """Turn an exception into a record; the traceback starts in the step's own code."""
+    here = error.__traceback__
+    while here is not None and is_engine_code(here.tb_frame.f_code) and here.tb_next is not None:
+        here = here.tb_next
+    text = "".join(traceback.format_exception(type(error), error, here))[-20_000:]
+    text = text.encode(errors="backslashreplace").decode()
+    return ErrorInfo(type=type(error).__name__, message=message_of(error), step=node.name, traceback=text)

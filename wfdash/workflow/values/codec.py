@@ -1,0 +1,255 @@
+"""Codec of values: JSON by declared type and back. Refuses what would not come back the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import operator
+import types
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from checkpoints.records import Json
+from wfdash.workflow.errors import NotStorable, WrongType
+
+PLAIN = (dict, list, str, int, float, bool, type(None))
+ANY: frozenset[Any] = frozenset({Any, object, Json})
+
+
+def check_plain(value: Any, path: str) -> None:
+    """Raise ``NotStorable`` with its path for anything that is not exactly JSON (tuples, NaN, int keys ...)."""
+    kind = type(value)
+    if kind is str:
+        return check_text(value, path)
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise NotStorable(f"{path}: key {key!r} is {type(key).__name__}, JSON keys are text", path=path)
+            check_plain(item, f"{path}.{key}")
+    elif kind is list:
+        for index, item in enumerate(value):
+            check_plain(item, f"{path}[{index}]")
+    elif kind is float:
+        if not math.isfinite(value):
+            raise NotStorable(f"{path}: {value!r} is no JSON number", path=path)
+    elif kind not in PLAIN:
+        raise NotStorable(
+            f"{path}: {kind.__name__} is not plain JSON: keep what can be stored"
+            " (JSON, or a declared dataclass or pydantic model), not what only lives in this process",
+            path=path,
+        )
+    return None
+
+
+def check_text(value: str, path: str) -> None:
+    """Raise ``NotStorable`` for text that no file can hold (lone surrogates)."""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise NotStorable(f"{path}: text with a lone surrogate cannot be stored", path=path) from error
+
+
+def copy_plain(value: Json) -> Json:
+    """Return a deep copy of plain JSON."""
+    if type(value) is dict:
+        return {key: copy_plain(item) for key, item in value.items()}
+    if type(value) is list:
+        return [copy_plain(item) for item in value]
+    return value
+
+
+def children(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a value with their path suffix, to find where two values differ."""
+    if isinstance(value, BaseModel):
+        yield from ((f".{name}", getattr(value, name)) for name in type(value).model_fields)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from ((f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
+    elif isinstance(value, dict):
+        yield from ((f".{key}", item) for key, item in value.items())
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
+
+
+def find_difference(before: Any, after: Any, path: str) -> str:
+    """Return the path of the first part that differs."""
+    if type(before) is type(after):
+        mine, theirs = list(children(before)), dict(children(after))
+        for suffix, item in mine:
+            if suffix not in theirs or not same(item, theirs[suffix]):
+                return find_difference(item, theirs.get(suffix), path + suffix)
+    return path
+
+
+def same(before: Any, after: Any) -> bool:
+    """Say whether two values are equal and of one type (1 and True, a list and a tuple are not)."""
+    if before is None or isinstance(before, (str, int)):
+        return type(before) is type(after) and bool(before == after)
+    if isinstance(before, (list, tuple)):
+        alike = type(before) is type(after) and len(before) == len(after)
+        return alike and all(map(same, before, after))
+    if isinstance(before, dict):
+        if not isinstance(after, dict) or len(before) != len(after):
+            return False
+        return all(key in after and same(item, after[key]) for key, item in before.items()) and same(
+            list(before), list(after)
+        )
+    return bool(before == after) and _kept(before, after)
+
+
+def _kept(before: Any, after: Any) -> bool:
+    """Say whether no part of two equal values has lost its enum, or has become a number from a truth value."""
+    if isinstance(before, (Enum, bool)):
+        return type(before) is type(after)
+    pairs = zip(children(before), children(after), strict=False)
+    return all(_kept(mine[1], theirs[1]) for mine, theirs in pairs)
+
+
+def revealed(dumped: Any, held: Any) -> Any:
+    """Return JSON with what its secrets hold, which pydantic wrote as stars: it is stored, and hidden when shown."""
+    if isinstance(held, SecretStr):
+        return held.get_secret_value()
+    if isinstance(dumped, dict) and isinstance(held, dict) and len(dumped) == len(held):
+        return {name: revealed(part, own) for (name, part), own in zip(dumped.items(), held.values(), strict=True)}
+    if isinstance(dumped, list) and isinstance(held, (list, tuple)) and len(dumped) == len(held):
+        return [revealed(part, own) for part, own in zip(dumped, held, strict=True)]
+    return dumped
+
+
+class Codec:
+    """Carries values of one declared type. ``plain`` types (untyped, ``list``, ``dict``) take JSON only."""
+
+    __slots__ = ("_adapter", "_secret", "kind", "plain")
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.plain = kind in ANY or kind in (list, dict) if _hashable(kind) else False
+        self._adapter: TypeAdapter[Any] | None = None
+        self._secret: bool | None = None
+
+    @property
+    def adapter(self) -> TypeAdapter[Any]:
+        """The type's pydantic adapter, made on first use."""
+        if self._adapter is None:
+            self._adapter = TypeAdapter(Any if self.kind in ANY and _hashable(self.kind) else self.kind)
+        return self._adapter
+
+    @property
+    def secret(self) -> bool:
+        """Whether a value may hold a ``SecretStr``: pydantic writes stars in its place."""
+        if self._secret is None:
+            try:
+                self._secret = '"format": "password"' in json.dumps(self.schema())
+            except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema has no form either.
+                self._secret = False
+        return self._secret
+
+    def fits(self, value: Any) -> bool:
+        """Say whether the value is already of this type; nothing is converted."""
+        if self.plain:
+            return not isinstance(self.kind, type) or self.kind is object or type(value) is self.kind
+        if type(value) is self.kind:
+            return True
+        if isinstance(self.kind, type) and (issubclass(self.kind, BaseModel) or dataclasses.is_dataclass(self.kind)):
+            return isinstance(value, self.kind)
+        try:
+            self.adapter.validate_python(value, strict=True)
+        except ValidationError:
+            return False
+        return True
+
+    def encode(self, value: Any, path: str = "value") -> Json:
+        """Return the value as JSON; ``NotStorable`` with its path if it would not come back the same."""
+        if self.plain or (type(value) is self.kind and self.kind in (str, bool, int)):
+            check_plain(value, path)
+            return copy_plain(value)
+        try:
+            dumped = self.adapter.dump_python(value, mode="json", warnings="error")
+            if self.secret:
+                dumped = revealed(dumped, self.adapter.dump_python(value, warnings="error"))
+            text = to_json(dumped, inf_nan_mode="constants")
+            back = self.adapter.validate_json(text)
+            data = from_json(text, allow_inf_nan=True)
+        except (PydanticSerializationError, ValidationError, ValueError, TypeError) as error:
+            raise NotStorable(f"{path}: {type(value).__name__} cannot be stored: {_short(error)}", path=path) from error
+        check_plain(data, path)
+        if not same(value, back):
+            where = find_difference(value, back, path)
+            raise NotStorable(f"{where}: does not come back the same from storage", path=where)
+        return data
+
+    def decode(self, data: Json, path: str = "value") -> Any:
+        """Return a new value; ``WrongType`` if the JSON does not fit."""
+        if self.plain:
+            return copy_plain(data)
+        try:
+            return self.adapter.validate_json(json.dumps(data))
+        except ValidationError as error:
+            raise WrongType(f"{path}: {_short(error)}") from error
+
+    def accept(self, value: Any) -> Any:
+        """Return the value, converted if it is the type's JSON; pydantic's ``ValidationError`` otherwise."""
+        return self.adapter.validate_python(value)
+
+    def schema(self, mode: str = "validation") -> dict[str, Json]:
+        """Return the JSON Schema; empty for untyped."""
+        if self.kind in ANY if _hashable(self.kind) else False:
+            return {}
+        return self.adapter.json_schema(mode="serialization" if mode == "serialization" else "validation")
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in error.errors()[:3])
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _hashable(kind: Any) -> bool:
+    try:
+        hash(kind)
+    except TypeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _cached(kind: Any) -> Codec:
+    return Codec(kind)
+
+
+def codec_for(kind: Any) -> Codec:
+    """Return the codec of a type (kept per type)."""
+    return _cached(kind) if _hashable(kind) else Codec(kind)
+
+
+def members(kind: Any) -> tuple[Any, ...]:
+    """Return the members of ``A | B``, the type itself otherwise."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return get_args(kind)
+    return (kind,)
+
+
+def either(kinds: Sequence[Any]) -> Any:
+    """Return the type ``A | B | ...``."""
+    return functools.reduce(operator.or_, kinds) if len(set(map(id, kinds))) > 1 else kinds[0]
+
+
+def is_any(kind: Any) -> bool:
+    """Say whether a type means "anything"."""
+    return _hashable(kind) and kind in ANY
+
+
+def return_type(function: Callable[..., Any], hints: Callable[[Any], dict[str, Any]]) -> Any:
+    """Return a function's declared result type, ``Any`` if it has none that can be read."""
+    try:
+        return hints(function).get("return", Any)
+    except (NameError, TypeError, AttributeError):
+        return Any

@@ -1,0 +1,191 @@
+"""The stored format of a position: where a run is. Every checkpoint has one in its body, beside the state.
+
+Plain JSON objects, typed for the reader and the type checker alone. The keys are the stored format: none is renamed,
+and one that came later is ``NotRequired``, because a position may have been written by an older version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypeAlias, TypedDict, final
+
+from checkpoints.ids import RequestKey
+
+Packed: TypeAlias = list[Any]
+"""``[code, json]``: how to decode it (see ``routing``) and what."""
+Rounds: TypeAlias = dict[str, int]
+"""How often a token has passed the joins that lie on loops: tokens of different rounds never meet there."""
+Asker: TypeAlias = list[Any]
+"""``[activation, index in its journal]`` of the operation that opened a request."""
+Marks: TypeAlias = Mapping[str, Sequence[str]]
+"""Workflow (``""``) or sub-workflow -> its version, the signature of its own steps."""
+
+
+class RecordedAnswer(TypedDict):
+    """An answer as its step reads it. ``n``: how long the journal was when it came; later entries rest on it."""
+
+    value: Any
+    by: str | None
+    at: str
+    n: NotRequired[int]
+    acting_for: NotRequired[str]
+    lapsed: NotRequired[bool]
+
+
+class RecordedError(TypedDict):
+    """An exception that a call raised. ``at``: how long the journal was then."""
+
+    type: str
+    args: list[Any]
+    facts: dict[str, Any]
+    at: NotRequired[int]
+
+
+class CallIntent(TypedDict):
+    """What is kept of a ``once`` call before it is made. ``args``: name -> value, cut to what a card shows."""
+
+    args: dict[str, Any]
+    at: str
+
+
+class JournalEntry(TypedDict):
+    """One operation of an activation and how it ended.
+
+    It is open until it has ``answer``, ``result``, ``done`` or ``raised`` (an exception that the step has handled).
+    A ``once`` call may also be ``failed``, ``unknown`` or ``stopped``.
+    """
+
+    k: str
+    """ask | call | sleep | label"""
+    name: str
+    t: NotRequired[str]
+    """The task of the step that did it: see ``task_names``."""
+    o: NotRequired[int]
+    """Other operations of that task were open at the time."""
+    again: NotRequired[int]
+    """A question: how often an answer to it was asked for again. A call: people decided to make it again."""
+
+    # Questions.
+    request: NotRequired[str]
+    prints: NotRequired[dict[str, str]]
+    """Fingerprints of the card's parts: see ``fingerprints``."""
+    seen: NotRequired[Any]
+    """What was proposed, for decisions that say no more than that it is accepted."""
+    renewed: NotRequired[int]
+    """How often another question took its place."""
+    answer: NotRequired[RecordedAnswer]
+
+    # Calls.
+    once: NotRequired[bool]
+    schema: NotRequired[dict[str, Any]]
+    args: NotRequired[dict[str, Any]]
+    """See ``CallIntent``."""
+    at: NotRequired[str]
+    differed: NotRequired[int]
+    """How often a call that was to be made again had other arguments."""
+    result: NotRequired[Packed]
+    raised: NotRequired[RecordedError]
+    failed: NotRequired[str]
+    unknown: NotRequired[bool]
+    stopped: NotRequired[str | bool]
+    """Who ended the run rather than decide whether the call happened."""
+
+    # Sleeps and labels.
+    until: NotRequired[str]
+    label: NotRequired[str]
+    done: NotRequired[bool]
+
+
+class Activation(TypedDict):
+    """One step under way with one message."""
+
+    step: str
+    message: Packed
+    scope: str
+    """One ``group.item/`` per map or sub-workflow around it, outermost first."""
+    journal: list[JournalEntry]
+    rounds: NotRequired[Rounds]
+    born: NotRequired[int]
+    """The state's version (``Position.v``) that it sees."""
+    attempt: NotRequired[int]
+    attempts: NotRequired[int]
+    retry_at: NotRequired[str]
+    queued: NotRequired[bool]
+    """It waits for a free slot of its step (``concurrency``)."""
+    parked: NotRequired[bool]
+    """It can do nothing before people answer or a time has come."""
+    called: NotRequired[str]
+    """Its step's name when it began, if that was renamed since: effect keys keep it."""
+
+
+@final
+class JoinState(TypedDict):
+    """What a join of steps has collected. ``got``: place among its sources -> values in the order they came."""
+
+    t: str
+    """The node that collects."""
+    scope: str
+    turn: int
+    """How often this join has fired before, on a loop."""
+    got: dict[str, list[Packed]]
+    rounds: NotRequired[Rounds]
+    fired: NotRequired[bool]
+    """It had enough (``any_of``, ``n_of``): what comes later is dropped."""
+
+
+@final
+class GroupState(TypedDict):
+    """What the end of one map or sub-workflow has collected. ``got``: ``[scope, value]`` each."""
+
+    t: str
+    """The node that collects."""
+    scope: str
+    group: str
+    """What the scopes of all that belongs to it begin with."""
+    got: list[Any]
+    rounds: NotRequired[Rounds]
+    loose: NotRequired[Packed]
+    """The last value inside it that no edge took."""
+
+
+class Position(TypedDict):
+    """Where a run is. Activations are numbered by ``next``, one count for the whole run."""
+
+    next: int
+    v: int
+    """How many commits have written to the state."""
+    live: dict[str, Activation]
+    """Activation -> what is known of it, in the order in which they began."""
+    joins: dict[str, JoinState | GroupState]
+    """``step@scope#turn`` of a join, ``step@group`` of the end of a map or sub-workflow."""
+    asked: dict[RequestKey, Asker]
+    """Key of a pending request -> what asked it."""
+    outputs: list[Packed]
+    """What end steps returned."""
+    loose: Packed | None
+    """The last value that no edge took."""
+    since: dict[str, int]
+    """Scope -> steps in loops since the last answer."""
+    past: dict[str, list[list[Any]]]
+    """State key -> ``[version, old value]`` (``[version]``: there was none) that steps under way may still read."""
+    wrote: dict[str, list[Any]]
+    """State key -> ``[version, step]`` that wrote it last, where steps overlap."""
+    levels: NotRequired[Marks]
+    """Which versions of its sub-workflows the run began under."""
+
+
+NEEDED = {"step", "message", "scope", "journal"}
+
+
+def unsure_calls(record: Activation) -> list[str]:
+    """Return the names of an activation's ``once`` calls of which it is not known whether they happened."""
+    return [e["name"] for e in record["journal"] if e.get("once") and "result" not in e and "stopped" not in e]
+
+
+def position_in(body: Mapping[str, Any]) -> Position | None:
+    """Return the position in a checkpoint's body; None where the body is not one of this engine's."""
+    position = body.get("position")
+    live = position.get("live") if isinstance(position, dict) else None
+    if not isinstance(live, dict) or not all(isinstance(one, dict) and one.keys() >= NEEDED for one in live.values()):
+        return None
+    return position
