@@ -8,9 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from checkpoints.models import Claim, Grant, Tally
-from tests.people import THEN, ask, happen, make_run, step
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
-from wfdash.actions.statistics.metrics_store import count_events
+from tests.people import THEN, ask, count_all_events, happen, make_run, step
 from wfdash.domain.histograms import ALL_TIME, Measure
 from wfdash.pages.site import prometheus
 from wfdash.queries.statistics.gauges import Total, narrow
@@ -48,7 +46,7 @@ def test_what_was_counted_and_what_stands_can_be_parsed(scrape, run, headers):
     make_run(phase="paused", acted_by="otto")
     make_run(phase="paused")
     start_heartbeat("elsewhere")
-    count_events(HighWaterMark())
+    count_all_events()
     told = scrape(**headers)
     name = run.workflow
     assert told["wfdash_runs_started_total", name] == 1
@@ -79,7 +77,7 @@ def test_a_run_that_is_ready_is_queued_running_or_interrupted(scrape, run):
 
 def test_counters_survive_that_hours_are_forgotten(scrape, run):
     happen(run, ("run.started", None, {}))
-    count_events(HighWaterMark())
+    count_all_events()
     Tally.objects.exclude(hour=ALL_TIME).delete()
     assert scrape()["wfdash_runs_started_total", run.workflow] == 1
 

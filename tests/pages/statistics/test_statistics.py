@@ -12,10 +12,8 @@ from django.utils import timezone
 
 from checkpoints.models import Grant, Run, Schedule, Tally
 from tests import people
-from tests.people import happen, make_run, step
+from tests.people import count_all_events, happen, make_run, step
 from wfdash import queries
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
-from wfdash.actions.statistics.metrics_store import count_events
 from wfdash.domain.histograms import Measure, bucket_of, value_of
 from wfdash.errors import NotFound
 from wfdash.pages.ui.times import duration
@@ -63,7 +61,7 @@ def test_what_happened_is_told_from_events_to_the_page(run: Run, as_):
     happen(run, ("run.started", None, {}), *step("read", "finished", ms=240.0), *step("pay", "failed", "retrying"))
     happen(run, ("run.failed", None, {"error": {"type": "OSError", "message": "hush"}}))
     run.events.update(at=now)
-    count_events(HighWaterMark())
+    count_all_events()
     page = read(as_("vera"))
     assert "OSError" in page
     assert "hush" not in page
