@@ -1,1 +1,1 @@
-"""Who may see and do what: the viewer, the directory of people, the voters of a request."""
+"""Access: what a person may see and do, who may act in a workflow, and the voters of a request."""

@@ -1,4 +1,4 @@
-"""Who is there for a workflow: the people who may see it, or answer its requests."""
+"""The people of a workflow: those who may see it, or answer its requests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from checkpoints.models import Absence, Grant
 from wfdash.access.viewer import EVERY, RIGHTS, Origin, Principal, Viewer
 
 MOST = 200
-"""How many people a list names."""
+"""How many people a list contains at most."""
 
 
 def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None, limit: int = MOST) -> list[Viewer]:
-    """Return those who have this right for the workflow, by name (four queries); of ``names`` only, if given.
+    """Return the people who have this right for the workflow, by name (four queries); only those of ``names``, if
+    given.
 
-    Each is a ``Viewer`` that knows its groups, whom it stands in for, and this one right.
+    Each is a ``Viewer`` that knows its groups, whom it is a delegate of, and this one right.
     """
     roles = [role for role, rights in RIGHTS.items() if right in rights]
     grants = Grant.objects.filter(workflow__in=[EVERY, workflow], role__in=roles)
@@ -34,7 +35,7 @@ def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None,
 
 
 def colleagues(viewer: Viewer) -> QuerySet[User]:
-    """Return the other active people who have a role for a workflow that this person has a role for; else nobody."""
+    """Return the other active people who have a role for a workflow that this person has a role for."""
     mine = [workflow for workflow, rights in viewer.rights.items() if rights]
     if not mine:
         return User.objects.none()
@@ -44,7 +45,9 @@ def colleagues(viewer: Viewer) -> QuerySet[User]:
 
 
 def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable[str] | None = None) -> list[Viewer]:
-    """Return those who may read a request's card: who inspects values, whom it is addressed to, who started it."""
+    """Return the people who may read a request's card: who may inspect values, its addressees, the starter of the
+    run.
+    """
     wanted = None if names is None else list(names)
     found = {person.name: person for person in people_who("inspect", workflow, names=wanted)}
     for person in people_who("see", workflow, names=wanted):

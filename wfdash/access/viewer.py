@@ -1,8 +1,8 @@
-"""The one resolver: what a person may see and do.
+"""The only place that decides what a person may see and do.
 
 Rights: ``see`` (that a run exists, its graph, events and status), ``inspect`` (inputs, state, outputs, values),
-``answer`` (requests addressed to them), ``start``, ``operate`` (cancel, retry, restore, fork), ``admin``.
-Objects are found *through* a Viewer: a query is filtered first, so a stranger's look-up is a 404.
+``answer`` (requests addressed to them), ``start``, ``operate`` (cancel, retry, restore, fork), ``admin``. Objects are
+found *through* a Viewer: a query is filtered first, so a stranger's look-up is a 404.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from checkpoints.models import Absence, Grant, HumanRequest, Run
 
 EVERY = "*"
 REQUESTER = "requester"
-"""The word in ``by`` and ``not_by`` that stands for people of the run. It never names a user or a group."""
+"""The word in ``by`` and ``not_by`` that means people of the run. It never names a user or a group."""
 
 RIGHTS: dict[str, frozenset[str]] = {
     "viewer": frozenset({"see", "inspect"}),
@@ -31,7 +31,7 @@ RIGHTS: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """A person that another stands in for while they are away."""
+    """An absent person for whom another acts as a delegate."""
 
     name: str
     groups: frozenset[str] = frozenset()
@@ -39,9 +39,9 @@ class Principal:
 
 @dataclass(frozen=True, kw_only=True)
 class Right:
-    """Why somebody may answer, in words, and for whom they act (empty: for themselves).
+    """Why a person may answer, as text, and for whom they act (empty: for themselves).
 
-    ``beyond``: the policy does not give it; an operator takes it, and the record says so.
+    ``beyond``: the policy does not give it; an operator overrides it, and the audit says so.
     """
 
     words: str
@@ -51,9 +51,9 @@ class Right:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Whose run it is. ``starter``: the name of who started it, empty if nobody is known.
+    """The people a run belongs to. ``starter``: the name of who started it, empty if unknown.
 
-    ``others``: who besides counts as its requester for ``not_by``: who edited its values, or wrote its schedule. They
+    ``others``: who else counts as its requester for ``not_by``: who edited its values, or created its schedule. They
     may not answer as ``by="requester"``.
     """
 
@@ -61,12 +61,12 @@ class Origin:
     others: frozenset[str] = frozenset()
 
     def includes(self, name: str) -> bool:
-        """Say whether this person counts as the run's requester."""
+        """Return whether this person counts as the run's requester."""
         return bool(name) and (name == self.starter or name in self.others)
 
 
 def origin_of(run: Run) -> Origin:
-    """Return whose run it is (one query, unless ``created_by`` is loaded)."""
+    """Return the people a run belongs to (one query, unless ``created_by`` is loaded)."""
     starter = run.created_by.get_username() if run.created_by else ""
     return Origin(starter=starter, others=frozenset(run.requesters or ()))
 
@@ -81,25 +81,25 @@ class Viewer:
     rights: dict[str, frozenset[str]] = field(default_factory=dict)
     """Workflow name (or ``*``) -> rights."""
     stands_for: tuple[Principal, ...] = ()
-    """Those who are away and named this person."""
+    """Absent people who named this person as their delegate."""
 
     def may(self, right: str, workflow: str) -> bool:
-        """Say whether this person has the right for that workflow."""
+        """Return whether the person has the right for that workflow."""
         return right in self.rights.get(EVERY, frozenset()) or right in self.rights.get(workflow, frozenset())
 
     def may_anywhere(self, right: str) -> bool:
-        """Say whether there is any workflow for which this person has the right."""
+        """Return whether there is any workflow for which the person has the right."""
         return any(right in rights for rights in self.rights.values())
 
     def scope(self, right: str) -> Q:
-        """Return the filter ``workflow in those this person has the right for``; every row for ``*``."""
+        """Return the filter ``workflow in those the person has the right for``; every row for ``*``."""
         if right in self.rights.get(EVERY, frozenset()):
             # Not Q(): an empty filter vanishes from ``a | Q()`` instead of matching everything.
             return Q(pk__isnull=False)
         return Q(workflow__in=sorted(name for name, rights in self.rights.items() if right in rights))
 
     def reads_card(self, workflow: str, by: Sequence[str], origin: Origin, *, assigned: bool) -> bool:
-        """Say whether this person is shown a request's card: not its subject alone, and what is said about it."""
+        """Return whether the person may read a request's card and its comments, not only its subject."""
         own = bool(self.name) and origin.starter == self.name
         return own or assigned or self.may("inspect", workflow) or self.addressed(by, (), origin)
 
@@ -108,7 +108,7 @@ class Viewer:
         return Q(run__created_by_id=self.user.pk) if self.name else Q(pk__in=[])
 
     def addressed(self, by: Sequence[str], not_by: Sequence[str], origin: Origin) -> bool:
-        """Say whether a request with this ``by`` and ``not_by`` may be answered by this person."""
+        """Return whether the person may answer a request with this ``by`` and ``not_by``."""
         return self.right_for(by, not_by, origin) is not None
 
     def right_for(
@@ -116,8 +116,8 @@ class Viewer:
     ) -> Right | None:
         """Return the right to answer a request with this ``by`` and ``not_by``; None if there is none.
 
-        Own rights come first. Nobody excluded gets in through another, nor another through one who is excluded.
-        ``spoken``: people whose vote is given already, so that nobody can stand in for them any more.
+        Own rights come first. An excluded person gets in through no one else, and no one else through an excluded
+        person. ``spoken``: people whose vote was given already, so no one can act for them any more.
         """
         if _excluded(self.name, self.groups, not_by, origin):
             return None
@@ -134,7 +134,7 @@ class Viewer:
     def right_to(self, request: HumanRequest, *, spoken: Collection[str] = ()) -> Right | None:
         """Return the right to answer a stored request: what its policy gives, or that it was assigned to this person.
 
-        Operators assign requests, so to an operator an assignment gives no right: they decide by overriding.
+        Operators assign requests, so an assignment gives an operator no right: they decide by overriding.
         """
         origin = origin_of(request.run)
         right = self.right_for(request.by, request.not_by, origin, spoken=spoken)
@@ -144,7 +144,7 @@ class Viewer:
         return Right(words="assigned")
 
     def excluded(self, not_by: Sequence[str], origin: Origin) -> bool:
-        """Say whether ``not_by`` keeps this person from answering, whatever else they may."""
+        """Return whether ``not_by`` keeps the person from answering, whatever else they may."""
         return _excluded(self.name, self.groups, not_by, origin)
 
 
@@ -164,7 +164,7 @@ def _words_for(name: str, groups: frozenset[str], by: Sequence[str], origin: Ori
 
 
 def viewer_for(user: User | AnonymousUser) -> Viewer:
-    """Read a user's groups, grants and whom they stand in for (three queries).
+    """Return a user as a viewer, with groups, grants and whom they act for (three queries).
 
     Anonymous and inactive users get no right at all.
     """
@@ -182,7 +182,7 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
 
 
 def watcher_for(user: User) -> Viewer:
-    """Read a user's rights alone (one query): enough to see what they may see, not to answer for anybody."""
+    """Return a viewer with a user's rights only (one query): enough to see, not to answer."""
     if not user.is_active:
         return Viewer(user=user, name="")
     return Viewer(user=user, name=user.get_username(), rights=_rights(user, Q(user_id=user.pk) | Q(group__user=user)))
@@ -198,7 +198,7 @@ def _rights(user: User, granted: Q) -> dict[str, frozenset[str]]:
 
 
 def _stands_for(user: User) -> tuple[Principal, ...]:
-    """Read who is away now and named this person (one query, two if there is anybody)."""
+    """Return who is absent now and named this person as delegate (one query, two if there is anyone)."""
     now = timezone.now()
     absent = Absence.objects.filter(delegate=user, since__lte=now, until__gt=now, user__is_active=True)
     people = User.objects.filter(pk__in=absent.values("user_id")).prefetch_related("groups")

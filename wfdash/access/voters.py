@@ -1,4 +1,4 @@
-"""Whose votes a request has, who could still vote, and whether that is enough: what people are told, and the check."""
+"""The votes of a request, who could still vote, and whether that is enough."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from wfdash.domain.votes import Count, Vote, counts, is_split, said, vetoes
 from wfdash.workflow.authoring.policy import Policy
 
 MOST = 2_000
-"""How many people with the right to answer are looked at."""
+"""How many people with the right to answer are examined."""
 NOBODY, FEW, SPLIT, UNKNOWN = "nobody", "few", "split", "unknown"
-"""Why a request cannot be decided: nobody may answer, too few may, the votes are split, ``not_by`` names nobody."""
+"""Why a request cannot be decided: no one may answer, too few may, the votes are split, ``not_by`` names unknown
+people.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decidability:
-    """What a request's votes say, and whether it can still be decided.
+    """The votes of a request, and whether it can still be decided.
 
     ``able``: the names of those whose vote is still to come. ``problem``: one of the constants above, empty where it
-    can be decided; ``words`` say it to people, ``remedy`` what can be done.
+    can be decided; ``words`` is the text of the problem, ``remedy`` what can be done.
     """
 
     need: int
@@ -36,7 +38,7 @@ class Decidability:
 
     @property
     def votes(self) -> int:
-        """How many votes the leading answer has."""
+        """Return how many votes the leading answer has."""
         return self.counts[0].people if self.counts else 0
 
 
@@ -47,7 +49,7 @@ def votes_of(request: HumanRequest) -> list[Reply]:
 
 
 def spoken_in(replies: Sequence[Reply]) -> dict[str, Reply]:
-    """Return whose vote was given, by name: the person's, or that of whom they acted for."""
+    """Return the replies by the name of the person whose vote they are: their own, or the person's they acted for."""
     return {reply.acting_for or (reply.by.get_username() if reply.by else ""): reply for reply in replies}
 
 
@@ -68,7 +70,7 @@ def unknown_in(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unknown_words(names: Sequence[str]) -> str:
-    """Say that ``not_by`` names somebody who does not exist, so that nobody may answer."""
+    """Return the text that ``not_by`` names people who do not exist, so that no one may answer."""
     quoted = ", ".join(f"“{name}”" for name in names)
     return f"{quoted} must not answer, but no such user or group exists, so no one can answer."
 
@@ -76,9 +78,9 @@ def unknown_words(names: Sequence[str]) -> str:
 def decidability_of(
     request: HumanRequest, *, reviewers: Sequence[Viewer] | None = None, replies: Sequence[Reply] | None = None
 ) -> Decidability:
-    """Return what a request's votes say and who could still vote. ``request.run`` and ``created_by`` are loaded.
+    """Return a request's votes and who could still vote. ``request.run`` and ``created_by`` are loaded.
 
-    ``reviewers``: all who may answer requests of its workflow, ``replies``: its votes, if they are known already.
+    ``reviewers``: everyone who may answer requests of its workflow, ``replies``: its votes, if they are known already.
     """
     policy = Policy.model_validate(request.policy or {})
     given = votes_of(request) if replies is None else replies
@@ -105,7 +107,7 @@ def _stuck(
 
 
 def _able(request: HumanRequest, people: Iterable[Viewer], given: Sequence[Reply]) -> tuple[str, ...]:
-    """Return whose vote is still to come: of people who have neither voted nor been spoken for."""
+    """Return the people whose vote is still to come: neither have they voted nor has anyone for them."""
     spoken, hands = spoken_in(given), {reply.by_id for reply in given}
     rights = [
         (person.name, person.right_to(request, spoken=spoken))
@@ -135,7 +137,7 @@ def _nobody_words(request: HumanRequest, people: Sequence[Viewer]) -> str:
 
 
 def _absent_words(request: HumanRequest, name: str) -> str:
-    """Say why nobody answers to a name in ``by``."""
+    """Return why no one matches a name in ``by``."""
     if name == REQUESTER:
         starter = origin_of(request.run).starter
         return f"{starter} cannot answer requests of this workflow" if starter else "it is unknown who started it"
@@ -151,7 +153,7 @@ def _absent_words(request: HumanRequest, name: str) -> str:
 
 
 def vote_progress(reply: Reply) -> tuple[int, int, bool]:
-    """Return how many people say what a reply says, how many are needed, and whether that decided it."""
+    """Return how many people gave the same answer as a reply, how many are needed, and whether that decided it."""
     request = reply.request
     votes, proposal = votes_in(votes_of(request)), request.card.get("proposal")
     mine = votes.get(reply.pk)

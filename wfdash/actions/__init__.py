@@ -1,7 +1,7 @@
-"""Every human verb, one transaction each. Doors call these and own no rule.
+"""Actions: everything a person can do, each in one transaction. Pages and the API call these and contain no rules.
 
-Objects are found through the ``Viewer``; what somebody may not see does not exist for them. A verb changes rows by
-conditional updates, appends its event, makes the run due and rings the bells once its transaction is committed.
+Objects are looked up through the ``Viewer``; what a person may not see does not exist for them. An action changes rows
+by conditional updates, appends its event, makes the run due and publishes to its topics once the transaction commits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every verb needs: look-up through the viewer, the next event, the fence, the bells."""
+"""What every action needs: look-up through the viewer, the next event, the fence, notifying pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from wfdash.errors import NotAllowed, NotFound, WrongState
 
 
 def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
-    """Return a run through its viewer: ``NotFound`` if they may not see it, ``NotAllowed`` if only the right lacks."""
+    """Return a run through its viewer. ``NotFound`` if they may not see it, ``NotAllowed`` if only the right is
+    missing.
+    """
     run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
         raise NotFound("Run not found")
@@ -31,12 +33,12 @@ def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
 
 
 def lock_run(run: Run) -> Run:
-    """Return the run as it is now, its row locked until the transaction ends."""
+    """Return the run as stored now, its row locked until the transaction ends."""
     return Run.objects.select_for_update().get(pk=run.pk)
 
 
 def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
-    """Return a checkpoint of this run, or ``NotFound``: another run's is not found either."""
+    """Return a checkpoint of this run. ``NotFound``, also for a checkpoint of another run."""
     chosen = Checkpoint.objects.filter(run=run, pk=checkpoint_id).first()
     if chosen is None:
         raise NotFound("Checkpoint not found in this run")
@@ -44,7 +46,7 @@ def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
 
 
 def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
-    """Return a request, with its run, through its viewer. Who started the run may see what it asks."""
+    """Return a request, with its run, through its viewer. The person who started the run may see its requests."""
     found = HumanRequest.objects.select_related("run", "run__created_by")
     request = found.filter(viewer.scope("answer") | viewer.scope("see") | viewer.started(), pk=request_id).first()
     if request is None:
@@ -53,9 +55,9 @@ def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
 
 
 def lock_request(request: HumanRequest) -> HumanRequest:
-    """Return the request as it is now, its run's row locked first: the order every writer keeps to.
+    """Return the request as stored now, its run's row locked first: the lock order of every writer.
 
-    Where transactions lock the whole database (SQLite), what was found inside one is what is.
+    Where a transaction locks the whole database (SQLite), a row read inside it is current already.
     """
     if not connection.features.has_select_for_update:
         return request
@@ -66,9 +68,9 @@ def lock_request(request: HumanRequest) -> HumanRequest:
 
 
 def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
-    """Give the run its next event inside the caller's transaction; the bell rings once that is committed.
+    """Append the run's next event in the caller's transaction and return its number; topics are published on commit.
 
-    ``wake``: also make a run ready that waits for an answer or a time.
+    ``wake``: also make a run due that waits for an answer or a time.
     """
     kind, now = check_event(event), timezone.now()
     seq = _next_seq(run, now, wake)
@@ -81,7 +83,9 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
 
 
 def append_request_event(request: HumanRequest, kind: EventKind, *, wake: bool = False, **facts: Any) -> int:
-    """Append an event about a request to its run: which one, its subject, and these facts."""
+    """Append an event about a request to its run, with its id, its subject and these facts. Returns the event's
+    number.
+    """
     named = {"request": request.pk, "key": request.key, "subject": str(request.card.get("subject") or "")}
     return append_event(request.run, kind.draft(request.step, **named, **facts), wake=wake)
 
@@ -94,21 +98,21 @@ def _next_seq(run: Run, now: datetime, wake: bool) -> int:
 
 
 def notify_request(workflow: str, request_id: str, part: str = "request") -> None:
-    """Ring for those who have this request open, once the caller's transaction is committed."""
+    """Publish to those who have this request open, once the caller's transaction is committed."""
     transaction.on_commit(lambda: pubsub.requests_changed.publish(workflow, part, request_id))
 
 
 def fence(run: Run) -> None:
-    """Take the run from whoever drives it, within the caller's transaction: their next write fails.
+    """Fence the run's worker in the caller's transaction: its next write fails.
 
-    A live claim stays, of an earlier epoch now: nobody takes the run until its worker has let go of what still runs.
+    A live claim stays, with an earlier epoch: no one takes the run until its worker has stopped what still runs.
     """
     Run.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1, ending="")
     Claim.objects.filter(run=run, expires__lte=Now()).delete()
 
 
 def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -> None:
-    """Change the run if it still is as expected, fencing its worker; ``WrongState`` names what it is instead."""
+    """Change the run if it still is as expected, and fence its worker. ``WrongState`` names its actual status."""
     changes |= {"updated": timezone.now(), "acted_by": viewer.name, "noted": False}
     if Run.objects.filter(expected, pk=run.pk).update(**changes) != 1:
         run.refresh_from_db()

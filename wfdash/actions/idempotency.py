@@ -1,6 +1,6 @@
-"""Idempotency: the same command with the same key, from the same person, is done once, however often it is sent.
+"""Idempotency keys: the same command with the same key, from the same person, takes effect once.
 
-What is kept stands in the verb's own transaction: a verb that is refused leaves its key free.
+The key is stored in the action's own transaction: an action that is refused leaves its key free.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import KeyReused
 
 KEPT = timedelta(days=7)
-"""For so long a key is known. Afterwards the same key is a new one."""
+"""How long a key is remembered. After that the same key is a new one."""
 MOST_KEPT = 50_000
-"""Keys of one person that are known at a time: beyond them the oldest are forgotten sooner."""
+"""Keys stored per person: beyond this the oldest are removed early."""
 
 
 class IdempotentCall:
@@ -36,16 +36,16 @@ class IdempotentCall:
         self.recorded: dict[str, Json] = {}
 
     def record(self, **ids: Json) -> None:
-        """Record the ids by which a repeated call finds the same result."""
+        """Store the ids by which a repeated call finds the same result."""
         self.recorded |= ids
 
 
 @contextmanager
 def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json) -> Iterator[IdempotentCall]:
-    """Do a command once per person and key; enter it first in the verb's transaction (``write()``).
+    """Run a command once per person and key; enter it first in the action's transaction (``write()``). Yields the call.
 
     If ``call.previous_result`` is not None it was done: return what that names and change nothing. A concurrent second
-    call waits for the first. ``KeyReused`` if the key came with another command. Without a key nothing is kept.
+    call waits for the first. ``KeyReused`` if the key came with another command. Without a key nothing is stored.
     """
     if not key:
         yield IdempotentCall()
@@ -61,14 +61,14 @@ def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json) -> Ite
 
 
 def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -> dict[str, Json] | None:
-    """Return what was kept if this command was done already: for what comes before the transaction. ``KeyReused``."""
+    """Return what was recorded if this command was done already: for work before the transaction. ``KeyReused``."""
     row = _row(viewer, key, verb, command) if key else None
     known = IdempotencyKey.objects.filter(person=row.person, key=row.key).exists() if row else False
     return _stored_result(row) if row and known else None
 
 
 def forget_keys(limit: int = 100) -> int:
-    """Remove keys that are older than ``KEPT`` or beyond ``MOST_KEPT``, the oldest first; returns how many."""
+    """Remove keys that are older than ``KEPT`` or beyond ``MOST_KEPT``, the oldest first. Returns how many."""
     old = IdempotencyKey.objects.filter(at__lt=timezone.now() - KEPT).order_by("at").values_list("pk", flat=True)
     found = list(old[:limit]) or _beyond(limit)
     if found:
@@ -78,7 +78,7 @@ def forget_keys(limit: int = 100) -> int:
 
 
 def _beyond(limit: int) -> list[int]:
-    """Return the oldest keys of somebody who has too many."""
+    """Return the oldest keys of people who have too many."""
     people = IdempotencyKey.objects.values("person").annotate(n=Count("pk")).filter(n__gt=MOST_KEPT).order_by()
     for person, count in people.values_list("person", "n")[:1]:
         oldest = IdempotencyKey.objects.filter(person=person).order_by("at", "pk").values_list("pk", flat=True)
@@ -92,7 +92,7 @@ def _row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
 
 
 def _claim(row: IdempotencyKey) -> bool:
-    """Take the key, or say that it is taken; waits for whoever is about to."""
+    """Take the key and return True, or False if it is taken; waits for a concurrent call that is about to take it."""
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -110,7 +110,7 @@ def _stored_result(row: IdempotencyKey) -> dict[str, Json]:
 
 
 def _digest(key: str, verb: str, command: Any) -> str:
-    """Return the command's fingerprint. The key is in it: nobody who reads the row can guess at values."""
+    """Return the command's fingerprint. It includes the key, so that values cannot be guessed from the row."""
     return _hash(json.dumps([key, verb, command], sort_keys=True))
 
 

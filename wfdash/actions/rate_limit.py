@@ -1,7 +1,7 @@
-"""How often one person may do what others are told of or what is kept: counted in the database, for every door.
+"""Rate limits per person for actions that notify others or store rows: counted in the database, across all processes.
 
-The limits are far beyond what people do; they stop loops. A count stands in the verb's own transaction: what was
-refused has not been counted.
+The limits are far beyond what people do; they stop loops. The count is in the action's own transaction, so a refused
+action is not counted.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ MOST = {
     "webhook": 100,
     "export": 100,
 }
-"""Kind of act -> how often per ``PERIOD`` and person. A kind belongs to one verb: see ``charge``."""
+"""Kind of action -> how often per ``PERIOD`` and person. A kind belongs to one action: see ``charge``."""
 
 
 def charge(viewer: Viewer, kind: str, amount: int = 1) -> None:
-    """Count an act in the caller's transaction (one query). ``TooOften`` if the person did so too often of late.
+    """Count an action in the caller's transaction (one query). ``TooOften`` if the person has done it too often
+    recently.
 
-    Two acts of one kind by one person wait for each other. Each verb must therefore charge before, or always after, it
-    locks anything else, and have a kind of its own.
+    Two actions of one kind by one person wait for each other. Each action must therefore charge either before or always
+    after it locks anything else, and have a kind of its own.
     """
     now, most = timezone.now(), MOST[kind]
     row = SignInTries.objects.filter(key=f"act:{kind}:{viewer.user.pk}")

@@ -1,6 +1,6 @@
-"""Rows that a sweep could not deal with are put aside for a while, so that those behind them get their turn.
+"""Backoff for rows that a sweep could not process, so that those behind them get their turn.
 
-Kept in this process's memory: another worker, or this one after a restart, tries them once more and finds out itself.
+Kept in this process's memory: another worker, or this one after a restart, tries them again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from django.db import InterfaceError, InternalError, OperationalError
 log = logging.getLogger(__name__)
 
 FIRST, LAST = 60.0, 3600.0
-"""Seconds until a row is tried again; twice as long each time."""
+"""Seconds until a row is retried; doubled each time."""
 MOST = 500
-"""Rows that are put aside at a time; beyond them the one that has waited longest is tried again."""
+"""Rows backed off at a time; beyond them the one that has waited longest is retried."""
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether the database is away, full or read-only: that says nothing about any row."""
-    # What SQLite says of a row that another program wrote is none.
+    """Return whether the database is unavailable, full or read-only: that says nothing about any row."""
+    # SQLite's errors about a row that another program wrote are not outages.
     return isinstance(error, OperationalError | InterfaceError | InternalError) and "malformed JSON" not in str(error)
 
 
 class SweepBackoff:
-    """The rows of one kind of work that failed. ``what``: the sentence for the log, with ``%s`` for the row's key."""
+    """The failed rows of one kind of work. ``what``: the sentence for the log, with ``%s`` for the row's key."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._clock = what, clock
@@ -41,11 +41,11 @@ class SweepBackoff:
             return [key for key, (until, _) in self._until.items() if until > now]
 
     def run_each(self, keys: Sequence[str], do: Callable[[str], int]) -> int:
-        """Do the work for each row by itself; returns the sum of what it returned."""
+        """Process each row separately. Returns the sum of the results."""
         return sum(self._one(key, do) for key in keys)
 
     def run_batch(self, keys: Sequence[str], do: Callable[[Sequence[str]], int]) -> int:
-        """Do the work for all rows at once or, if that fails, for each by itself; returns how many were done."""
+        """Process all rows at once or, if that fails, each separately. Returns how many were processed."""
         try:
             return do(keys)
         except Exception as error:

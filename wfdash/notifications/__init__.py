@@ -1,3 +1,3 @@
-"""What people are told, how and when: kinds in words, preferences, and the channels that carry it. Writes no rows."""
+"""Notifications: their kinds and texts, preferences, and the channels that deliver them. Writes no rows."""
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from django.contrib.auth.models import User
 from wfdash.notifications.letters import Letter, Undeliverable
 
 MOST = 10
-"""Letters that one message names."""
+"""Letters listed in one message."""
 
 
 def send_apprise(receiver: User, letters: list[Letter]) -> None:
-    """Send one message to all of this person's addresses. ``Undeliverable`` without any; ``OSError`` to try again."""
+    """Send one message to all of this person's addresses. ``Undeliverable`` without any; ``OSError`` to retry."""
     addresses = settings.WFDASH_APPRISE.get(receiver.get_username(), [])
     if not addresses:
         raise Undeliverable("WFDASH_APPRISE has no address for this person")

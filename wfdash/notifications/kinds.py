@@ -1,4 +1,4 @@
-"""The kinds of notices, in the order in which the settings show them."""
+"""The kinds of notifications, in the order in which the settings show them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 BROWSER, MAIL, APPRISE, WEBHOOK = "browser", "mail", "apprise", "webhook"
 PERSONAL = (BROWSER, MAIL, APPRISE)
-"""The channels a person chooses among; a webhook belongs to the installation."""
+"""The channels a person can choose; a webhook belongs to the installation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """``at_once``: too urgent for a digest. ``mail``: whether it goes by mail unless the person says otherwise."""
+    """A kind of notification. ``at_once``: too urgent for a digest. ``mail``: whether it is mailed by default."""
 
     name: str
     label: str

@@ -1,4 +1,4 @@
-"""A notice as the channels carry it, and its words."""
+"""A notification in the form the channels carry, and its texts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ HEADLINES = {
 }
 PAST = {"approve": "Approved", "reject": "Rejected", "edit": "Approved with changes", "answered": "Answered"}
 ANSWERABLE = frozenset({"opened", "assigned", "reminder", "escalated"})
-"""Kinds that ask the person for an answer; they are moot once there is one."""
+"""Kinds that ask the person for an answer; they are obsolete once there is one."""
 
 
 class Undeliverable(Exception):
-    """It makes no sense to try again."""
+    """Delivery failed permanently; it is not retried."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Letter:
-    """``id`` is the same at every attempt, so that a receiver can drop doubles. ``url``: where to look or to answer."""
+    """One notification. ``id`` is the same at every attempt, so receivers can drop duplicates. ``url``: the page to
+    open.
+    """
 
     id: str
     kind: str
@@ -41,34 +43,34 @@ class Letter:
 
     @property
     def headline(self) -> str:
-        """What happened, in a line."""
+        """Return what happened, in one line."""
         return headline(self.kind, self.payload)
 
     @property
     def text(self) -> str:
-        """What somebody wrote, if that is what it is about."""
+        """Return the text a person wrote, where the notification is about one."""
         return str(self.payload.get("text") or "")
 
     @property
     def due(self) -> datetime | None:
-        """The request's deadline when it was written."""
+        """Return the request's deadline at the time of writing."""
         due = self.payload.get("due")
         return datetime.fromisoformat(due) if due else None
 
     @property
     def asks(self) -> bool:
-        """Whether it asks for an answer."""
+        """Return whether it asks for an answer."""
         return self.kind in ANSWERABLE
 
 
 class Channel(Protocol):
-    """Carries letters to one receiver. Raises what went wrong; ``Undeliverable`` if trying again is of no use."""
+    """Delivers letters to one receiver. Raises what went wrong; ``Undeliverable`` if a retry is of no use."""
 
     def __call__(self, receiver: Any, letters: list[Letter]) -> None: ...
 
 
 def headline(kind: str, payload: Mapping[str, Any]) -> str:
-    """Say what happened in one line of at most 200 characters."""
+    """Return what happened in one line of at most 200 characters."""
     verdict = str(payload.get("verdict") or "")
     said = {
         "subject": payload.get("subject") or "a request",

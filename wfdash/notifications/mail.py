@@ -1,4 +1,4 @@
-"""Mails: one for a letter, one for several that are due together. Text and HTML, no pictures, nothing loaded."""
+"""Mails: one for a single letter, one for several that are due together. Text and HTML, no images, nothing loaded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.preferences import Preferences
 
 MOST = 50
-"""Letters that one mail names; of the others it says how many there are."""
+"""Letters that one mail lists; of the others it gives the number."""
 
 
 def send_mail(receiver: tuple[User, Preferences], letters: list[Letter]) -> None:
-    """Send one mail. ``Undeliverable`` without an address; whatever the mail server says, to try again."""
+    """Send one mail. ``Undeliverable`` without an address; an error of the mail server is retried."""
     user, wishes = receiver
     if not settings.WFDASH_MAIL or not user.email:
         raise Undeliverable("Email is not configured, or this person has no address")
@@ -27,7 +27,7 @@ def send_mail(receiver: tuple[User, Preferences], letters: list[Letter]) -> None
 
 
 def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMultiAlternatives:
-    """Return the mail that tells this person of all these letters."""
+    """Return the mail that contains all these letters."""
     context = {
         "user": user,
         "letters": letters[:MOST],
@@ -53,6 +53,6 @@ def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMul
 
 
 def message_id(letters: list[Letter]) -> str:
-    """Return an id that is the same at every attempt to send the same letters, so that doubles can be dropped."""
+    """Return an id that is the same at every attempt to send the same letters, so that duplicates can be dropped."""
     digest = sha256("\n".join(letter.id for letter in letters).encode()).hexdigest()[:32]
     return f"<{digest}@{urlsplit(settings.WFDASH_URL).hostname or 'wfdash'}>"

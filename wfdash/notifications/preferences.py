@@ -1,7 +1,7 @@
-"""How a person wants to be told, as JSON, and what follows from it: on which channels, and when. Pure.
+"""A person's notification preferences as JSON, and what follows from them: which channels, and when. Pure.
 
-``{"channels": {"opened": ["browser", "mail"]}, "zone": "Europe/Rome", "quiet": ["22:00", "07:00"],
-"digest": "hourly" | "daily", "digest_at": "08:00"}``; what is not said is as in ``KINDS``.
+``{"channels": {"opened": ["browser", "mail"]}, "zone": "Europe/Rome", "quiet": ["22:00", "07:00"], "digest": "hourly" |
+"daily", "digest_at": "08:00"}``; missing keys are as in ``KINDS``.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ class Preferences:
     digest_at: time = time(8)
 
     def wants(self, kind: str, channel: str) -> bool:
-        """Say whether notices of this kind go this way."""
+        """Return whether notifications of this kind go to this channel."""
         chosen = self.channels.get(kind)
         if chosen is not None:
             return channel in chosen
         return channel in {BROWSER, APPRISE} or (channel == MAIL and KINDS[kind].mail)
 
     def due(self, kind: str, channel: str, now: datetime) -> datetime:
-        """Return when to send it: now, with the next digest, or once the quiet hours are over."""
+        """Return when to send it: now, with the next digest, or after the quiet hours."""
         at = now
         if channel == MAIL and self.digest and not KINDS[kind].at_once:
             at = self._next_digest(now)
         return self._after_quiet(at)
 
     def is_quiet(self, now: datetime) -> bool:
-        """Say whether this is a time to leave the person alone."""
+        """Return whether this is within the quiet hours."""
         return self._after_quiet(now) > now
 
     def stored(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the preferences as JSON."""
         return {
             "channels": {kind: sorted(channels) for kind, channels in self.channels.items()},
             "zone": self.zone,
@@ -69,7 +69,7 @@ class Preferences:
         return self._next_time(end, now) if inside else now
 
     def _next_time(self, clock: time, now: datetime) -> datetime:
-        """Return the next moment after ``now`` at which clocks in the zone show this."""
+        """Return the next time after ``now`` at which clocks in the zone show this."""
         zone = ZoneInfo(self.zone)
         day = now.astimezone(zone).date()
         moments = (datetime.combine(day + timedelta(days=n), clock, zone).astimezone(UTC) for n in range(3))
@@ -77,7 +77,7 @@ class Preferences:
 
 
 def read_preferences(data: Mapping[str, Any]) -> Preferences:
-    """Return stored preferences; what is unknown by now counts as not said."""
+    """Return stored preferences; unknown values count as missing."""
     channels = {
         kind: frozenset(chosen) & frozenset(PERSONAL)
         for kind, chosen in data.get("channels", {}).items()
@@ -95,10 +95,10 @@ def read_preferences(data: Mapping[str, Any]) -> Preferences:
 
 
 def read_time(text: str) -> time:
-    """Read ``"22:00"``. ``ValueError``."""
+    """Return the time of day that ``"22:00"`` names. ``ValueError``."""
     return datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007 (a time of day has no zone)
 
 
 def text_of(clock: time) -> str:
-    """Write a time of day as ``read_time`` reads it."""
+    """Return a time of day in the form ``read_time`` reads."""
     return clock.strftime("%H:%M")

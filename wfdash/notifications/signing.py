@@ -1,4 +1,4 @@
-"""Signatures of webhooks as Standard Webhooks has them (``v1``: HMAC-SHA256 over id, time and body). Pure."""
+"""Webhook signatures according to Standard Webhooks (``v1``: HMAC-SHA256 over id, time and body). Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TOLERANCE = 300
 
 
 def new_secret() -> str:
-    """Return a fresh secret, ``whsec_`` and base64."""
+    """Return a new secret, ``whsec_`` and base64."""
     return PREFIX + base64.b64encode(secrets.token_bytes(BYTES)).decode()
 
 
 def signature(given: Sequence[str], message: str, timestamp: int, body: bytes) -> str:
-    """Return the header's value: one signature for each secret, so that a receiver may change from one to the next."""
+    """Return the header's value: one signature per secret, so that a receiver can change from one to the next."""
     signed = f"{message}.{timestamp}.".encode() + body
     return " ".join("v1," + _hmac(secret, signed) for secret in given)
 
@@ -36,7 +36,7 @@ def signed_headers(given: Sequence[str], message: str, timestamp: int, body: byt
 
 
 def is_signed(secret: str, headers: Mapping[str, str], body: bytes, *, now: float) -> bool:
-    """Say whether a delivery is from whoever knows the secret, and recent: what a receiver does."""
+    """Return whether a delivery is recent and signed with the secret: what a receiver checks."""
     try:
         message, timestamp = headers["webhook-id"], int(headers["webhook-timestamp"])
         found = headers["webhook-signature"].split()

@@ -1,7 +1,7 @@
-"""Delivers to webhooks, and only to the outside: an address inside the house is refused, however it is spelled.
+"""Delivers to webhooks at public addresses only: an internal address is refused, in every notation.
 
-The host is resolved once, every address it has must be a public one, and the connection goes to the address that was
-looked at. No redirects; five seconds in all; 64 KB of reply.
+The host is resolved once, every address it has must be public, and the connection goes to the address that was checked.
+No redirects; five seconds in all; 64 KB of response.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ SECONDS = 5.0
 MOST_REPLY = 65_536
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that is in use of IPv6's outside world. Around it are site-local, translated, compatible and future addresses."""
+"""The part of IPv6's public address space in use. Around it are site-local, translated, compatible and future
+addresses.
+"""
 RESERVED = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv4Network("192.88.99.0/24"))
 """Documentation, and relays of 6to4: some versions of ``ipaddress`` call them global."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -42,7 +44,7 @@ class Receiver:
 
 
 def send_webhook(receiver: Receiver, letters: list[Letter]) -> None:
-    """Post each letter by itself. ``Undeliverable`` for an address that is refused; ``OSError`` to try again."""
+    """Post each letter separately. ``Undeliverable`` for an address that is refused; ``OSError`` to retry."""
     for letter in letters:
         body = body_of(letter)
         headers = signed_headers(receiver.secrets, letter.id, int(time.time()), body)
@@ -52,7 +54,7 @@ def send_webhook(receiver: Receiver, letters: list[Letter]) -> None:
 
 
 def body_of(letter: Letter) -> bytes:
-    """Return what is posted: ``{"type", "timestamp", "data"}``."""
+    """Return the posted body: ``{"type", "timestamp", "data"}``."""
     told = {
         "type": f"request.{letter.kind}",
         "timestamp": letter.at.isoformat(),
@@ -62,7 +64,7 @@ def body_of(letter: Letter) -> bytes:
 
 
 def refuse_address(url: str) -> None:
-    """Raise ``Undeliverable`` for an address that no webhook may have; host names are looked at when it is used."""
+    """Raise ``Undeliverable`` for an address that no webhook may have; host names are resolved at delivery."""
     _parts(url)
 
 
@@ -88,7 +90,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
 
 
 def is_public(address: Address) -> bool:
-    """Say whether an address is one of the outside world, also one written within another."""
+    """Return whether an address is a public one, also one embedded in another."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
         if address in NAT64:
@@ -119,7 +121,9 @@ def _parts(url: str) -> SplitResult:
 
 
 def _resolve(parts: SplitResult) -> Address:
-    """Look the host up, once. Every address it has must be public, or which one is taken would be chance."""
+    """Return the host's address, resolved once. Every address it has must be public, or the one used would be
+    chance.
+    """
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
@@ -133,7 +137,7 @@ def _resolve(parts: SplitResult) -> Address:
 
 
 class _Connection(http.client.HTTPConnection):
-    """Connects to the address that was looked at, as the host that was named."""
+    """Connects to the address that was checked, with the host name of the URL."""
 
     def __init__(self, parts: SplitResult, address: str) -> None:
         self._secure = parts.scheme == "https"
@@ -147,7 +151,7 @@ class _Connection(http.client.HTTPConnection):
             self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
     def cut(self) -> None:
-        """End it now, from another thread."""
+        """Close the connection now, from another thread."""
         sock = self.sock
         if sock is not None:
             with contextlib.suppress(OSError):

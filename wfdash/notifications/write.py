@@ -1,6 +1,6 @@
-"""Tells people: writes notices to the outbox in the caller's transaction. Who sends them is the runner's business.
+"""Writes notifications to the outbox in the caller's transaction. Sending them is the worker's job.
 
-A browser notice is there once its row is; the others wait for the postman until they are ``due``.
+A browser notification is delivered by its row; the others are delivered once they are ``due``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PERSONAL, WEBHOOK
 from wfdash.notifications.preferences import Preferences, read_preferences
 
 ROWS = 500
-"""How many notices one statement inserts."""
+"""Notifications inserted by one statement."""
 
 
 def notify(
@@ -33,10 +33,10 @@ def notify(
     facts: Mapping[str, Json] | None = None,
     once: str = "",
 ) -> None:
-    """Write a notice of this kind for each person and each channel they want, and for the webhooks that ask for it.
+    """Write a notification of this kind for each person and channel they chose, and for the subscribed webhooks.
 
-    ``facts`` travel with it: ``by`` (a user name: that person is not told of their own act), ``text``, ``verdict``.
-    ``once``: a second call with the same key tells a person nothing. Call it inside ``write()``.
+    ``facts`` are added to it: ``by`` (a user name: that person is not notified of their own action), ``text``,
+    ``verdict``. ``once``: a second call with the same key notifies no one. Call it inside ``write()``.
     """
     given = dict(facts or {})
     people = {user.pk: user for user in users if user.is_active and user.get_username() != given.get("by")}
@@ -52,13 +52,13 @@ def notify(
 
 
 def preferences_of(users: Iterable[int]) -> dict[int, Preferences]:
-    """Return what these people chose; who chose nothing is missing."""
+    """Return these people's preferences by user id; people without any are missing."""
     found = Preference.objects.filter(user_id__in=list(users)).values_list("user_id", "data")
     return {user: read_preferences(data) for user, data in found}
 
 
 def reachable(user: User, channel: str) -> bool:
-    """Say whether this installation can reach this person this way at all."""
+    """Return whether this installation can reach this person through this channel."""
     if channel == MAIL:
         return bool(settings.WFDASH_MAIL and user.email)
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
@@ -89,7 +89,7 @@ def _notice(
 
 
 def _facts_of(request: HumanRequest) -> dict[str, Json]:
-    """What a notice says of its request. A copy: it is about what was, and must be readable when the row is gone."""
+    """Return what a notification contains of its request: a copy, readable after the row is gone."""
     return {
         "request": request.pk,
         "run": request.run_id,

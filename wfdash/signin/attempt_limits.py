@@ -1,6 +1,6 @@
-"""How many sign-ins may fail in five minutes: counted in the database, so that every process and every door sees them.
+"""Limits on failed sign-ins per five minutes, counted in the database, so that every process sees them.
 
-A try is counted before it is checked and forgiven when it was right, so that many at once cannot pass the limit.
+An attempt is counted before it is checked and uncounted if it succeeds, so that parallel ones cannot pass the limit.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from wfdash.errors import TooManyTries
 
 PERIOD = timedelta(minutes=5)
 PAIR, NAME, ADDRESS, ALL, BROWSER, CODE = 8, 30, 60, 1000, 8, 5
-"""Failed tries per period: of a name from one address, of a name, from an address, of everybody, of a browser in which
-this person has signed in before, and of a person's second factor."""
+"""Failed attempts per period: of a name from one address, of a name, from an address, of everyone, of a browser in
+which this person has signed in before, and of a person's second factor.
+"""
 EVERYBODY = "all"
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class AttemptLimit:
-    """A counter's key, and how far it may go."""
+    """A counter's key and maximum."""
 
     key: str
     most: int
 
 
 def for_password(name: str, address: str, browser: str = "") -> list[AttemptLimit]:
-    """Return what counts for a try with a password.
+    """Return the limits that apply to a password attempt.
 
-    A ``browser`` in which this person has signed in before counts by itself: otherwise strangers who guess at a name,
-    or share its address, would keep the person out.
+    A ``browser`` in which this person has signed in before is counted separately: otherwise strangers who guess a name,
+    or share its address, would lock the person out.
     """
     if browser:
         return [AttemptLimit(key=key_of("browser", browser), most=BROWSER)]
@@ -51,17 +52,17 @@ def for_password(name: str, address: str, browser: str = "") -> list[AttemptLimi
 
 
 def for_code(user_id: int) -> list[AttemptLimit]:
-    """Return what counts for a try with a second factor."""
+    """Return the limits that apply to a second-factor attempt."""
     return [AttemptLimit(key=key_of("code", str(user_id)), most=CODE)]
 
 
 def key_of(kind: str, *parts: str) -> str:
-    """Return a counter's key. Hashed: people type passwords into the field for the name."""
+    """Return a counter's key. Hashed, because people type passwords into the user name field."""
     return f"{kind}:{salted_hmac('wfdash.signin', chr(10).join(parts), algorithm='sha256').hexdigest()[:40]}"
 
 
 def check(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None:
-    """Raise ``TooManyTries`` if one of these is used up; counts nothing (one query)."""
+    """Raise ``TooManyTries`` if one of these is exceeded; counts nothing (one query)."""
     now, counters = timezone.now(), SignInTries.objects.using(using)
     most = {limit.key: limit.most for limit in limits}
     rows = counters.filter(key__in=list(most), began__gt=now - PERIOD)
@@ -71,11 +72,11 @@ def check(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None
 
 
 def charge(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None:
-    """Count one try for each of these, or for none: ``TooManyTries`` if one is used up."""
+    """Count one attempt for all of these, or for none: ``TooManyTries`` if one is exceeded."""
     now, counters = timezone.now(), SignInTries.objects.using(using)
     codes = [limit for limit in limits if limit.key.startswith("code:")]
     with write(using):
-        # In order of their keys, so that two at once cannot wait for each other.
+        # In order of their keys, so that two at once do not deadlock.
         for limit in sorted(limits):
             counters.bulk_create([SignInTries(key=limit.key, began=now)], ignore_conflicts=True)
             row = counters.filter(key=limit.key)
@@ -87,17 +88,17 @@ def charge(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> Non
 
 
 def forgive(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None:
-    """Take back what was charged for a try that was right."""
+    """Uncount a successful attempt."""
     with write(using):
         for limit in sorted(limits):
             SignInTries.objects.using(using).filter(key=limit.key, count__gt=0).update(count=F("count") - 1)
 
 
 def too_many(until: datetime, now: datetime, *, code: bool = False) -> TooManyTries:
-    """Return the error for a limit that is used up until then."""
+    """Return the error for a limit that is exceeded until then."""
     seconds = max(1, math.ceil((until - now).total_seconds()))
     minutes = math.ceil(seconds / 60)
     wait = f"{minutes} minutes" if minutes > 1 else "a minute"
-    # A link is no way round the code: it is asked for after links, too.
+    # A link is no way around the code: it is asked for after links, too.
     words = f"Too many wrong codes. Wait {wait}" if code else f"Too many attempts. Wait {wait} or use a one-time link"
     return TooManyTries(f"{words}.", retry_after=seconds)

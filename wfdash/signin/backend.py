@@ -1,4 +1,4 @@
-"""The one authentication backend: whichever door asks it, tries are counted and few passwords are checked at a time."""
+"""The only authentication backend: everywhere, attempts are limited and few passwords are checked at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from wfdash.signin.known_browsers import known_browser
 from wfdash.signin.password_slots import slots
 
 NAME, PASSWORD = 150, 1000
-"""Characters; longer ones are nobody's."""
+"""Maximum lengths in characters; longer ones match no user."""
 
 
 class PasswordBackend(ModelBackend):
-    """Django's own users and passwords. Raises ``TooManyTries`` and ``Busy``, whoever asks."""
+    """Django's own users and passwords. Raises ``TooManyTries`` and ``Busy``."""
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
     ) -> Any:
-        """Return the user of this name and password, None if they do not go together."""
+        """Return the user with this name and password, None if they do not match."""
         if not username or password is None or len(username) > NAME or len(password) > PASSWORD:
             return None
         meta = {} if request is None else request.META
@@ -39,5 +39,5 @@ class PasswordBackend(ModelBackend):
         return user
 
     async def aauthenticate(self, request: HttpRequest | None, *args: Any, **kwargs: Any) -> Any:
-        """The same; Django's own would pass the limits by."""
+        """Return the same, asynchronously; Django's own version would bypass the limits."""
         return await sync_to_async(self.authenticate)(request, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Where a request comes from, with proxies in between."""
+"""A client's address, behind any number of proxies."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 HOME = 64
-"""How many leading bits of an IPv6 address belong to one customer, who has all addresses that begin with them."""
+"""Leading bits of an IPv6 address that identify one customer, who has all addresses that start with them."""
 
 
 def client_address(meta: Mapping[str, Any], proxies: Sequence[Network], *, behind: bool) -> str:
     """Return the client's address (of IPv6 its /64 network); empty where it cannot be known.
 
-    ``X-Forwarded-For`` is believed only as far as ``proxies`` wrote it: from its end, up to the first address that is
-    not one of them. ``behind``: there is a proxy, so the peer's address is nobody's unless ``proxies`` says which.
+    ``X-Forwarded-For`` is trusted only as far as ``proxies`` wrote it: from its end, up to the first address that is
+    not one of them. ``behind``: there is a proxy, so the peer's address is not the client's unless ``proxies`` contains
+    it.
     """
     peer = _read(str(meta.get("REMOTE_ADDR", "")))
     if peer is None or (behind and not proxies):
@@ -34,7 +35,9 @@ def _is_one_of(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def _read(text: str) -> Address | None:
-    """Read an address, also ``1.2.3.4:5678`` and ``[::1]:5678`` as some proxies write it; IPv4 in IPv6 is IPv4."""
+    """Return a parsed address, also of ``1.2.3.4:5678`` and ``[::1]:5678`` as some proxies write it; IPv4 in IPv6 is
+    IPv4.
+    """
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

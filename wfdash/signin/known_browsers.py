@@ -1,4 +1,4 @@
-"""Browsers in which a person has signed in before, known by a signed cookie that names nobody."""
+"""Browsers in which a person has signed in before, recognised by a signed cookie that contains no name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAYS = 90
 
 
 def known_browser(request: HttpRequest | None, name: str) -> str:
-    """Return the browser's own number if the person of this name has signed in there before; empty if not."""
+    """Return the browser's id if the person of this name has signed in there before; empty if not."""
     if request is None:
         return ""
     try:
@@ -26,7 +26,7 @@ def known_browser(request: HttpRequest | None, name: str) -> str:
 
 
 def remember_browser(response: HttpResponseBase, name: str) -> None:
-    """Have the browser know that this person signed in there."""
+    """Set the cookie that says that this person signed in there."""
     told = {"person": _person(name), "browser": secrets.token_urlsafe(12)}
     response.set_cookie(
         settings.WFDASH_KNOWN_COOKIE,

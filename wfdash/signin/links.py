@@ -1,4 +1,4 @@
-"""One-time sign-in links: made by who runs the server, used once, short-lived, stored as a hash."""
+"""One-time sign-in links: created on the server, used once, short-lived, stored as a hash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -
 
 
 def find_link(secret: str) -> SignInLink:
-    """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never was."""
+    """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never existed."""
     link = SignInLink.objects.select_related("user").filter(secret_hash=_hash(secret)).first()
     if link is None or not link.user.is_active:
         raise NotFound("Invalid sign-in link")
@@ -36,7 +36,7 @@ def find_link(secret: str) -> SignInLink:
 
 
 def use_link(secret: str) -> User:
-    """Use the link up and return its user; of two at once exactly one succeeds."""
+    """Use up the link and return its user; of two concurrent calls exactly one succeeds."""
     link = find_link(secret)
     if SignInLink.objects.filter(pk=link.pk, used__isnull=True).update(used=timezone.now()) != 1:
         raise NotFound("This sign-in link has already been used. Ask for a new one")

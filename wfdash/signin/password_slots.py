@@ -1,4 +1,4 @@
-"""How many passwords are checked at a time. Checking one is expensive on purpose, and anybody may ask for it."""
+"""Limits how many passwords are checked at a time, because checking one is expensive on purpose and open to anyone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wfdash.errors import Busy
 
 CHECKING = 2
 WAITING = 2
-"""Who comes while so many wait is refused at once. Together half of the threads that draw pages."""
+"""Callers beyond so many waiting ones are refused at once. Together half of the threads that serve pages."""
 SECONDS = 2.0
-"""The longest wait for a turn."""
+"""Seconds a caller waits at most."""
 
 
 class Slots:
-    """A few places to work in, and a few to wait in."""
+    """A semaphore with a limited number of waiting callers."""
 
     def __init__(self, *, working: int = CHECKING, waiting: int = WAITING, seconds: float = SECONDS) -> None:
         self._entered = threading.BoundedSemaphore(working + waiting)
@@ -25,7 +25,7 @@ class Slots:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Work in one of the places; ``Busy`` if none gets free soon."""
+        """Hold one of the slots; ``Busy`` if none becomes free soon."""
         if not self._entered.acquire(blocking=False):
             raise _busy()
         try:
@@ -44,4 +44,4 @@ def _busy() -> Busy:
 
 
 slots = Slots()
-"""The places of this process."""
+"""The slots of this process."""

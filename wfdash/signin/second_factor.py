@@ -1,4 +1,4 @@
-"""The second factor: a code of an authenticator app (TOTP, RFC 6238), or a recovery code instead. Each works once."""
+"""The second factor: a code of an authenticator app (TOTP, RFC 6238), or a recovery code. Each works once."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ ISSUER = "wfdash"
 STEP = 30
 CODES = 10
 SESSION_MARK = "wfdash_second_factor"
-"""Set in a session that was begun, or continued, with a second factor."""
+"""Set in a session that was started, or continued, with a second factor."""
 WRONG = "Wrong or already used code. Wait for the next one or use a recovery code"
 
 changed = Signal()
 """Sent inside the transaction of a change, with ``user`` and ``act``: turn on, renew recovery codes, use recovery code.
-Django's own signals tell of a row that goes."""
+Django's own signals report deleted rows.
+"""
 
 
 def is_on(user: User) -> bool:
-    """Say whether this person is asked for a code at sign-in (one query)."""
+    """Return whether this person is asked for a code at sign-in (one query)."""
     return SecondFactor.objects.filter(user=user, confirmed__isnull=False).exists()
 
 
 def is_required() -> bool:
-    """Say whether nobody may sign in without one (``WFDASH_REQUIRE_SECOND_FACTOR``)."""
+    """Return whether everyone must use one (``WFDASH_REQUIRE_SECOND_FACTOR``)."""
     return bool(settings.WFDASH_REQUIRE_SECOND_FACTOR)
 
 
 def begin(user: User) -> str:
-    """Make a new secret for an authenticator, of no effect until ``confirm``. ``WrongState`` if one is in use.
+    """Create a secret for an authenticator, without effect until ``confirm``, and return the id of the set-up.
 
-    Returns what this set-up is known by. Only the session that began it may go on with it: otherwise somebody else
-    who knows the password could begin, keep the secret, and have its owner confirm it.
+    Only the session that started a set-up can continue it: otherwise someone else who knows the password could start
+    one, keep the secret, and have its owner confirm it. ``WrongState`` if a second factor is in use.
     """
     with write():
         SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
@@ -57,23 +58,23 @@ def begin(user: User) -> str:
 
 
 def cancel(user: User) -> None:
-    """Forget a secret that was not confirmed."""
+    """Delete a secret that was not confirmed."""
     SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
 
 
 def pending_secret(user: User, setup: str) -> str:
-    """Return the secret of a set-up that waits to be confirmed, empty if it does not, or not any more."""
+    """Return the secret of a set-up that is to be confirmed, empty if there is none any more."""
     row = SecondFactor.objects.filter(user=user, confirmed__isnull=True).first()
     return row.secret if row and hmac.compare_digest(_hash(row.secret), setup) else ""
 
 
 def provisioning_uri(user: User, secret: str) -> str:
-    """Return the address that an authenticator app reads from the picture."""
+    """Return the URI that an authenticator app reads from the QR code."""
     return pyotp.TOTP(secret).provisioning_uri(name=user.get_username(), issuer_name=ISSUER)
 
 
 def confirm(user: User, code: str, setup: str) -> list[str]:
-    """Turn it on with a first code; returns the recovery codes, shown only now. ``Invalid`` at ``code``."""
+    """Turn it on with a first code. Returns the recovery codes, shown only now. ``Invalid`` at ``code``."""
     counted = attempt_limits.for_code(user.pk)
     attempt_limits.charge(counted)
     with write():
@@ -106,7 +107,7 @@ def renew_codes(user: User, code: str) -> list[str]:
 
 
 def turn_off(user: User, code: str) -> None:
-    """Stop asking this person. ``Invalid`` at ``code``; ``WrongState`` where everybody must have one."""
+    """Turn it off for this person. ``Invalid`` at ``code``; ``WrongState`` where everyone must have one."""
     if is_required():
         raise WrongState("A second factor is required")
     check(user, code)
@@ -114,7 +115,7 @@ def turn_off(user: User, code: str) -> None:
 
 
 def reset(user: User) -> bool:
-    """Remove it for somebody who lost it; says whether there was one. Whoever may call this is checked elsewhere."""
+    """Remove it for a person who lost it. Returns whether there was one. The caller checks the permission."""
     with write():
         RecoveryCode.objects.filter(user=user).delete()
         removed, _ = SecondFactor.objects.filter(user=user).delete()
@@ -145,7 +146,7 @@ def _use_recovery(user: User, code: str) -> bool:
 
 
 def _step_of(secret: str, code: str) -> int | None:
-    """Return the step whose code this is: the present one, or a neighbour, for clocks that differ a little."""
+    """Return the time step of this code: the current one, or a neighbour, for clocks that differ a little."""
     digits, now = "".join(code.split()), int(time.time()) // STEP
     totp = pyotp.TOTP(secret)
     found = [
@@ -164,7 +165,7 @@ def _new_codes(user: User) -> list[str]:
 
 
 def _new_code() -> str:
-    """Return 80 random bits, in groups that can be read out."""
+    """Return 80 random bits, in groups that can be read aloud."""
     text = base64.b32encode(secrets.token_bytes(10)).decode().lower()
     return "-".join(text[start : start + 4] for start in range(0, 16, 4))
 

@@ -1,4 +1,4 @@
-"""Sessions in the database under the hash of their key: who reads the table, or a backup of it, cannot use them."""
+"""Sessions stored under the hash of their key: a copy of the table, or of a backup, cannot be used to sign in."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wfdash import pubsub
 
 
 def stored_key(key: str) -> str:
-    """Return the key a session is stored under: 160 bits of the hash, as long as the column."""
+    """Return the key a session is stored under: 160 bits of the hash, the length of the column."""
     return sha256(key.encode()).hexdigest()[:40]
 
 
 class SessionStore(db.SessionStore):
-    """Django's own store; the browser alone has the key."""
+    """Django's own store; only the browser has the key."""
 
     def _get_session_from_db(self) -> Any:
         try:
@@ -33,18 +33,18 @@ class SessionStore(db.SessionStore):
         return await sync_to_async(self._get_session_from_db)()
 
     def flush(self) -> None:
-        """End this session, and have the sockets of its person look again."""
+        """Delete this session, and make the person's sockets check their session again."""
         user = self.get(SESSION_KEY)
         super().flush()
         if user is not None:
             pubsub.rights_changed.publish(int(user))
 
     def exists(self, session_key: str) -> bool:
-        """Say whether there is a session of this key."""
+        """Return whether there is a session with this key."""
         return super().exists(stored_key(session_key))
 
     async def aexists(self, session_key: str) -> bool:
-        """The same."""
+        """Return the same, asynchronously."""
         return await super().aexists(stored_key(session_key))
 
     def create_model_instance(self, data: dict[str, Any]) -> Any:
@@ -54,17 +54,17 @@ class SessionStore(db.SessionStore):
         return row
 
     async def acreate_model_instance(self, data: dict[str, Any]) -> Any:
-        """The same."""
+        """Return the same, asynchronously."""
         row = await super().acreate_model_instance(data)
         row.session_key = stored_key(row.session_key)
         return row
 
     def delete(self, session_key: str | None = None) -> None:
-        """Forget this session, or the one of that key."""
+        """Delete this session, or the one with that key."""
         key = session_key or self.session_key
         if key is not None:
             super().delete(stored_key(key))
 
     async def adelete(self, session_key: str | None = None) -> None:
-        """The same."""
+        """Delete the same, asynchronously."""
         await sync_to_async(self.delete)(session_key)

@@ -1,4 +1,4 @@
-"""Verbs of being away: name somebody who decides meanwhile, and come back."""
+"""Out of office: name a delegate for a period, and end it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ LONGEST = timedelta(days=366)
 
 
 def set_absence(viewer: Viewer, delegate: str, since: datetime, until: datetime) -> Absence:
-    """Be away from ``since`` to ``until``: meanwhile ``delegate`` (a user name) may answer what is addressed to you.
+    """Create an absence from ``since`` to ``until``, during which ``delegate`` (a user name) may answer on this
+    person's behalf.
 
-    They still need the right to answer requests of the workflow. ``Invalid`` at ``delegate``, ``since`` or ``until``.
+    The delegate still needs the right to answer requests of the workflow. ``Invalid`` at ``delegate``, ``since`` or
+    ``until``.
     """
     with write():
         own = delegate == viewer.name
@@ -38,7 +40,9 @@ def set_absence(viewer: Viewer, delegate: str, since: datetime, until: datetime)
 
 
 def end_absence(viewer: Viewer, absence_id: int) -> None:
-    """Be back: an absence that has begun ends now, one to come is dropped. ``NotFound`` if it is over, or not yours."""
+    """End an absence: one that has started ends now, a future one is deleted. ``NotFound`` if it is over or someone
+    else's.
+    """
     with write():
         now = timezone.now()
         absence = Absence.objects.filter(user=viewer.user, pk=absence_id, until__gt=now).first()

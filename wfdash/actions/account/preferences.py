@@ -1,4 +1,4 @@
-"""Verbs on what a person is told: their preferences, and what they have read. Everybody's own."""
+"""Notification preferences and read notifications. Everyone changes only their own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def set_preferences(
     digest: str = "",
     digest_at: str = "08:00",
 ) -> Preferences:
-    """Keep how this person wants to be told, from now on. ``quiet``: from and to (``"22:00"``), or nothing.
+    """Store a person's notification preferences. ``quiet``: from and to (``"22:00"``), or None.
 
     ``Invalid`` with errors per field.
     """
@@ -53,7 +53,9 @@ def set_preferences(
 
 
 def read_notices(viewer: Viewer, ids: Sequence[str] | None = None, *, request: str = "") -> int:
-    """Mark notices of this person as read: those, those of a request, or all; returns how many were not."""
+    """Mark a person's notifications as read: the given ones, those of a request, or all. Returns how many were
+    unread.
+    """
     mine = Notice.objects.filter(user=viewer.user, channel=BROWSER, read__isnull=True)
     if ids is not None:
         mine = mine.filter(pk__in=list(ids))

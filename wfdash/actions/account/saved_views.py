@@ -1,6 +1,6 @@
-"""Verbs on saved views: save, change, delete. Only the owner changes one; sharing shows a filter, never a row.
+"""Saved views: save, change, delete. Only the owner changes one; sharing a view shares a filter, never a row.
 
-Views are settings of one's own, and no acts; what is shared is shown to others, and therefore audited.
+Views are personal settings, so they are not audited; a shared one is visible to others and therefore is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LONGEST_QUERY = 1000
 
 
 def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", shared: bool = False) -> SavedView:
-    """Keep a filter (the query string of a list's address) under a name. ``Invalid`` for a bad or a known name."""
+    """Save a filter (the query string of a list's address) under a name. ``Invalid`` for an invalid or a duplicate
+    name.
+    """
     name = _checked(name, query)
     with write():
         rate_limit.charge(viewer, "view")
@@ -49,7 +51,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
 
 
 def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = None, shared: bool = False) -> None:
-    """Rename an own view, share it or not, and with ``query`` let it show something else. ``NotFound``, ``Invalid``."""
+    """Rename, share or unshare an own view, and with ``query`` change its filter. ``NotFound``, ``Invalid``."""
     name = _checked(name, query or "")
     changes: dict[str, str | bool] = {"name": name, "shared": shared}
     if query is not None:
@@ -82,7 +84,7 @@ def _own(viewer: Viewer, view_id: str) -> SavedView:
 
 
 def _audit(viewer: Viewer, before: SavedView | None, after: SavedView | None) -> None:
-    """Record what others are shown from now on, or no longer."""
+    """Record in the audit what others can see from now on, or no longer."""
     shown = _facts(after) if after is not None and after.shared else None
     was = _facts(before) if before is not None and before.shared else None
     if shown is not None and shown != was:
@@ -96,7 +98,7 @@ def _facts(view: SavedView) -> dict[str, str]:
 
 
 def set_columns(viewer: Viewer, page: str, columns: Sequence[str]) -> None:
-    """Keep which columns of a list this person sees."""
+    """Store which columns of a list this person sees."""
     with write():
         kept, _ = Preference.objects.get_or_create(user=viewer.user)
         kept.looks = {**kept.looks, page: {"columns": list(columns)}}

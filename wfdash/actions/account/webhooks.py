@@ -1,4 +1,4 @@
-"""Verbs on webhooks, for admins of everything: create, change, test, renew the secret, remove."""
+"""Webhooks, for administrators of all workflows: create, enable, disable, test, renew the secret, remove."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from wfdash.notifications.webhook import refuse_address
 from wfdash.schemas.validate import Problem
 
 KEPT = 2
-"""Secrets that sign at the same time: the newest, and the one before until the receiver knows the newest."""
+"""How many secrets sign at the same time: the newest, and the previous one until the receiver has the newest."""
 
 
 def create_webhook(
     viewer: Viewer, *, name: str, url: str, workflow: str = EVERY, kinds: Sequence[str] = ()
 ) -> tuple[Webhook, str]:
-    """Add a webhook; returns it and its secret, which is shown this once. No kinds: all of them.
+    """Create a webhook. Returns it and its secret, which is shown only this once. No kinds: all of them.
 
     ``Invalid`` with errors per field, ``NotAllowed``.
     """
@@ -52,7 +52,7 @@ def create_webhook(
 
 
 def switch_webhook(viewer: Viewer, webhook_id: str, *, active: bool) -> None:
-    """Let a webhook rest, or wake it up. What is waiting for one that rests is given up."""
+    """Enable or disable a webhook. Pending deliveries of a disabled one are dropped."""
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
@@ -61,7 +61,9 @@ def switch_webhook(viewer: Viewer, webhook_id: str, *, active: bool) -> None:
 
 
 def renew_secret(viewer: Viewer, webhook_id: str) -> str:
-    """Give a webhook a new secret, shown this once; the one before signs too until it is retired or renewed again."""
+    """Return a new secret for a webhook, shown only this once; the previous one also signs until it is retired or
+    renewed.
+    """
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
@@ -73,7 +75,7 @@ def renew_secret(viewer: Viewer, webhook_id: str) -> str:
 
 
 def retire_secret(viewer: Viewer, webhook_id: str) -> None:
-    """Sign with the newest secret alone: the receiver knows it by now."""
+    """Sign with the newest secret only, because the receiver has it by now."""
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
@@ -83,7 +85,7 @@ def retire_secret(viewer: Viewer, webhook_id: str) -> None:
 
 
 def remove_webhook(viewer: Viewer, webhook_id: str) -> None:
-    """Remove a webhook for good, with its deliveries."""
+    """Delete a webhook and its deliveries."""
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
@@ -93,7 +95,7 @@ def remove_webhook(viewer: Viewer, webhook_id: str) -> None:
 
 
 def try_webhook(viewer: Viewer, webhook_id: str) -> Notice:
-    """Put a test delivery into the outbox; it is sent like every other."""
+    """Return a test delivery, put into the outbox and sent like any other."""
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
@@ -105,7 +107,7 @@ def try_webhook(viewer: Viewer, webhook_id: str) -> Notice:
 
 
 def find_webhook(viewer: Viewer, webhook_id: str) -> Webhook:
-    """Return a webhook. ``NotAllowed`` but for admins, ``NotFound``."""
+    """Return a webhook. ``NotAllowed`` for non-administrators, ``NotFound``."""
     _refuse_unless_admin(viewer)
     webhook = Webhook.objects.filter(pk=webhook_id).first()
     if webhook is None:

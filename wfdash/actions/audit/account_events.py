@@ -1,7 +1,7 @@
-"""Changes of accounts and rights, sign-ins and sign-outs are entries of the audit, whichever door they came through.
+"""Audit entries for changes of accounts and rights, sign-ins and sign-outs, wherever they are made.
 
-Django's signals tell of them, so ``/admin/`` and commands are covered. What bypasses the ORM's instances
-(``QuerySet.update``, ``bulk_create``, SQL) sends none.
+They come from Django's signals, so ``/admin/`` and management commands are covered. What bypasses model instances
+(``QuerySet.update``, ``bulk_create``, SQL) sends no signal.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from wfdash.signin.client_address import client_address
 COMMAND_LINE = "command line"
 STRANGER = "not signed in"
 AUDITED_FIELDS = ("username", "first_name", "last_name", "email", "is_active", "is_staff", "is_superuser")
-"""What an entry says of a user."""
+"""The fields of a user that an entry contains."""
 BEFORE = "_before_this_save"
 _asked_by: ContextVar[HttpRequest | None] = ContextVar("asked_by", default=None)
 
 
 @contextmanager
 def asked_by(request: HttpRequest) -> Iterator[None]:
-    """Record what happens meanwhile as acts of who sent this request."""
+    """Attribute the changes made in this block to the user of this request."""
     token = _asked_by.set(request)
     try:
         yield
@@ -44,7 +44,7 @@ def asked_by(request: HttpRequest) -> Iterator[None]:
 
 
 def connect() -> None:
-    """Listen to the signals, once."""
+    """Connect the signal handlers, once."""
     for signal, handler, sender in _wiring():
         signal.connect(handler, sender=sender, dispatch_uid=f"wfdash {handler.__name__} {sender and sender.__name__}")
 
@@ -101,14 +101,14 @@ def _address(request: HttpRequest | None) -> str:
 
 
 def _ignored(raw: bool, using: str) -> bool:
-    """Say whether a save is no act: a fixture is loaded, or another database written."""
+    """Return whether a save is not a person's: a fixture is loaded, or another database is written."""
     return raw or using != DEFAULT_DB_ALIAS
 
 
 def _before_save(
     sender: type[Model], instance: Any, raw: bool, using: str, update_fields: Iterable[str] | None, **_: Any
 ) -> None:
-    """Keep what is stored now, to tell what changed."""
+    """Remember the stored values, to find out later what changed."""
     setattr(instance, BEFORE, None)
     unimportant = update_fields is not None and set(update_fields) <= {"last_login"}
     if not _ignored(raw, using) and instance.pk is not None and not unimportant:
@@ -134,7 +134,7 @@ def _user_saved(
         }
         _record("change user", facts)
     if before.password != instance.password and (update_fields is None or "password" in update_fields):
-        # Django stores a password again when its way of hashing is out of date; then nobody gave a new one.
+        # Django stores a password again when its hash algorithm is out of date; that is not a new password.
         renewed = getattr(instance, "_password", None) is None and set(update_fields or ()) == {"password"}
         _record("renew password hash" if renewed else "change password", {"user": instance.username})
 
@@ -181,7 +181,7 @@ VERBS = {"post_add": "add to", "post_remove": "remove from", "pre_clear": "remov
 def _relation_changed(
     sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: set[Any] | None, using: str, **_: Any
 ) -> None:
-    """Record who came into a group or left it, and which of Django's permissions were given or taken."""
+    """Record who joined or left a group, and which of Django's permissions were granted or revoked."""
     if action not in VERBS or using != DEFAULT_DB_ALIAS:
         return
     field = next(f for owner in (User, Group) for f in owner._meta.many_to_many if f.remote_field.through is sender)

@@ -1,4 +1,6 @@
-"""The record of human acts: appended in the act's own transaction, each entry chained to the one before by its hash."""
+"""The audit: what people did, appended in the transaction of the action, each entry chained to the previous by its
+hash.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +52,12 @@ def record(
     facts: Mapping[str, Any] | None = None,
     actor: str = DEADLINE,
 ) -> AuditEntry:
-    """Append an act to the chain, inside the caller's transaction. ``viewer`` None: ``actor`` did it, by itself."""
+    """Append an entry to the chain, inside the caller's transaction, and return it. ``viewer`` None: ``actor``
+    did it.
+    """
     head = _locked_head()
     if flaw := _head_flaw(head):
-        # What is wrong with the end is kept in the chain: going on would cover it up.
+        # A flaw at the end stays in the chain: appending to it silently would cover it up.
         head = _broken(head, flaw)
     who = viewer.name if viewer else actor
     about = {"workflow": workflow, "run": run, "request": request, "right": right[:300]}
@@ -72,12 +76,12 @@ def _append(head: AuditHead, **told: Any) -> AuditEntry:
 
 
 def _head_flaw(head: AuditHead) -> str:
-    """Return in words why the end of the chain is not proven, empty if it is."""
+    """Return why the end of the chain cannot be verified, empty if it can."""
     return current_keyring().flaw(head.signature, "head", str(head.n), head.hash)
 
 
 def _broken(head: AuditHead, flaw: str) -> AuditHead:
-    """Go on after the last entry there is, with one that says what was found; returns the new end."""
+    """Return a new end of the chain after its last entry: an entry that says what was found."""
     last = AuditEntry.objects.order_by("-n").only("n", "hash").first()
     facts = {"words": f"The end of the chain {flaw}", "head": {"n": head.n, "hash": head.hash}}
     head.n, head.hash = (last.n, last.hash) if last else (0, "")
@@ -88,16 +92,16 @@ def _broken(head: AuditHead, flaw: str) -> AuditHead:
 
 
 def record_run(viewer: Viewer, verb: str, run: Run, right: str = "operate", **facts: Any) -> None:
-    """Append a person's act on a run. ``right``: the one it took."""
+    """Append a person's action on a run. ``right``: the one they used."""
     record(viewer, verb, workflow=run.workflow, run=run.pk, right=right, facts=facts)
 
 
 def record_request(
     viewer: Viewer | None, verb: str, request: HumanRequest, facts: Mapping[str, Any], *, right: str = ""
 ) -> None:
-    """Append an act on a request: of a person, or of a deadline. The facts may name a subject of their own.
+    """Append an action on a request, of a person or of a deadline. ``facts`` may contain a subject of their own.
 
-    Secrets are hidden in them: what is in the chain stays in it.
+    Secrets in them are hidden, because what is in the chain cannot be removed.
     """
     record(
         viewer,
@@ -111,24 +115,24 @@ def record_request(
 
 
 def name_of(person: User | None) -> str:
-    """Return who did something; nobody means a deadline."""
+    """Return who did something; None is a deadline."""
     return person.get_username() if person else DEADLINE
 
 
 def keep_shown(request: str, kind: str, seen: str, body: str) -> None:
-    """Keep what a person was shown, once per content. ``kind``: card (JSON) or page (HTML)."""
+    """Store what a person was shown, once per content. ``kind``: card (JSON) or page (HTML)."""
     row = Shown(id=f"{request}:{kind}:{seen[:64]}", request=request, kind=kind, body=body, at=timezone.now())
     Shown.objects.bulk_create([row], ignore_conflicts=True)
 
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry as it is exported."""
+    """Return an entry in the form in which it is exported."""
     told = {name: getattr(entry, name) for name in CHAINED}
     return {**told, "at": entry.at.isoformat(timespec="microseconds")}
 
 
 def log_head(limit: int = 1) -> int:
-    """Write the end of the chain to the log, once a day and process: whoever keeps the log can prove what it was.
+    """Log the end of the chain, once per day and process, so that whoever keeps the log can prove what it was.
 
     Returns how many lines were written.
     """
@@ -142,7 +146,7 @@ def log_head(limit: int = 1) -> int:
 
 
 def check_chain() -> tuple[int, list[Break]]:
-    """Check the chain in the database and what was shown; returns how many entries there are, and all breaks."""
+    """Verify the chain in the database and the stored content. Returns how many entries there are, and all breaks."""
     count, found = 0, list[Break]()
 
     def told() -> Iterator[dict[str, Any]]:
@@ -166,7 +170,7 @@ def check_chain() -> tuple[int, list[Break]]:
 
 
 def check_head(n: int, digest: str) -> list[Break]:
-    """Check that the chain still has an entry as it was noted elsewhere, in a log or by a pack."""
+    """Return the breaks found at one entry: whether the chain still has it as a log or an evidence pack recorded it."""
     found = AuditEntry.objects.filter(pk=n, hash=digest).exists() if n else True
     return [] if found else [Break(n, "missing, or not the entry recorded elsewhere")]
 
@@ -183,7 +187,9 @@ def _head_breaks() -> Iterator[Break]:
 
 
 def _kept(entries: list[dict[str, Any]]) -> dict[str, str]:
-    """Return what is wrong with what is kept of what these entries say was shown; what does not open is not kept."""
+    """Return, by hash, what is wrong with the stored content these entries refer to; what cannot be decrypted is
+    missing.
+    """
     kept = {}
     names = {name for entry in entries for name in shown_keys(entry)}
     for row in Shown.objects.filter(pk__in=names).iterator(10):

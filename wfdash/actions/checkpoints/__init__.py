@@ -1,1 +1,1 @@
-"""Actions of the time machine: restore, fork and edit a checkpoint."""
+"""Actions on checkpoints: restore, fork and edit."""

@@ -1,4 +1,4 @@
-"""Edits of a checkpoint on their way into a run: checked before the transaction, written down and told within it."""
+"""Edits of a checkpoint, applied to a run: checked before the transaction, stored and recorded within it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from wfdash.timemachine import restore_point
 from wfdash.timemachine.prior_answers import refuse_edits
 
 MOST_PATCH = 100_000
-"""Characters of a patch that are kept with the act; of a longer one its fingerprint."""
+"""Characters of a patch stored in the audit entry; of a longer one its fingerprint is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EditedCheckpoint:
-    """A checkpoint and what becomes of it."""
+    """A checkpoint with its edits applied."""
 
     record: Record
     edits: Edits
     edited: Edited
 
     def record_for(self, run_id: str, n: int) -> Record:
-        """Return the edited checkpoint as the ``n``-th of a run."""
+        """Return the edited checkpoint as the record of checkpoint ``n`` of a run."""
         changes = {
             "id": ids.new_checkpoint_id(),
             "run": run_id,
@@ -52,18 +52,18 @@ class EditedCheckpoint:
         return self.record.model_copy(update=changes)
 
     def input_of(self, origin: Run) -> Json:
-        """Return the input of a run that begins here."""
+        """Return the input of a run that starts here."""
         return self.edited.input[0] if self.edited.input else origin.input
 
     @property
     def asked_anew(self) -> frozenset[str]:
-        """The keys of questions that were answered, and are asked again because their step starts over."""
+        """Return the keys of questions that were answered and are asked again because their step restarts."""
         doing = restore_point.doing_at(self.record)
         return frozenset(key for one in doing if one.activation in self.edits.messages for key in one.answers)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was changed, for the record: words, and the patch of the body."""
+        """Return what was changed, for the audit: a description, and the patch of the body."""
         patch = restore_point.patch_of(self.record, self.edited)
         size = len(json.dumps(patch))
         said = {"words": list(self.edited.words), "answered": sorted(self.edits.answers), "reason": self.edits.reason}
@@ -74,7 +74,9 @@ class EditedCheckpoint:
 
 
 def draft_of(chosen: Checkpoint, edits: Edits) -> EditedCheckpoint:
-    """Check edits of a checkpoint; ``Invalid`` with errors per field, ``Incompatible``, ``WrongState``, ``Damaged``."""
+    """Return a checkpoint with its edits applied. ``Invalid`` with errors per field, ``Incompatible``, ``WrongState``,
+    ``Damaged``.
+    """
     record = read_row(chosen)
     return EditedCheckpoint(record=record, edits=edits, edited=restore_point.edit_checkpoint(record, edits))
 
@@ -82,7 +84,7 @@ def draft_of(chosen: Checkpoint, edits: Edits) -> EditedCheckpoint:
 def say_edited(
     run: Run, chosen: Checkpoint, head: Checkpoint, draft: EditedCheckpoint | None, viewer: Viewer
 ) -> dict[str, Any]:
-    """Tell the run what was changed, and return the facts for the record; nothing without edits."""
+    """Append the event about the edits to the run, and return the facts for the audit; empty without edits."""
     if draft is None:
         return {}
     facts = draft.facts
@@ -91,22 +93,22 @@ def say_edited(
 
 
 def refuse_past_answers(viewer: Viewer, run: Run, chosen: Checkpoint, draft: EditedCheckpoint | None) -> None:
-    """Raise ``Invalid`` where the edits would change what was approved, and this person may not decide that."""
+    """Raise ``Invalid`` where the edits would change what was approved and this person may not decide that."""
     if draft is not None:
         anew, reason = draft.asked_anew, draft.edits.reason
         refuse_edits(viewer, run, chosen, draft.record, draft.edited, asked_anew=anew, reason=reason)
 
 
 def bind_editor(run: Run, viewer: Viewer, draft: EditedCheckpoint | None) -> None:
-    """Let whoever edited the run's values count as its requester from now on, in all its forks, too."""
+    """Count the person who edited the run's values as its requester from now on, in all its forks too."""
     if draft is not None and draft.edited.words:
         _bind(run, viewer)
 
 
 def give_answers(viewer: Viewer, opened: Sequence[HumanRequest], draft: EditedCheckpoint | None) -> None:
-    """Answer, by the one door for answers, what the edits answer. Who may not answer needs a reason to override.
+    """Answer, like any other answer, what the edits answer. A person who may not answer needs a reason to override.
 
-    Who answered so has changed what the run goes on with, and counts as its requester for what it asks later.
+    They have changed the values the run continues with, so they count as its requester for later requests.
     """
     given: dict[str, Json] = {str(key): value for key, value in draft.edits.answers.items()} if draft else {}
     answered = [request for request in opened if request.key in given]
@@ -124,7 +126,7 @@ def _bind(run: Run, viewer: Viewer) -> None:
 
 
 def carries_edits(run: Run, chosen: Checkpoint) -> bool:
-    """Say whether a checkpoint grew out of an edited one of its run (one query)."""
+    """Return whether a checkpoint descends from an edited one of its run (one query)."""
     rows = Checkpoint.objects.filter(run=run, n__lte=chosen.n).values_list("id", "parent", "reason")
     known = {row[0]: row[1:] for row in rows}
     here: str | None = chosen.pk

@@ -1,4 +1,4 @@
-"""Verbs on history: restore a chosen checkpoint in place, fork a new run from it, either with edits; label it."""
+"""Restore a checkpoint in place, fork a new run from it, either with edits; label it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOVED = "The run changed since this preview. Review again"
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreStart:
-    """Which checkpoint a verb starts from, and what it needs of it."""
+    """The checkpoint an action starts from, and what the action needs of it."""
 
     chosen: Checkpoint
     draft: EditedCheckpoint | None
@@ -56,13 +56,13 @@ def restore_run(
     seen: str = "",
     key: str | None = None,
 ) -> Checkpoint:
-    """Make a chosen checkpoint the run's head again, with edits or as it is, and let the run go on from there.
+    """Make a checkpoint the run's head again, with or without edits, resume the run from it, and return the new head.
 
-    The new head is a new checkpoint (n + 1, reason restore or edit) whose parent is the chosen one, so history stays
-    a tree and nothing is removed. The active worker is fenced at once. Requests that were pending at that point open
-    again, the last answer as a suggestion; all others that are still open are superseded. ``seen``: the mark of the
-    preview that was shown; ``Changed`` if the run has moved on since. ``Invalid`` with errors per field for edits that
-    do not fit. ``Damaged`` or ``Incompatible`` leave the run as it is.
+    The new head is a new checkpoint (n + 1, reason restore or edit) whose parent is the chosen one, so history stays a
+    tree and nothing is removed. The active worker is fenced at once. Requests that were pending at that point open
+    again, the last answer as a suggestion; all others that are still open are superseded. ``seen``: the fingerprint of
+    the preview that was shown; ``Changed`` if the run has moved on since. ``Invalid`` with errors per field for invalid
+    edits. ``Damaged`` or ``Incompatible`` leave the run unchanged.
     """
     draft = _drafted(viewer, run_id, checkpoint_id, edits)
     command = [run_id, checkpoint_id, edits.model_dump(mode="json") if edits else None]
@@ -98,16 +98,16 @@ def fork_run(
     seen: str = "",
     key: str | None = None,
 ) -> Run:
-    """Start a new run from a chosen checkpoint, with edits or as it is.
+    """Start a new run from a checkpoint, with or without edits, and return it.
 
-    The old run stays as it is, whatever it is doing. ``seen`` and errors as in ``restore_run``.
+    The original run is not changed, whatever its status. ``seen`` and errors as in ``restore_run``.
     """
     draft = _drafted(viewer, run_id, checkpoint_id, edits)
     command = [run_id, checkpoint_id, edits.model_dump(mode="json") if edits else None]
     with write(), idempotent(viewer, key, "fork", command) as call:
         if call.previous_result is not None:
             return Run.objects.get(pk=call.previous_result["run"])
-        # Pruning takes the same lock: what the fork shares cannot vanish in between.
+        # Pruning takes the same lock: what the fork shares cannot be deleted in between.
         origin = lock_run(find_run(viewer, run_id, right="operate"))
         step = _step(origin, checkpoint_id, draft, seen, "fork")
         refuse_past_answers(viewer, origin, step.chosen, draft)
@@ -130,7 +130,7 @@ def fork_run(
 def label_checkpoint(
     viewer: Viewer, run_id: str, checkpoint_id: str, label: str, *, key: str | None = None
 ) -> Checkpoint:
-    """Give a checkpoint a label, by which it is found and kept; an empty one takes it away."""
+    """Set a checkpoint's label, by which it is found and kept; an empty one removes it."""
     text = label.strip() or None
     if text is not None and (problem := problem_of("label", text)):
         raise Invalid([{"loc": ["label"], "msg": problem.removeprefix("label: ")}])
@@ -148,7 +148,7 @@ def label_checkpoint(
 
 
 def _drafted(viewer: Viewer, run_id: str, checkpoint_id: str, edits: Edits | None) -> EditedCheckpoint | None:
-    """Check the edits before the transaction: that is the author's code."""
+    """Return the edited checkpoint, before the transaction, because checking edits runs the author's code."""
     if edits is None:
         return None
     return draft_of(find_checkpoint(find_run(viewer, run_id, right="operate"), checkpoint_id), edits)
@@ -167,7 +167,7 @@ def _step(run: Run, checkpoint_id: str, draft: EditedCheckpoint | None, seen: st
 
 
 def _write_head(step: RestoreStart, run: Run, *, n: int, reason: Reason) -> Checkpoint:
-    """Insert the chosen content as a new checkpoint; what is not edited is shared, not copied."""
+    """Insert the chosen content as a new checkpoint and return it; unedited content is shared, not copied."""
     chosen, draft = step.chosen, step.draft
     if draft is not None:
         return insert_row(draft.record_for(run.pk, n), run, seq=run.seq + 1)
@@ -175,7 +175,7 @@ def _write_head(step: RestoreStart, run: Run, *, n: int, reason: Reason) -> Chec
 
 
 def _supersede_requests(run: Run, kept: tuple[Request, ...], viewer: Viewer) -> None:
-    """Close what is pending; what will not be asked again is said to be withdrawn."""
+    """Close the pending requests; those that will not be asked again are announced as withdrawn."""
     pending = HumanRequest.objects.filter(run=run, closed__isnull=True)
     again = {request.key for request in kept}
     gone = [request for request in pending.order_by("created", "id") if request.key not in again]
@@ -187,10 +187,10 @@ def _supersede_requests(run: Run, kept: tuple[Request, ...], viewer: Viewer) -> 
 
 
 def _reopen_request(run: Run, request: Request, *, origin: Run) -> HumanRequest:
-    """Ask again what was pending at the checkpoint; whoever decides sees what was answered the last time."""
+    """Return a new request for one that was pending at the checkpoint, with its last answer as a suggestion."""
     earlier = HumanRequest.objects.filter(run=origin, key=request.key).order_by("-created", "-id").first()
     policy, now = Policy.model_validate(request.policy), timezone.now()
-    # Asked anew, it has its whole time again: the old deadline would decide it at once.
+    # Its deadline starts over: the old one would decide it at once.
     due = now + policy.due if policy.due else request.due
     again = request.model_copy(update={"due": due, "alarm": policy.next_alarm(now, due, now)})
     row = HumanRequest.objects.create(
@@ -235,7 +235,7 @@ def _create_fork(origin: Run, step: RestoreStart) -> Run:
         **run_row(ids.new_run_id(), workflow=origin.workflow, version=step.chosen.version, n=1, **made),
         input=step.draft.input_of(origin) if step.draft else origin.input,
         altered=restore_point.alterations(inherited),
-        # The requester stays who they were, so that a fork is no way around "not by the requester".
+        # The requester stays the same, so that a fork is no way around "not by the requester".
         created_by=origin.created_by,
         requesters=origin.requesters,
         created=now,

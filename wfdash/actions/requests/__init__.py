@@ -1,1 +1,1 @@
-"""Actions on requests: answer, comment, assign, amend, and what their deadlines do."""
+"""Actions on requests: answer, comment, assign, amend, and what deadlines do."""

@@ -1,4 +1,4 @@
-"""Adding to an open request: description and evidence. The proposal itself never changes."""
+"""Adding description and evidence to an open request. The proposal itself never changes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from wfdash.workflow.evidence import Evidence
 from wfdash.workflow.questions.card import MAX_CARD
 
 MOST_TEXT = 20_000
-"""Characters that are added to the description at once."""
+"""Characters that may be added to the description at once."""
 MOST_PIECES = 20
-"""Pieces of evidence that are added at once."""
+"""Pieces of evidence that may be added at once."""
 MOST_KEPT = 64_000_000
-"""Characters of earlier versions of one request's card that are kept."""
+"""Characters of earlier versions of a request's card that are stored."""
 PIECES: TypeAdapter[list[Evidence]] = TypeAdapter(list[Evidence])
 
 
@@ -47,11 +47,12 @@ def amend_request(
     evidence: Iterable[Mapping[str, Json]] = (),
     key: str | None = None,
 ) -> HumanRequest:
-    """Add to an open request's description (markdown) and evidence (``{kind, title, value}`` each).
+    """Add to an open request's description (markdown) and evidence (``{kind, title, value}`` each), and return the
+    request.
 
-    The card as it was is kept, so that those who have it open are shown the difference. Votes given on the card as
-    it was no longer count; those people are told. ``Invalid`` for evidence that a step could not show either, and
-    where the card would grow beyond what one may hold.
+    The previous card is kept, so that people who have it open are shown the difference. Votes on the previous card no
+    longer count; those voters are notified. ``Invalid`` for evidence that a step could not show either, and where the
+    card would grow beyond its limit.
     """
     body, given = body.strip(), [dict(part) for part in evidence]
     parts = _checked(body, given)
@@ -77,7 +78,7 @@ def amend_request(
 
 
 def _checked(body: str, given: list[dict[str, Json]]) -> list[dict[str, Json]]:
-    """Return the evidence as a card holds it, or raise ``Invalid`` with what does not fit."""
+    """Return the evidence in the form a card holds it. ``Invalid`` with what is wrong."""
     if not body and not given:
         raise Invalid([{"loc": ["body"], "msg": "Enter the information to add"}])
     if len(body) > MOST_TEXT:
@@ -116,7 +117,7 @@ def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
 
 
 def _keep_card(request: HumanRequest) -> None:
-    """Keep the card as it is now, to tell later what changed."""
+    """Store the current card, to show later what changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
     entries.keep_shown(request.id, "card", fingerprint(request.card, request.answer_schema), json.dumps(shown))
 
@@ -136,6 +137,6 @@ def _void_votes(request: HumanRequest) -> list[User]:
 
 
 def _named(part: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what the audit keeps of a piece: the piece itself is on the card."""
+    """Return what the audit stores of a piece of evidence: the piece itself is on the card."""
     digest = sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
     return {"kind": part["kind"], "title": part.get("title", ""), "sha256": digest}

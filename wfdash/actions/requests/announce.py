@@ -1,6 +1,7 @@
-"""Tells those who may answer that a request has opened. Found by its row, so nothing that opens requests need know.
+"""Notifies those who may answer that a request has opened. Requests are found by their rows, whatever opened them.
 
-Ten thousand at once must not bury anybody: who has many unread announcements gets no more, the inbox's count says it.
+Ten thousand at once must not flood anyone: a person with many unread announcements gets no more until they have read
+some; the inbox shows the count.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from wfdash.notifications.write import notify
 log = logging.getLogger(__name__)
 
 UNREAD = 50
-"""So many unread announcements, and a person gets no more until they have read some."""
+"""Unread announcements per person beyond which no more are sent."""
 AT_ONCE = 25
 """Requests announced in one transaction."""
 UNTOLD = HumanRequest.objects.filter(told__isnull=True, closed__isnull=True, answered__isnull=True)
@@ -38,7 +39,7 @@ _backoff = SweepBackoff("Request %s could not be announced")
 
 
 def announce_opened(limit: int = 100) -> int:
-    """Announce requests that opened, the oldest first; returns how many."""
+    """Announce requests that opened, the oldest first. Returns how many."""
     rows = UNTOLD.exclude(pk__in=_backoff.backed_off()).order_by("created").values_list("pk", flat=True)
     found = list(rows[:limit])
     return sum(_backoff.run_batch(found[at : at + AT_ONCE], _announce) for at in range(0, len(found), AT_ONCE))
@@ -55,7 +56,7 @@ def _announce(requests: Sequence[str]) -> int:
         unread = _unread({viewer.user.pk for viewers in reviewers.values() for viewer in viewers})
         for request in found:
             if request.kind == SIGNAL:
-                continue  # It waits for a signal: there is nobody to tell.
+                continue  # It waits for a signal, so there is no one to notify.
             _tell(request, reviewers[request.workflow], unread)
     # After the transaction: each that cannot be decided locks its run, and runs are locked before requests.
     check_opened(found, reviewers)
@@ -68,7 +69,7 @@ def _tell(request: HumanRequest, reviewers: Sequence[Viewer], unread: Counter[in
     try:
         notify("opened", request, people)
     except (Damaged, Locked) as error:
-        # The others of its batch are announced; who may answer finds it in the inbox.
+        # The others of its batch are announced; its reviewers find it in the inbox.
         log.error("A request was not announced: %s", error)
 
 

@@ -1,4 +1,4 @@
-"""Verbs on requests: answer, and take an answer back. First answer wins; a refused one leaves the request open."""
+"""Answer a request, and undo an answer. The first answer wins; a refused one leaves the request open."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from wfdash.workflow.authoring.policy import Policy
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerContext:
-    """How an answer came: over which door, with what in view, and whether it may be taken back."""
+    """How an answer was given: where, what was shown, and whether it can be undone."""
 
     via: str = "api"
     seen: str = ""
-    """Fingerprint of what was shown; empty: not bound to it."""
+    """Fingerprint of what was shown; empty: not checked."""
     page: str = ""
-    """The page that was shown, for the record."""
+    """The page that was shown, for the audit."""
     undo: bool = False
     override: bool = False
     on_behalf_of: str = ""
@@ -66,20 +66,20 @@ def answer_request(
     on_behalf_of: str = "",
     key: str | None = None,
 ) -> Reply:
-    """Accept what a person says, durably. Once enough have said the same it is the answer, and the run is due.
+    """Store a person's reply durably and return it. Once enough people agree it is the answer, and the run is due.
 
-    ``seen``: the fingerprint of what was shown; if the request is another now, ``Changed`` tells the difference.
-    ``undo``: it takes effect only after the time in which it may be taken back. ``override``: an operator decides
-    instead of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator
-    writes down what this person decided (a user name); it counts as theirs, and needs a reason too.
-    ``Invalid`` (nothing changed, the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict),
-    ``NoLongerOpen``, ``Changed``, ``NotAllowed``, ``NotFound``.
+    ``seen``: the fingerprint of what was shown; if the request has changed, ``Changed`` contains the difference.
+    ``undo``: it takes effect only after the time in which it can be undone. ``override``: an operator decides instead
+    of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator records
+    what this person decided (a user name); it counts as theirs, and needs a reason too. ``Invalid`` (nothing changed,
+    the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict), ``NoLongerOpen``, ``Changed``,
+    ``NotAllowed``, ``NotFound``.
     """
     context = AnswerContext(
         via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
     )
     found = find_request(viewer, request_id)
-    # Before the author's own checks, which run here: only who may answer sets them off.
+    # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
     judged = validate_answer(found, value)
     try:
@@ -98,7 +98,7 @@ def answer_request(
 def _take(
     viewer: Viewer, request: HumanRequest, value: Json, problems: list[Problem], reason: str, context: AnswerContext
 ) -> Reply:
-    """Accept an answer to a locked request if this person may give it, and nothing is wrong with it."""
+    """Store and return an answer to a locked request, if this person may give it and there are no problems with it."""
     votes = votes_of(request)
     spoken = spoken_in(votes)
     right = right_of(viewer, request, override=context.override, on_behalf_of=context.on_behalf_of, spoken=spoken)
@@ -132,7 +132,7 @@ def _accept(
 
 
 def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> None:
-    """Take one's own answer back, before it has taken effect; the request is open again.
+    """Undo one's own answer before it has taken effect; the request is open again.
 
     ``WrongState`` if there is none, or it is too late.
     """
@@ -171,13 +171,15 @@ def reason_in(value: Json) -> str:
 
 
 def undo_seconds(request: HumanRequest) -> float:
-    """Return for how long an answer to it may be taken back."""
+    """Return for how many seconds an answer to this request can be undone."""
     own = Policy.model_validate(request.policy).undo
     return settings.WFDASH_UNDO if own is None else own.total_seconds()
 
 
 def _contradiction(value: Json, verdict: str) -> list[Problem]:
-    """A verdict is what the answer itself says: the record must not tell of an approval that was none."""
+    """Return the problem of a verdict that contradicts the answer: the audit must not show an approval that was
+    none.
+    """
     said = verdict_of(value)
     return [{"loc": ["verdict"], "msg": f"The answer says {said}"}] if verdict[:40] not in {"", said} else []
 
@@ -192,7 +194,7 @@ def _refuse_unless_open(request: HumanRequest) -> None:
 
 
 def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> None:
-    """One person has one vote, whoever gives it, and nobody gives two."""
+    """Refuse a second vote: one person has one vote, including votes given on their behalf."""
     mine = next((vote for vote in votes if vote.by_id == viewer.user.pk), None)
     if mine is not None:
         raise _refusal_of(mine, f"You already answered {mine.verdict}. Undo it to change your answer")
@@ -206,7 +208,9 @@ def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> Non
 
 
 def _refuse_if_changed(request: HumanRequest, seen: str) -> str:
-    """Return the fingerprint of the request as it is now, which is what was seen, or nothing was named."""
+    """Return the current fingerprint of the request. ``Changed`` if it is not the one that was shown, where one was
+    named.
+    """
     now = fingerprint(request.card, request.answer_schema)
     if seen in {"", now}:
         return now
@@ -236,7 +240,7 @@ def _write_reply(
 
 
 def _count(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
-    """Count the votes; with enough of them the latest becomes the answer, at once or when it may not be undone."""
+    """Count the votes; with enough of them the latest becomes the answer, at once or after the time to undo it."""
     policy = Policy.model_validate(request.policy)
     need = 1 if context.override else policy.need
     if need > 1 and not _decides(request, reply, need, policy.veto):
@@ -275,7 +279,7 @@ def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: 
 
 
 def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
-    """Keep who decided, by which right, on what they saw, and what they changed."""
+    """Record in the audit who decided, by which right, what they were shown, and what they changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
     entries.keep_shown(request.id, "card", reply.seen, json.dumps(shown))
     page = sha256(context.page.encode()).hexdigest() if context.page else ""

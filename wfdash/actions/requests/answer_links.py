@@ -1,7 +1,7 @@
-"""Answer links: one person may answer one request once, as it was when the link was written, without signing in.
+"""Answer links: one person can answer one request once, as it was when the link was created, without signing in.
 
-A link is a bearer's: it is short-lived, its rights are asked anew each time, it is used up in the transaction in which
-it decides, and what is of high risk takes a sign-in besides. Looking at it changes nothing.
+A link is a bearer token: it is short-lived, its rights are checked at each use, it is used up in the transaction in
+which it decides, and high-risk requests require a sign-in too. Viewing it changes nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
 
 SALT = "wfdash.desk.links.answer"
 PLACE = "/answer/"
-"""Where the pages show links: ``/answer/<token>/``."""
+"""The path under which the pages show links: ``/answer/<token>/``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerLink:
-    """What a link says, and whom it lets in now. ``seen``: the fingerprint of the request when it was written."""
+    """An answer link's content, and who may use it now. ``seen``: the request's fingerprint when it was created."""
 
     request: str
     nonce: str
@@ -43,7 +43,7 @@ class AnswerLink:
     high_risk: bool
     used: bool
     changed: bool
-    """Whether the request is another by now than the one the link was written for."""
+    """Whether the request has changed since the link was created."""
 
 
 def answer_link(request: HumanRequest, user: User) -> str:
@@ -58,8 +58,11 @@ def answer_link(request: HumanRequest, user: User) -> str:
 
 
 def read_link(token: str) -> AnswerLink:
-    """Return what a link says. ``NotFound`` if it is none of ours, ``WrongState`` if it has expired, ``NotAllowed`` if
-    the person may no longer sign in. Changes nothing."""
+    """Return a link's content. Changes nothing.
+
+    ``NotFound`` if it is not one of this installation, ``WrongState`` if it has expired, ``NotAllowed`` if the person
+    may no longer sign in.
+    """
     told = _opened(token)
     user = User.objects.filter(pk=told["u"]).first()
     request = HumanRequest.objects.filter(pk=told["r"]).first()
@@ -81,10 +84,11 @@ def read_link(token: str) -> AnswerLink:
 def answer_by_link(
     token: str, value: Json, *, verdict: str = "", page: str = "", signed_in: User | None = None
 ) -> Reply:
-    """Answer through a link, and use it up in the same transaction. ``signed_in``: whoever has a session besides.
+    """Answer through a link, use it up in the same transaction, and return the reply. ``signed_in``: the session's
+    user.
 
-    ``LinkUsed``, ``Changed``, ``NotAllowed`` (a sign-in is needed, or somebody else is signed in), and what
-    ``answer_request`` raises; after any of them the link is as it was.
+    ``LinkUsed``, ``Changed``, ``NotAllowed`` (a sign-in is needed, or another user is signed in), and what
+    ``answer_request`` raises; after any of them the link can still be used.
     """
     link = read_link(token)
     _refuse_stranger(link, signed_in, "answer")
@@ -96,7 +100,7 @@ def answer_by_link(
 
 
 def undo_by_link(token: str, *, signed_in: User | None = None) -> None:
-    """Take back what was answered through this link; it can be used again. ``WrongState`` when it is too late."""
+    """Undo the answer given through this link; it can be used again. ``WrongState`` when it is too late."""
     link = read_link(token)
     _refuse_stranger(link, signed_in, "undo")
     with write():
@@ -110,7 +114,7 @@ def undo_by_link(token: str, *, signed_in: User | None = None) -> None:
 
 
 def needs_sign_in(link: AnswerLink, signed_in: User | None) -> bool:
-    """Say whether this person must sign in before they can answer."""
+    """Return whether this person must sign in before they can answer."""
     return link.high_risk and (signed_in is None or signed_in.pk != link.viewer.user.pk)
 
 
@@ -123,7 +127,9 @@ def _refuse_stranger(link: AnswerLink, signed_in: User | None, wanted: str) -> N
 
 
 def _record_refusal(link: AnswerLink, signed_in: User, wanted: str) -> None:
-    """Keep that somebody tried another person's link: once per person and request, so that tries do not flood it."""
+    """Record that someone tried another person's link: once per person and request, so that attempts do not flood the
+    audit.
+    """
     with write():
         known = AuditEntry.objects.filter(verb="refused", request=link.request, actor=signed_in.get_username())
         if not known.exists():
@@ -150,7 +156,7 @@ def _opened(token: str) -> dict[str, Any]:
     except signing.SignatureExpired:
         raise WrongState("This link has expired. Sign in and open the request from your inbox") from None
     except Exception:
-        # Whatever is wrong with it: a token somebody made up gets no hint.
+        # Without a reason: a forged token must get no hint.
         raise NotFound("Invalid link") from None
     if not isinstance(told, dict) or told.keys() != {"r", "u", "n", "f"}:
         raise NotFound("Invalid link")

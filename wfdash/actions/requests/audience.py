@@ -1,4 +1,4 @@
-"""Whom a request concerns: those who may answer it, and those who want to know how it was decided."""
+"""The people a request concerns: those who may answer it, and those who are notified of the decision."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, origin_of
 
 MOST = 2_000
-"""How many people with the right to answer are looked at."""
+"""How many people with the right to answer are examined."""
 TOLD = 200
-"""How many of them are told at most."""
+"""How many of them are notified at most."""
 
 
 def may_answer(
     request: HumanRequest, *, by: Sequence[str] | None = None, reviewers: Iterable[Viewer] | None = None
 ) -> list[User]:
-    """Return those who may answer it now, stand-ins and the assignee among them. ``request.run`` is loaded.
+    """Return the people who may answer now, including delegates and the assignee. ``request.run`` is loaded.
 
-    ``by``: only those of them that are named here, themselves or by a group. ``reviewers``: all who may answer
-    requests of its workflow, if they are known already.
+    ``by``: only those of them that are named here, by user or group. ``reviewers``: everyone who may answer requests of
+    its workflow, if they are known already.
     """
     origin = origin_of(request.run)
     known = people_who("answer", request.workflow, limit=MOST) if reviewers is None else reviewers
@@ -38,9 +38,10 @@ def may_answer(
 
 
 def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
-    """Return who wants to know the decision: who started the run, and the assignee, who voted or spoke, if they may.
+    """Return the people to notify of the decision: the starter of the run, the assignee, voters and commenters, if
+    permitted.
 
-    ``but``: the person who decided knows it already.
+    ``but``: the person who decided.
     """
     voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
     spoke = Comment.objects.filter(request=request).values("by_id")

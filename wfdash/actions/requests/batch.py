@@ -1,4 +1,4 @@
-"""Verbs on requests that are alike: one decision for many, each in a transaction and with a record of its own."""
+"""One decision for several similar requests, each in its own transaction and with its own audit entry."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ MOST = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one of them. ``problem``: why it stays as it was, empty if the answer was taken."""
+    """The result for one request. ``problem``: why it is unchanged, empty if the answer was accepted."""
 
     request: str
     subject: str
     reply: Reply | None = None
     problem: str = ""
     kind: str = ""
-    """The problem's name: Changed, AlreadyAnswered, NotAllowed ..."""
+    """The error's class: Changed, AlreadyAnswered, NotAllowed ..."""
 
 
 def answer_batch(
     viewer: Viewer, chosen: Iterable[tuple[str, str]], value: Json, *, verdict: str = "", page: str = ""
 ) -> list[Outcome]:
-    """Answer several requests alike; ``chosen``: request id and the fingerprint of what was shown of it.
+    """Give several requests the same answer and return the outcome of each. ``chosen``: request id and fingerprint
+    shown.
 
-    Each may be undone, and each is refused on its own: what was answered or changed meanwhile stays as it is, and so
-    does what has a high risk or a policy that forbids batches.
+    Each can be undone, and each is refused separately: requests answered or changed in the meantime stay as they are,
+    and so do those of high risk or with a policy that forbids batches.
     """
     wanted = dict(chosen)
     if not wanted:
@@ -45,7 +46,7 @@ def answer_batch(
 
 
 def undo_batch(viewer: Viewer, requests: Iterable[str]) -> tuple[int, int]:
-    """Take one's answers to these back; returns how many were taken back, and for how many it was too late."""
+    """Undo one's answers to these requests. Returns how many were undone, and for how many it was too late."""
     done = late = 0
     for request_id in requests:
         try:
@@ -76,7 +77,7 @@ def _answer_one(viewer: Viewer, request_id: str, seen: str, value: Json, verdict
 
 
 def _refuse_alone(request: HumanRequest, seen: str) -> None:
-    """Some are never decided by the dozen; none without its own row having been shown."""
+    """Refuse requests that may not be decided in batches, and those whose own row was not shown."""
     if because := alone_because(request.risk, request.policy, request.card):
         raise NotAllowed(because)
     if not seen:

@@ -1,4 +1,4 @@
-"""Verbs of people who work on the same request: who has it open, who takes it, whose it is, half-filled answers."""
+"""Several people on one request: who has it open, take-over, assignment, drafts of answers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from wfdash.notifications.write import notify
 from wfdash.workflow.authoring.policy import Policy
 
 HERE = timedelta(seconds=45)
-"""How long somebody counts as present without a sign of life."""
+"""How long a person counts as present without a heartbeat of the page."""
 MOST_DRAFT = 200_000
 """Characters of a draft."""
 MOST_DRAFTS = 200
-"""Drafts of one person. Those for requests that are over make room first."""
+"""Drafts per person. Those for closed requests are removed first."""
 
 
 def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> datetime:
-    """Note that this person has the request open now; renew it every 15 s. Others hear of it if it is news.
+    """Record that this person has the request open; the page renews it every 15 s. Others are notified when it is new.
 
-    Returns the moment that was noted, for ``leave_request``.
+    Returns the recorded time, for ``leave_request``.
     """
     with write():
         request = find_request(viewer, request_id)
@@ -57,9 +57,9 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> d
 
 
 def leave_request(viewer: Viewer, request_id: str, seen: datetime | None = None) -> None:
-    """Note that this person has closed the page: their soft claim ends at once. That they saw it stays.
+    """Record that this person has closed the page: their soft claim ends at once. That they saw it is kept.
 
-    ``seen``: the last moment this page noted. If another page of theirs noted a later one, nothing is left.
+    ``seen``: the last time this page recorded. If another page of theirs recorded a later one, nothing changes.
     """
     with write():
         request = find_request(viewer, request_id)
@@ -71,7 +71,7 @@ def leave_request(viewer: Viewer, request_id: str, seen: datetime | None = None)
 
 
 def take_over(viewer: Viewer, request_id: str) -> None:
-    """Take the request from those who have it open, and tell them so. They can still answer: a claim is soft."""
+    """Take over the request from those who have it open, and notify them. They can still answer: a claim is soft."""
     with write():
         request = find_request(viewer, request_id)
         refuse_unless_reviewer(viewer, request)
@@ -90,9 +90,9 @@ def take_over(viewer: Viewer, request_id: str) -> None:
 
 
 def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str | None = None) -> HumanRequest:
-    """Make the request somebody's own (a user name), or nobody's. They are told; others may still answer.
+    """Assign the request to a user name, or to no one, notify the assignee, and return it. Others may still answer.
 
-    ``Invalid`` at ``to`` for somebody who may not answer it; an operator may also name those it is not addressed to.
+    ``Invalid`` at ``to`` for a person who may not answer it; an operator may also name those it is not addressed to.
     """
     with write(), idempotent(viewer, key, "assign", [request_id, to]) as call:
         request = find_request(viewer, request_id)
@@ -115,9 +115,9 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str 
 
 
 def save_draft(viewer: Viewer, request_id: str, fields: Mapping[str, Sequence[str]]) -> Draft | None:
-    """Keep a half-filled answer: the fields as the browser would send them. ``Invalid`` if they are too much.
+    """Store and return a draft of an answer: the fields as the browser would send them. ``Invalid`` if it is too large.
 
-    One in which nothing is written any more is dropped: which action was opened is no draft.
+    An empty one is deleted: which action was selected alone is no draft.
     """
     kept = {str(name): [str(value) for value in values] for name, values in fields.items()}
     if len(dumps(kept)) > MOST_DRAFT:
@@ -135,7 +135,7 @@ def save_draft(viewer: Viewer, request_id: str, fields: Mapping[str, Sequence[st
 
 
 def _make_room(viewer: Viewer, request: HumanRequest) -> None:
-    """Raise ``Invalid`` if this person keeps too many drafts for other requests that still wait."""
+    """Raise ``Invalid`` if this person has too many drafts for other open requests."""
     others = Draft.objects.filter(user=viewer.user).exclude(request=request)
     if others.count() < MOST_DRAFTS:
         return
@@ -147,13 +147,13 @@ def _make_room(viewer: Viewer, request: HumanRequest) -> None:
 
 
 def drop_draft(viewer: Viewer, request_id: str) -> None:
-    """Throw one's own half-filled answer away."""
+    """Delete one's own draft."""
     with write():
         Draft.objects.filter(request=find_request(viewer, request_id), user=viewer.user).delete()
 
 
 def refuse_unless_open(request: HumanRequest) -> None:
-    """Raise ``NoLongerOpen`` if it was answered or closed, ``WrongState`` while an answer may still be taken back."""
+    """Raise ``NoLongerOpen`` if it was answered or closed, ``WrongState`` while an answer can still be undone."""
     if request.answered is not None or request.closed is not None:
         raise NoLongerOpen("This request has already been answered or closed", closed_as=request.closed_as)
     if request.settles is not None:
@@ -163,32 +163,34 @@ def refuse_unless_open(request: HumanRequest) -> None:
 
 
 def refuse_unless_reviewer(viewer: Viewer, request: HumanRequest) -> None:
-    """Raise ``NotAllowed`` for whoever may neither answer this request nor operate its workflow."""
+    """Raise ``NotAllowed`` for people who may neither answer this request nor operate its workflow."""
     addressed = viewer.addressed(request.by, request.not_by, origin_of(request.run))
     if not (addressed and viewer.may("answer", request.workflow)) and not viewer.may("operate", request.workflow):
         raise NotAllowed("Only those who can answer this request and operators can do that")
 
 
 def refuse_unless_shown(viewer: Viewer, request: HumanRequest) -> None:
-    """Raise ``NotAllowed`` for people who may know of this request, but are not shown its card."""
+    """Raise ``NotAllowed`` for people who may know of this request but not see its card."""
     assigned = request.assignee_id == viewer.user.pk
     if not viewer.reads_card(request.workflow, request.by, origin_of(request.run), assigned=assigned):
         raise NotAllowed("Only people who can see this request can comment")
 
 
 def refuse_unless_informed(viewer: Viewer, request: HumanRequest) -> None:
-    """Raise ``NotAllowed`` unless this person started the run or operates it: they speak for the request itself."""
+    """Raise ``NotAllowed`` unless this person started the run or operates it: they answer questions about the
+    request.
+    """
     if requester_of(request) != viewer.name and not viewer.may("operate", request.workflow):
         raise NotAllowed("Only the requester and operators can do that")
 
 
 def requester_of(request: HumanRequest) -> str | None:
-    """Return who started the run."""
+    """Return the user name of who started the run."""
     return _name(request.run.created_by) or None
 
 
 def append_and_notify(viewer: Viewer, request: HumanRequest, kind: EventKind, **more: Any) -> None:
-    """Append an event about the request to its run, and ring for lists."""
+    """Append an event about the request to its run, and publish to the lists."""
     append_request_event(request, kind, by=viewer.name, **more)
     notify_inbox(request.workflow)
 

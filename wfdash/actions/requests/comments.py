@@ -1,4 +1,4 @@
-"""Verbs of a request's thread: comment, ask back, reply."""
+"""A request's thread: comment, ask back, reply."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ from wfdash.notifications.write import notify
 MOST_TEXT = 20_000
 MOST_MENTIONS = 50
 MOST_COMMENTS = 2_000
-"""Lines in the thread of one request."""
+"""Comments in the thread of one request."""
 MENTION = re.compile(r"(?<![\w@/.])@([\w.+-]*\w)")
 
 
 def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
-    """Add a line to the thread (markdown). Whom it mentions by ``@name`` is told, if they may see the request."""
+    """Add a comment to the thread (markdown). People it mentions by ``@name`` are notified if they may see the
+    request.
+    """
     with write(), idempotent(viewer, key, "comment", [request_id, text]) as call:
         request = find_request(viewer, request_id)
         if call.previous_result is not None:
@@ -48,7 +50,9 @@ def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = 
 
 
 def ask_back(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
-    """Ask whoever started the run (where nobody did: the operators) for a word. It may be answered all the same."""
+    """Ask the person who started the run (or, without one, the operators) for information. The request stays
+    answerable.
+    """
     with write(), idempotent(viewer, key, "ask", [request_id, text]) as call:
         request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
@@ -64,7 +68,7 @@ def ask_back(viewer: Viewer, request_id: str, text: str, *, key: str | None = No
 
 
 def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
-    """Answer what was asked back, as whoever started the run or an operator. Those who asked are told."""
+    """Reply to what was asked back, as the starter of the run or an operator. Those who asked are notified."""
     with write(), idempotent(viewer, key, "reply", [request_id, text]) as call:
         request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
@@ -84,7 +88,7 @@ def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None 
 
 
 def asked_of(request: HumanRequest) -> list[User]:
-    """Return whose word is waited for: whoever started the run, else the operators of the workflow."""
+    """Return the people a reply is expected from: the starter of the run, else the operators of the workflow."""
     if request.run.created_by is not None:
         return [request.run.created_by]
     return [person.user for person in people_who("operate", request.workflow)]

@@ -1,6 +1,6 @@
-"""What a policy says of time, carried out: reminders, escalations, deadlines. Rows, and each fires once.
+"""Reminders, escalations and deadlines of a policy. Each is a row and fires once.
 
-Any number of processes may sweep, late or again: the row's lock and a conditional update let one of them do it.
+Any number of processes may sweep, late or repeatedly: the row's lock and a conditional update let one of them do it.
 The clock is the database's.
 """
 
@@ -54,26 +54,27 @@ FURTHEST = timedelta(days=3653)
 """How far ahead a deadline may be. The databases' last days become years that Python cannot read in other zones."""
 OVER = (Phase.CANCELLED, Phase.COMPLETED)
 WAITING = OPEN & ~Q(run__phase__in=OVER)
-"""Requests whose clock runs. One that is decided but may be taken back waits with its alarm: the answer came first."""
+"""Requests whose deadlines apply. A decided one that can still be undone keeps its alarm: the answer came first."""
 
 
 def next_alarm(after: datetime) -> datetime | None:
-    """Return when the next alarm goes off after this moment, None if none is set."""
+    """Return when the next alarm is due after this time, None if none is set."""
     set_ = HumanRequest.objects.filter(WAITING, alarm__gt=after).order_by("alarm")
     return set_.values_list("alarm", flat=True).first()
 
 
 def fire_alarms(limit: int = 100) -> int:
-    """Do what is due by policy, the oldest first, one transaction each; returns for how many requests."""
+    """Apply what is due by policy, the oldest first, one transaction each. Returns for how many requests."""
     late = HumanRequest.objects.filter(WAITING, alarm__lte=database_now()).exclude(pk__in=_backoff.backed_off())
     return _backoff.run_each(list(late.order_by("alarm", "pk").values_list("pk", flat=True)[:limit]), _fire)
 
 
 def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str | None = None) -> HumanRequest:
-    """Move an open request's deadline; reminder, escalation and default answer move along. Operators, the assignee.
+    """Move an open request's deadline, with its reminder, escalation and default answer, and return the request.
 
-    To an earlier time, where an answer counts by default then: only who could give that answer.
-    ``Invalid`` for a time that has passed, ``WrongState`` if it no longer waits, ``NotAllowed``, ``NotFound``.
+    For operators and the assignee. Bringing it forward where a default answer counts at the deadline: only for people
+    who could give that answer. ``Invalid`` for a time that has passed, ``WrongState`` if it is no longer pending,
+    ``NotAllowed``, ``NotFound``.
     """
     with write(), idempotent(viewer, key, "extend", [request_id, due.isoformat()]) as call:
         request = lock_request(find_request(viewer, request_id))
@@ -100,7 +101,7 @@ def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str 
 
 
 def _refuse_to_bring_forward(viewer: Viewer, request: HumanRequest, due: datetime) -> None:
-    """Raise ``NotAllowed`` for who would let a default answer count sooner, and must not decide the request."""
+    """Raise ``NotAllowed`` for people who would make a default answer count sooner and may not decide the request."""
     later = request.due is not None and due >= request.due
     default = Policy.model_validate(request.policy).on_timeout
     if not later and default is not None and default != "fail":
@@ -110,10 +111,10 @@ def _refuse_to_bring_forward(viewer: Viewer, request: HumanRequest, due: datetim
 def due_moments(
     policy: Policy, opened: datetime, due: datetime | None, alarm: datetime, now: datetime
 ) -> tuple[list[Moment], datetime | None]:
-    """Return what an alarm that went off asks for, in order, and when the next one is. Pure.
+    """Return what is due when an alarm goes off, in order, and when the next one is. Pure.
 
-    The alarm was set by another clock than ``opened``, so it stands for the moment nearest to it. A reminder of what
-    has passed is left out.
+    The alarm was set by another clock than ``opened``, so it means the moment nearest to it. A reminder of what has
+    passed is left out.
     """
     moments = list(policy.moments(opened, due))
     if not moments:
@@ -125,7 +126,7 @@ def due_moments(
 
 
 def _fire(request_id: str) -> bool:
-    """Do what one request's alarm asks for; False if somebody else did, or an answer came first."""
+    """Apply one request's alarm. False if another process did, or an answer came first."""
     with write():
         found = HumanRequest.objects.select_related("run", "run__created_by").filter(pk=request_id).first()
         if found is None:
@@ -197,7 +198,7 @@ def _answer(request: HumanRequest, value: Any, now: datetime) -> None:
 
 
 def _fail(request: HumanRequest, words: str) -> None:
-    """Let the run fail; the request stays open. A run that is paused, or has failed already, is left as it is."""
+    """Fail the run; the request stays open. A paused or failed run is not changed."""
     run, now = request.run, timezone.now()
     error = ErrorInfo(type="DeadlinePassed", message=words, step=request.step).model_dump()
     stored = encrypted_for(Run, "error", error, run.pk)

@@ -1,4 +1,4 @@
-"""Notes whether a request can still be decided, and tells operators and voters when it no longer can."""
+"""Records whether a request can still be decided, and notifies operators and voters when it no longer can."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _backoff = SweepBackoff("Could not check whether request %s can be decided")
 def update_decidability(request: HumanRequest) -> None:
     """Store whether the request can be decided, inside the caller's transaction, the request locked.
 
-    When it turns out that it cannot: an event, and a notice to the operators and to those who voted.
+    When it no longer can: an event, and a notification to the operators and to those who voted.
     """
     if request.kind == SIGNAL:
         return
@@ -43,7 +43,7 @@ def update_decidability(request: HumanRequest) -> None:
 
 
 def check_opened(requests: Sequence[HumanRequest], reviewers: dict[str, list[Viewer]]) -> None:
-    """Note which of these new requests nobody can decide. ``reviewers``: by workflow, all who may answer."""
+    """Record which of these new requests no one can decide. ``reviewers``: by workflow, everyone who may answer."""
     asked = {request.pk: request for request in requests if request.kind != SIGNAL}
 
     def check(request_id: str) -> int:
@@ -55,7 +55,7 @@ def check_opened(requests: Sequence[HumanRequest], reviewers: dict[str, list[Vie
 
 
 def recheck_stuck(limit: int = 100) -> int:
-    """Look again at open requests that nobody could decide: groups get members. Returns at how many."""
+    """Check undecidable open requests again, because groups get members. Returns how many were checked."""
     stuck = HumanRequest.objects.filter(OPEN).exclude(stuck="").order_by("?").values_list("pk", flat=True)
     return _backoff.run_each(list(stuck.exclude(pk__in=_backoff.backed_off())[:limit]), _check)
 

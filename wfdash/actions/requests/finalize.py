@@ -1,4 +1,4 @@
-"""How a reply becomes the answer: at once, or when the time has passed in which it may be taken back."""
+"""How a reply becomes the answer: at once, or when the time to undo it has passed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _backoff = SweepBackoff("Reply %s could not take effect")
 
 
 def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
-    """Make a reply the answer and the run due, inside the caller's transaction, the request locked.
+    """Make a reply the answer and the run due, inside the caller's transaction, the request locked. Returns the answer.
 
     ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline. ``IntegrityError`` if
-    there is an answer all the same: the transaction must end.
+    there is an answer anyway: the transaction must end.
     """
     now = timezone.now()
     unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
@@ -47,7 +47,7 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
 
 
 def finalize_due(limit: int = 100) -> int:
-    """Let every reply take effect whose time has come; returns how many. One transaction each, from any process."""
+    """Finalize every reply whose time to undo has passed, one transaction each, from any process. Returns how many."""
     now = timezone.now()
     due = (
         Reply.objects.filter(settles__lte=now, undone__isnull=True)
@@ -58,7 +58,7 @@ def finalize_due(limit: int = 100) -> int:
 
 
 def next_finalization(after: datetime | None = None) -> datetime | None:
-    """Return when the next reply takes effect (after that moment), None if none waits."""
+    """Return when the next reply takes effect (after that time), None if there is none."""
     waiting = Reply.objects.filter(settles__isnull=False, undone__isnull=True).order_by("settles")
     if after is not None:
         waiting = waiting.filter(settles__gt=after)

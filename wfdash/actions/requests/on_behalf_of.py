@@ -1,4 +1,4 @@
-"""By which right a person answers a request: their own, another's, an operator's."""
+"""The right by which a person answers a request: their own, another person's, an operator's."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SECOND = "A second person is required: you cannot answer this yourself"
 def right_of(
     viewer: Viewer, request: HumanRequest, *, override: bool, on_behalf_of: str, spoken: Collection[str] = ()
 ) -> Right:
-    """Return the right by which this person answers; ``NotAllowed`` if there is none.
+    """Return the right by which this person answers. ``NotAllowed`` if there is none.
 
-    ``override``: as an operator, instead of those it is addressed to. ``on_behalf_of``: as an operator, in this
-    person's name. ``spoken``: whose vote is given already.
+    ``override``: as an operator, instead of those it is addressed to. ``on_behalf_of``: as an operator, for this
+    person. ``spoken``: people whose vote was given already.
     """
     if request.kind == SIGNAL:
         raise NotAllowed("This waits for a signal, not a person. Send the signal to the run")
@@ -60,10 +60,10 @@ def _right_to_override(viewer: Viewer, request: HumanRequest) -> Right:
 
 
 def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Right:
-    """Return the right to answer in this person's name.
+    """Return the right to answer on behalf of this person.
 
-    ``NotAllowed`` for whoever is no operator or must not answer it themselves; ``Invalid`` at ``on_behalf_of`` for
-    somebody who may not answer it either.
+    ``NotAllowed`` for people who are not operators or must not answer it themselves; ``Invalid`` at ``on_behalf_of``
+    for a person who may not answer it either.
     """
     _refuse_unless_overridable(viewer, request, "Only operators can answer on behalf of someone")
     origin = origin_of(request.run)
@@ -75,7 +75,7 @@ def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Righ
         msg = f"{name} cannot answer this request. Choose someone who can"
         raise Invalid([{"loc": ["on_behalf_of"], "msg": msg}])
     words = f"{WORDS} {name}: {named.words if named else 'assigned'}"
-    # Who is named by nobody but an operator speaks by the operator's right, not by the policy.
+    # A person named only by an operator answers by the operator's right, not by the policy.
     return Right(words=words, acting_for=name, beyond=named is None)
 
 

@@ -1,4 +1,4 @@
-"""Whether a value is an answer to a request: by the schema that was shown, then by the engine that asked."""
+"""Whether a value is a valid answer to a request: by the schema that was shown, then by the engine that asked."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wfdash.schemas.validate import Problem, answer_problems
 
 
 def validate_answer(request: HumanRequest, value: Json) -> list[Problem]:
-    """Return what is wrong with an answer, at its fields; empty if the step will take it as far as is known here.
+    """Return what is wrong with an answer, by field; empty if the step will accept it as far as is known here.
 
-    The engine is asked where its workflow is loaded and it knows more than the schema says. That may run the
-    author's own checks of the answer, so it is not for the inside of a transaction.
+    The engine is asked where its workflow is loaded and it knows more than the schema. That may run the author's own
+    checks of the answer, so this must not be called inside a transaction.
     """
     found = answer_problems(request.card, request.answer_schema, value)
     entry = None if found else catalog.find(request.workflow)

@@ -1,7 +1,7 @@
-"""One verb for many runs: tried first without doing it, then done run by run, each in a transaction of its own.
+"""One action on many runs: previewed first, then applied run by run, each in its own transaction.
 
-What is chosen is kept as a row, so that nothing is lost when a server stops half-way: the sweep of any worker goes on
-where it was. Each run is told once, has its own audit entry, and stays as it is if it refuses; that is told.
+The selection is stored as a row, so that nothing is lost when a server stops half-way: the sweep of any worker
+continues it. Each run is handled once and has its own audit entry; one that refuses is unchanged and is reported.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 
 MOST = 10_000
 MOST_OPEN = 5
-"""Acts on many runs that one person may have under way."""
+"""Bulk operations one person may have in progress."""
 MOST_REFUSALS = 200
-"""Refusals that are kept by run; beyond them they are only counted."""
+"""Refusals stored per run; beyond them they are only counted."""
 CHUNK = 500
 AT_ONCE = 2.0
-"""Seconds that the one who asked waits for; what is left then is done by the workers' sweep."""
+"""Seconds the request that started it works on it; the rest is left to the workers' sweep."""
 EVERY = frozenset(Phase)
 UNSEEN = "Not found, or you do not have access"
 UNEXPECTED = "Unexpected error; see the server log"
@@ -56,7 +56,7 @@ DONE: dict[Phase, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class BulkVerb:
-    """A verb that many runs can be told: how, and in which phases a run obeys."""
+    """An action that can be applied to many runs: how, and in which phases a run accepts it."""
 
     do: Callable[[Viewer, str, dict[str, Any]], Any]
     phases: frozenset[Phase]
@@ -76,7 +76,7 @@ VERBS: dict[str, BulkVerb] = {
 
 @dataclass(frozen=True, kw_only=True)
 class BulkPreview:
-    """What a verb would do: the runs that would obey, and how many would not, by the reason."""
+    """What an action would do: the runs that accept it, and how many would not, by reason."""
 
     verb: str
     runs: tuple[str, ...]
@@ -84,12 +84,14 @@ class BulkPreview:
 
     @property
     def refused(self) -> int:
-        """How many would stay as they are."""
+        """Return how many would be unchanged."""
         return sum(number for _, number in self.stays)
 
 
 def preview_bulk(viewer: Viewer, verb: str, run_ids: Sequence[str]) -> BulkPreview:
-    """Say what a verb would do to these runs, and do nothing. ``Invalid`` for no such verb, no run, or too many."""
+    """Return what an action would do to these runs, without doing it. ``Invalid`` for an unknown action, no or too many
+    runs.
+    """
     wanted = _checked(verb, run_ids)
     acts: list[str] = []
     stays: Counter[str] = Counter()
@@ -117,12 +119,13 @@ def start_bulk(
     key: str | None = None,
     command: Json = None,
 ) -> Bulk:
-    """Have a verb told to these runs; returns what ``continue_bulk`` and the sweep work through. ``Invalid``.
+    """Store a bulk operation on these runs and return it, for ``continue_bulk`` and the sweep to carry out.
+    ``Invalid``.
 
-    Runs that this person may not see are counted as refused at once, and not kept. ``NotAllowed`` for people who
-    operate no workflow, ``Busy`` where they have too much under way.
-    ``text``: the filter they were chosen by, for the record. The same ``key`` begins it once; ``command``: what must
-    then be the same again, where the runs were chosen by a filter and are not.
+    Runs that this person may not see are counted as refused at once, and not stored. ``NotAllowed`` for people who
+    operate no workflow, ``Busy`` where they have too many in progress. ``text``: the filter by which the runs were
+    selected, for the audit. The same ``key`` starts it once; ``command``: what must then be the same again, for runs
+    selected by a filter, which may match others by then.
     """
     facts: dict[str, Any] = {"filter": text[:500], "add": list(read_tags(add)), "remove": list(read_tags(remove))}
     if verb == "tag" and not facts["add"] and not facts["remove"]:
@@ -154,7 +157,7 @@ def start_bulk(
 
 
 def continue_bulk(bulk_id: str, *, seconds: float = AT_ONCE, most: int = MOST) -> int:
-    """Tell the next runs, for so long and so many at most; returns how many were told. Whoever does, each once."""
+    """Apply a bulk operation to its next runs, for so long and so many at most. Returns how many runs were handled."""
     bulk = Bulk.objects.select_related("by").get(pk=bulk_id)
     until, told = time.monotonic() + seconds, 0
     while bulk.finished is None and told < most and (told == 0 or time.monotonic() < until):
@@ -165,10 +168,10 @@ def continue_bulk(bulk_id: str, *, seconds: float = AT_ONCE, most: int = MOST) -
 
 
 def finish_bulks(limit: int = 100) -> int:
-    """Go on with what nobody waits for any more; returns how many runs were told.
+    """Continue bulk operations that no request works on any more. Returns how many runs were handled.
 
-    Each person's oldest act gets its turn, so that nobody waits behind the thousands of somebody else. An act that
-    fails itself is put aside with the reason, and the others go on.
+    Each person's oldest operation gets its turn, so that no one waits behind the thousands of another person. An
+    operation that itself fails is set aside with the reason, and the others continue.
     """
     waiting = Bulk.objects.filter(finished__isnull=True)
     people = list(waiting.values("by").annotate(first=Min("at")).order_by("first").values_list("by", flat=True))
@@ -182,7 +185,7 @@ def _take_turn(acts: QuerySet[Bulk], limit: int) -> int:
     try:
         return continue_bulk(bulk_id, most=limit)
     except (OperationalError, InterfaceError):
-        raise  # The database is away: that says nothing about this act.
+        raise  # The database is unavailable: that says nothing about this operation.
     except Exception:
         log.exception("Bulk operation %s was set aside", bulk_id)
         _end_failed(bulk_id)
@@ -190,7 +193,7 @@ def _take_turn(acts: QuerySet[Bulk], limit: int) -> int:
 
 
 def _end_failed(bulk_id: str) -> None:
-    """End an act that cannot go on; the runs that were not told count as refused."""
+    """End an operation that cannot continue; its remaining runs count as refused."""
     with write():
         rows = Bulk.objects.filter(pk=bulk_id)
         bulk = rows.get()
@@ -200,14 +203,14 @@ def _end_failed(bulk_id: str) -> None:
 
 
 def record_export(viewer: Viewer, what: str, *, text: str, kind: str) -> None:
-    """Keep in the audit that somebody took a list away, and by which filter."""
+    """Record in the audit that someone exported a list, and with which filter."""
     with write():
         rate_limit.charge(viewer, "export")
         entries.record(viewer, "export", right="see", facts={"what": what, "filter": text[:500], "kind": kind})
 
 
 def find_bulk(viewer: Viewer, bulk_id: str) -> Bulk:
-    """Return what this person had told to many runs, or ``NotFound``."""
+    """Return a bulk operation of this person, or ``NotFound``."""
     bulk = Bulk.objects.filter(by_id=viewer.user.pk, pk=bulk_id).first()
     if bulk is None:
         raise NotFound("Bulk operation not found")
@@ -215,7 +218,7 @@ def find_bulk(viewer: Viewer, bulk_id: str) -> Bulk:
 
 
 def _apply_next(bulk: Bulk) -> bool:
-    """Tell one run, and move on; False if somebody else did in the meantime."""
+    """Handle the next run and advance. False if another process did in the meantime."""
     run, at = bulk.runs[bulk.done], bulk.done
     with write():
         last = at + 1 == len(bulk.runs)
@@ -232,7 +235,7 @@ def _apply_next(bulk: Bulk) -> bool:
 
 
 def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
-    """Tell one run; returns why it stays as it is, empty if it obeyed."""
+    """Apply the operation to one run. Returns why it is unchanged, empty if it accepted."""
     try:
         with transaction.atomic():
             VERBS[bulk.verb].do(viewer, run, bulk.facts)
@@ -241,7 +244,7 @@ def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
     except WfdashError as error:
         return str(error)
     except (OperationalError, InterfaceError):
-        raise  # The database is away: the run is told later.
+        raise  # The database is unavailable: the run is handled later.
     except Exception:
         log.exception("Bulk operation %s failed at run %r", bulk.pk, run)
         return UNEXPECTED
@@ -249,7 +252,7 @@ def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
 
 
 def _seen(viewer: Viewer, run_ids: Sequence[str]) -> list[str]:
-    """Return those of the runs that this person may see, in their order."""
+    """Return the runs that this person may see, in their order."""
     seen: set[str] = set()
     for at in range(0, len(run_ids), CHUNK):
         rows = Run.objects.filter(viewer.scope("see"), pk__in=run_ids[at : at + CHUNK])

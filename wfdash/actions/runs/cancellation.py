@@ -1,4 +1,4 @@
-"""Cancelling and pausing: at once, which fences the worker, or once the step that runs has ended. And resuming."""
+"""Cancel and pause: at once, which fences the worker, or once the running step has ended. And resume."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _backoff = SweepBackoff("Run %s could not be ended")
 
 
 def cancel_run(viewer: Viewer, run_id: str, *, after_step: bool = False, key: str | None = None) -> Run:
-    """End a run for good; its open requests are closed. It stays so.
+    """Cancel a run, close its open requests and return it. This is final.
 
-    Its worker is fenced at once, and the event names what that cut off: the steps that ran (``fenced``) and the
-    ``once`` calls of which nobody knows whether they happened (``unsure``). ``after_step``: let the step that runs
-    end, keep what it did, and start no other; where nothing runs, that is at once.
+    Its worker is fenced at once, and the event names what was interrupted: the steps that ran (``fenced``) and the
+    ``once`` calls whose outcome is unknown (``unsure``). ``after_step``: let the running step end, keep its result and
+    start no other; where nothing runs, that is at once.
     """
     with write(), idempotent(viewer, key, "cancel", [run_id, after_step]) as call:
         run = lock_run(find_run(viewer, run_id, right="operate"))
@@ -50,10 +50,10 @@ def cancel_run(viewer: Viewer, run_id: str, *, after_step: bool = False, key: st
 
 
 def pause_run(viewer: Viewer, run_id: str, *, now: bool = False, key: str | None = None) -> Run:
-    """Hold a run until somebody resumes it: nothing drives it, answers are kept. It stays so.
+    """Pause a run until someone resumes it, and return it: no worker runs it, answers are kept.
 
-    The steps that run are let end, and no other starts; where nothing runs, that is at once. ``now``: its worker is
-    fenced at once, and what was cut off runs again from its top when the run is resumed.
+    Running steps end first, and no other starts; where nothing runs, that is at once. ``now``: its worker is fenced at
+    once, and interrupted steps run again from the top when the run is resumed.
     """
     with write(), idempotent(viewer, key, "pause", [run_id, now]) as call:
         run = lock_run(find_run(viewer, run_id, right="operate"))
@@ -71,10 +71,10 @@ def pause_run(viewer: Viewer, run_id: str, *, now: bool = False, key: str | None
 
 
 def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | None = None) -> Run:
-    """Let a paused run go on from its latest checkpoint; one that is held is looked at again.
+    """Resume a paused run from its latest checkpoint and return it; a held one is checked again.
 
-    It waits for plain functions that still run in the worker it was taken from. ``force``: it does not, also where it
-    was resumed before; then the same step may run twice at once. A pause that was asked for is taken back.
+    It waits for synchronous functions that still run in the worker it was taken from. ``force``: it does not wait, also
+    where it was resumed before; the same step may then run twice at once. A requested pause is withdrawn.
     """
     with write(), idempotent(viewer, key, "resume", [run_id, force]) as call:
         run = lock_run(find_run(viewer, run_id, right="operate"))
@@ -94,7 +94,7 @@ def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | N
 
 
 def keep_claim(claim: records.Claim) -> None:
-    """Keep others off a run that has ended here while something of it still runs: for its worker."""
+    """Keep other workers off a run that has ended while something of it still runs in its worker."""
     expires = database_now() + timedelta(seconds=claim.ttl)
     kept = {"token": claim.token, "worker": claim.worker, "epoch": -1, "ttl": claim.ttl, "expires": expires}
     with write():
@@ -102,23 +102,23 @@ def keep_claim(claim: records.Claim) -> None:
 
 
 def forget_claims() -> int:
-    """Remove claims that were taken away and have expired since; returns how many."""
+    """Remove claims that were fenced and have expired since. Returns how many."""
     with write():
         return Claim.objects.filter(epoch__lt=F("run__epoch"), expires__lte=Now()).delete()[0]
 
 
 def _stop_waiting(run: Run) -> bool:
-    """Drop the claim that keeps others off; say whether there was one."""
+    """Drop the claim that keeps other workers off. Returns whether there was one."""
     return bool(Claim.objects.filter(run=run, epoch__lt=run.epoch).delete()[0])
 
 
 def end_after_step(
     claim: records.Claim, after: str = "", begun: frozenset[str] | None = frozenset(), *, drained: bool = True
 ) -> str:
-    """Cancel or pause the run of this claim, of which a step has just ended, if somebody asked for that.
+    """Cancel or pause the run of this claim after a step has ended, if that was requested.
 
-    Returns ``ended``; ``waits`` if it is to pause and other steps may still run (``drained`` false); else nothing.
-    ``after``: that step. ``begun``: the steps that were to start next, and did not; None where none runs.
+    Returns ``ended``; ``waits`` if it is to pause and other steps may still run (``drained`` false); else an empty
+    string. ``after``: that step. ``begun``: the steps that were to start next, and did not; None where none runs.
     """
     with write():
         run = Run.objects.select_for_update().filter(pk=claim.run, epoch=claim.epoch).first()
@@ -130,7 +130,9 @@ def end_after_step(
 
 
 def end_abandoned(limit: int = 100) -> int:
-    """Cancel or pause what was to end after a step and has no worker any more; tell the workers of the others again."""
+    """Cancel or pause runs that were to end after a step and have no worker any more; notify the workers of the
+    others.
+    """
     live = Exists(Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now()))
     asked = Run.objects.exclude(ending="").exclude(pk__in=_backoff.backed_off()).annotate(driven=live)
     found = list(asked.values_list("pk", "driven")[:limit])

@@ -1,6 +1,6 @@
-"""Removing what is over: a run with all it has, a checkpoint that nobody needs, ended runs that are old.
+"""Deletion: a run with everything it has, a checkpoint that is not needed, ended runs that are old.
 
-The audit refers to no row: its entries of a removed run stay, and so do the pages and cards it keeps.
+The audit refers to no row: its entries of a removed run stay, and so do the pages and cards it stores.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BATCH = 100
 
 
 def delete_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> None:
-    """Remove an ended run for good: checkpoints, events, requests, answers, comments. Its audit entries stay.
+    """Delete an ended run with its checkpoints, events, requests, answers and comments. Its audit entries stay.
 
-    ``WrongState`` while it has not ended or somebody drives it. Content that its forks share stays with them.
+    ``WrongState`` while it has not ended or a worker has it. Content shared with its forks stays.
     """
     with write(), idempotent(viewer, key, "delete", [run_id]) as call:
         if call.previous_result is not None:
@@ -48,10 +48,10 @@ def delete_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> None:
 
 
 def delete_checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str, *, key: str | None = None) -> None:
-    """Remove one checkpoint that nobody needs; its number stays free. The audit says who removed which.
+    """Delete a checkpoint that is not needed; its number is not reused. The audit records who deleted which.
 
-    ``WrongState`` for what the run would continue from (its newest one, and its newest good one), and for one with a
-    label: take that away first.
+    ``WrongState`` for checkpoints the run would continue from (its newest, and its newest valid one), and for one with
+    a label: remove that first.
     """
     with write(), idempotent(viewer, key, "delete-checkpoint", [run_id, checkpoint_id]) as call:
         if call.previous_result is not None:
@@ -67,9 +67,9 @@ def delete_checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str, *, key: s
 
 
 def remove_old(days: float, limit: int = BATCH) -> int:
-    """Remove runs that ended more than so many days ago, the oldest first; returns how many, at most ``limit``.
+    """Remove runs that ended more than this many days ago, the oldest first. Returns how many, at most ``limit``.
 
-    One transaction and one audit entry for all of them, in nobody's name.
+    One transaction and one audit entry for all of them, by no user.
     """
     before = timezone.now() - timedelta(days=days)
     with write():
@@ -102,7 +102,7 @@ def _remove(run: str) -> Removed:
 
 
 def _try(run: str) -> Removed | None:
-    """Remove a run, unless somebody let it go on in the meantime."""
+    """Remove a run and return it, or None if someone resumed it in the meantime."""
     try:
         return runs.remove_run(DEFAULT_DB_ALIAS, run)
     except Conflict:
@@ -117,9 +117,11 @@ def _refuse_needed(run: Run, chosen: Checkpoint) -> None:
 
 
 def _drop_content(removed: Any) -> None:
-    """Remove the content that nobody needs any more, outside of the transaction: a prune follows what stays.
+    """Remove content that is no longer referenced, outside of the transaction: a prune follows the remaining
+    references.
 
-    Within a caller's transaction it waits for the next prune of a relative: the storage could not write meanwhile.
+    Within a caller's transaction this is left to the next prune of a related run: the storage could not write until
+    then.
     """
     relatives = {one.relative for one in removed if one.relative is not None}
     if relatives and not connection.in_atomic_block:

@@ -1,4 +1,4 @@
-"""Verbs on runs: start and retry."""
+"""Start and retry a run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from wfdash.schemas.validate import flaws_of
 
 
 def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None = None) -> Run:
-    """Start a run. The same ``key`` from the same person starts it once and returns that run again.
+    """Start a run and return it. The same ``key`` from the same person starts it once and returns that run again.
 
-    ``Invalid`` with errors per field when the message does not fit the workflow's input.
+    ``Invalid`` with errors per field when the message does not match the workflow's input.
     """
     if not viewer.may("start", workflow):
         raise _refusal(viewer, workflow, "start runs of this workflow")
@@ -50,7 +50,9 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
 
 
 def checked_input(entry: catalog.Entry, message: Json) -> Json:
-    """Return the message as a run of this workflow will get it; ``Invalid`` with errors per field. Author's code."""
+    """Return the message as a run of this workflow will receive it. ``Invalid`` with errors per field. Runs author's
+    code.
+    """
     if flaws := flaws_of(message):
         raise Invalid(flaws)
     try:
@@ -69,11 +71,11 @@ def begin_run(
     facts: Mapping[str, Json] | None = None,
     requesters: Iterable[str] = (),
 ) -> Run:
-    """Create a run in this person's name inside the caller's transaction, with event, audit row and bell.
+    """Create a run for this person inside the caller's transaction, with event and audit entry, and return it.
 
-    ``message`` as ``checked_input`` gave it. ``facts`` stand in event and audit row. ``requesters``: who else counts as
-    its requester. ``IntegrityError``: there is a run with this ``start_key``; the transaction goes on as if nothing had
-    been tried.
+    ``message`` as ``checked_input`` returned it. ``facts`` are added to event and audit entry. ``requesters``: who else
+    counts as its requester. ``IntegrityError``: there is a run with this ``start_key``; the transaction can continue as
+    if nothing had been tried.
     """
     told = dict(facts or {})
     remember_version(entry.description)
@@ -87,7 +89,7 @@ def begin_run(
 
 
 def retry_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
-    """Try a failed run again from its latest checkpoint: only the steps that failed or were cut off run again."""
+    """Retry a failed run from its latest checkpoint and return it: only failed and interrupted steps run again."""
     with write(), idempotent(viewer, key, "retry", [run_id]) as call:
         run = find_run(viewer, run_id, right="operate")
         if call.previous_result is not None:
@@ -100,7 +102,7 @@ def retry_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
 
 
 def _start_key(viewer: Viewer, key: str) -> str:
-    """Return the key as it is stored, at most 200 characters of any database's text."""
+    """Return the key as stored: at most 200 characters that any database accepts."""
     short = len(key) <= 40 and key.isascii() and key.isprintable()
     return f"{viewer.name}:{key if short else sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"
 
@@ -135,7 +137,7 @@ def _same_start(run: Run, workflow: str, message: Json) -> Run:
 
 
 def remember_version(description: Description) -> None:
-    """Keep the graph, so that runs begun under it can be drawn and compared later."""
+    """Store the graph, so that runs started under it can be drawn and compared later."""
     WorkflowVersion.objects.get_or_create(
         workflow=description.workflow,
         version=description.version,

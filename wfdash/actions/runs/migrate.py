@@ -1,6 +1,6 @@
-"""Verbs on runs whose workflow has changed: migrate, override; and what workers do by themselves: carry or hold.
+"""Runs whose workflow has changed: migrate, override; and what workers do automatically: migrate or hold.
 
-Whatever is refused leaves the run as it is. Answers are rows and stay where they are.
+A refusal leaves the run unchanged. Answers are rows and stay where they are.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from wfdash.timemachine import restore_point, versions
 OVER = [Phase.COMPLETED, Phase.CANCELLED]
 _backoff = SweepBackoff("Could not check whether run %s can be resumed")
 MOST_HELD = 500
-"""Held runs looked at by one ``release_held``."""
+"""Held runs checked by one ``release_held``."""
 
 
 def migrate_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
-    """Carry a run over to the loaded graph by what its author declared, and let it go on.
+    """Migrate a run to the loaded graph as its author declared, resume it, and return it.
 
-    ``Incompatible`` says why that cannot be done; ``WrongState`` if there is nothing to migrate.
+    ``Incompatible`` says why that is not possible; ``WrongState`` if there is nothing to migrate.
     """
     return _carry_over(viewer, run_id, override=False, key=key)
 
 
 def override_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
-    """Let a run go on under the loaded graph as it stands, if its place and values are valid there."""
+    """Resume a run under the loaded graph without a declared migration, if its position and values are valid there."""
     return _carry_over(viewer, run_id, override=True, key=key)
 
 
@@ -56,7 +56,7 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
         return run
     if run.phase in OVER or not versions.is_behind(run):
         raise WrongState("Nothing to migrate: the run has ended or is already on the current version")
-    # The author's code runs before the transaction, which then makes sure that nothing has moved since.
+    # The author's code runs before the transaction, which then checks that nothing has changed since.
     head, carried = versions.carry_head(run, override=override)
     with write(), idempotent(viewer, key, *command) as call:
         run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
@@ -81,7 +81,7 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
 
 
 def migrate_or_hold(claim: records.Claim) -> bool:
-    """Carry a claimed run over to the loaded graph by what is declared; hold it, and say False, if nothing is.
+    """Migrate a claimed run to the loaded graph as declared and return True; otherwise hold it and return False.
 
     Only under the claim: ``ClaimLost``.
     """
@@ -99,10 +99,10 @@ def migrate_or_hold(claim: records.Claim) -> bool:
 
 
 def release_held(*, declared: bool) -> list[str]:
-    """Make held runs due again whose own graph is loaded here; return them.
+    """Make held runs due again whose own graph is loaded here, and return their ids.
 
-    ``declared``: also those to which hooks or earlier names may lead by now: for a process that has just loaded
-    its workflows.
+    ``declared``: also those that hooks or earlier names may migrate by now: for a process that has just loaded its
+    workflows.
     """
     held = (
         Run.objects.filter(phase=Phase.PAUSED, acted_by="").exclude(pk__in=_backoff.backed_off()).order_by("-created")
@@ -131,7 +131,7 @@ def _release(run: Run) -> bool:
 
 
 def _claimed(claim: records.Claim) -> Run:
-    """Return the run, locked, if the claim still stands."""
+    """Return the run, locked, if the claim is still valid."""
     run = Run.objects.select_for_update(of=("self",)).filter(pk=claim.run, epoch=claim.epoch).first()
     if run is None or not models.Claim.objects.filter(run=run, token=claim.token).exists():
         raise ClaimLost(run=claim.run)
@@ -152,7 +152,7 @@ def _hold(claim: records.Claim, error: Incompatible) -> None:
 
 
 def _apply_migration(run: Run, head: records.Checkpoint | None, carried: Carried, *, kind: EventKind, by: str) -> None:
-    """Write the new head, what becomes of the questions, and the events; the caller holds the run's lock."""
+    """Write the new head, what becomes of the requests, and the events; the caller holds the run's lock."""
     entry = _loaded(run)
     version = entry.description.version
     remember_version(entry.description)
@@ -177,7 +177,7 @@ def _loaded(run: Run) -> Entry:
 
 
 def _update_requests(run: Run, carried: Carried) -> None:
-    """Close what is not asked any more; the rest stays open, asked by the step's new name."""
+    """Close requests that are no longer asked; the others stay open, asked by the step's new name."""
     pending = HumanRequest.objects.filter(run=run, closed__isnull=True)
     gone, now = pending.filter(key__in=carried.closed), timezone.now()
     gone.filter(answered__isnull=False).update(closed=now, closed_as="taken")

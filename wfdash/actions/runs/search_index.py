@@ -1,6 +1,6 @@
-"""The facts that runs are found by: written when a run begins and when it fails, and for runs from before by the sweep.
+"""Search attributes of runs: written when a run starts and when it fails, and by the sweep for runs that have none.
 
-Where content is encrypted, only what is readable anyway becomes a fact: title, workflow, and the class of an error.
+Where content is encrypted, only what is readable anyway is indexed: title, workflow, and the class of an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _unnoted = SweepBackoff("Why run %s failed could not be noted")
 
 
 def index_run(run: Run, message: Json) -> None:
-    """Write what a new run is found by, inside the transaction that creates it.
+    """Index a new run, inside the transaction that creates it.
 
     Of its input only what the workflow's schema does not call secret; nothing where no schema is known.
     """
@@ -36,7 +36,7 @@ def index_run(run: Run, message: Json) -> None:
 
 
 def index_runs(limit: int = 100) -> int:
-    """Write the facts of runs that have none, from before or begun beside the desk; returns how many runs."""
+    """Index runs that have no attributes, such as those created without the actions. Returns how many runs."""
     rows = Run.objects.filter(listed=False).exclude(pk__in=_unlisted.backed_off())
     return _unlisted.run_batch(list(rows.values_list("pk", flat=True)[:limit]), _index_these)
 
@@ -56,9 +56,9 @@ def _index_these(runs: Sequence[str]) -> int:
 
 
 def index_failures(limit: int = 100) -> int:
-    """Write the class and the words of failures that have not been noted; returns how many.
+    """Index the class and message of failures that are not indexed yet. Returns how many.
 
-    A run that fails again is found by its last class; the words of all its failures stay.
+    A run that fails again is found by its last class; the messages of all its failures stay.
     """
     rows = Run.objects.filter(FAILURE_NOT_INDEXED).exclude(pk__in=_unnoted.backed_off())
     return _unnoted.run_batch(list(rows.values_list("pk", flat=True)[:limit]), _index_failures_of)
@@ -77,7 +77,7 @@ def _index_failures_of(runs: Sequence[str]) -> int:
 
 
 def remove_content(chunk: int = 1000) -> int:
-    """Remove what facts tell of content, once that is encrypted; returns how many facts were removed."""
+    """Remove attributes that contain content, once that is encrypted. Returns how many were removed."""
     rows, removed = (
         RunFact.objects.exclude(
             name__in=[search_attributes.TAG, search_attributes.ERROR, search_attributes.TITLE]
@@ -113,7 +113,7 @@ def _keep(run: Run, told: Iterable[search_attributes.SearchAttribute]) -> None:
 
 
 def _schema_of(run: Run) -> dict[str, Any] | None:
-    """Return what says which parts of the input are secret; None if nothing does."""
+    """Return the schema that says which parts of the input are secret; None if there is none."""
     try:
         return dict(catalog.get(run.workflow).description.input_schema)
     except NotFound:
@@ -122,7 +122,7 @@ def _schema_of(run: Run) -> dict[str, Any] | None:
 
 
 def _read(run: Run, column: str) -> Any:
-    """Return what a column holds, nothing if it cannot be opened."""
+    """Return a column's value, None if it cannot be decrypted."""
     try:
         return getattr(run, column)
     except CheckpointsError:
@@ -130,7 +130,7 @@ def _read(run: Run, column: str) -> Any:
 
 
 def _literally(column: str, value: str) -> Q:
-    """Compare with a value that stands in the statement itself: SQLite then knows that a partial index will do."""
+    """Return a comparison with an inlined literal, so that SQLite knows that a partial index applies."""
     return Q(Func(F(column), template=f"%(expressions)s = '{value}'", output_field=BooleanField()))
 
 

@@ -1,6 +1,6 @@
-"""Signals: messages into a run, kept until a step receives them. Each is received once, in the order they were sent.
+"""Signals: messages to a run, stored until a step receives them. Each is received once, in the order they were sent.
 
-A request of kind ``signal`` waits for one. Whoever is second brings the two together: the verb that sends, the worker
+A request of kind ``signal`` waits for one. Whichever comes second matches the two: the action that sends, the worker
 that has committed the request, or the sweep. The run's lock lets one of them do it.
 """
 
@@ -34,16 +34,17 @@ _backoff = SweepBackoff("Signals of run %s could not be received")
 
 OVER = frozenset({Phase.CANCELLED, Phase.COMPLETED})
 MOST_KEPT = 1_000
-"""Signals that one run keeps for steps to come."""
+"""Signals that one run stores for later steps."""
 AT_ONCE = 20
 NOTHING: Mapping[tuple[str, str], list[Problem]] = {}
 
 
 def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, key: str | None = None) -> Signal:
-    """Send a message into a run: to the step that waits for it (``taken``: its request), else kept until one does.
+    """Send a signal to a run and return it: to the step that waits for it (``taken``: its request), else stored until
+    one does.
 
-    For operators and those who may start runs of the workflow. ``Invalid`` with errors per field if it does not fit
-    what the step waits for; ``WrongState`` if the run has ended, or keeps too many already.
+    For operators and those who may start runs of the workflow. ``Invalid`` with errors per field if it does not match
+    what the step waits for; ``WrongState`` if the run has ended, or stores too many already.
     """
     if not is_name(name):
         raise Invalid([{"loc": ["name"], "msg": f"A signal's name is {RULE}"}])
@@ -71,14 +72,14 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
 
 
 def _secrets(run: Run, name: str) -> frozenset[str]:
-    """Return the names of what nobody is shown of a signal: by what waits for it, or by the workflow."""
+    """Return the names of a signal's secret fields: by what waits for it, or by the workflow."""
     waiting = HumanRequest.objects.filter(~FOR_PEOPLE, run=run, key__startswith=key_prefix(name)).order_by("-created")
     return catalog.secrets_of(run.workflow).union(*(secrets_in(one) for one in waiting[:1]))
 
 
 def match_signals(run_id: str) -> int:
-    """Bring together what a run keeps and what waits for it; returns how many were received."""
-    # By the authors' own checks too, for which a transaction is no place.
+    """Match a run's stored signals with the requests that wait for them. Returns how many were received."""
+    # By the authors' own checks too, which must not run in a transaction.
     unfit = {
         (request.pk, signal.pk): problems
         for request in _all_waiting(run_id)
@@ -90,7 +91,7 @@ def match_signals(run_id: str) -> int:
 
 
 def match_waiting(limit: int = 100) -> int:
-    """Do so for every run in which both are there; returns for how many signals. One transaction per run."""
+    """Match signals in every run that has both, one transaction per run. Returns how many signals were received."""
     kept = Signal.objects.filter(run=OuterRef("run_id"), taken__isnull=True)
     waiting = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, Exists(kept)).exclude(run_id__in=_backoff.backed_off())
     runs = dict.fromkeys(waiting.order_by("created").values_list("run_id", flat=True)[:limit])
@@ -98,7 +99,7 @@ def match_waiting(limit: int = 100) -> int:
 
 
 def _match(run: Run, unfit: Mapping[tuple[str, str], list[Problem]] = NOTHING) -> int:
-    """Give each waiting request, the oldest first, the oldest signal of its name that fits; the run is locked."""
+    """Give each waiting request, the oldest first, the oldest valid signal of its name; the run is locked."""
     done = 0
     for request in _all_waiting(run.pk) if run.phase not in OVER else ():
         for signal in _kept_for(request):
@@ -134,7 +135,7 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
 
 
 def _refuse(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
-    """Put a signal aside that was kept and does not fit the step that waits: it must not hold up those behind it."""
+    """Set aside a stored signal that is invalid for the waiting step, so that it does not block those behind it."""
     Signal.objects.filter(pk=signal.pk).update(taken="")
     told = {"name": signal.name, "by": entries.name_of(signal.by), "problem": str(problems[0]["msg"])}
     append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **told))
@@ -148,7 +149,7 @@ def _keep(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
 
 
 def _judge(run: Run, name: str, value: Json) -> list[Problem]:
-    """Judge it by the author's own checks, for which a transaction is no place."""
+    """Return the problems of a value by the author's own checks, which must not run in a transaction."""
     waiting = _waiting(run, name)
     return validate_answer(waiting, value) if waiting else []
 

@@ -1,4 +1,4 @@
-"""Tags: short words people put on runs, to find and to handle them together."""
+"""Tags: short labels people add to runs, to find and handle them together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfdash.domain import search_attributes
 from wfdash.errors import Invalid
 
 MOST = 20
-"""Tags of one run."""
+"""Tags per run."""
 MOST_RUNS = 500
 
 
@@ -27,9 +27,9 @@ def tag_runs(
     *,
     key: str | None = None,
 ) -> list[Run]:
-    """Put tags on runs and take others off, all in one transaction. ``Invalid``, ``NotFound``, ``NotAllowed``.
+    """Add tags to runs and remove others, all in one transaction. ``Invalid``, ``NotFound``, ``NotAllowed``.
 
-    For many runs see ``desk.bulk``.
+    For many runs see ``actions.runs.bulk``.
     """
     more, less = read_tags(add), read_tags(remove)
     if len(run_ids) > MOST_RUNS:
@@ -44,7 +44,7 @@ def tag_runs(
 
 
 def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
-    """Tag one run inside the caller's transaction; what is on or off already is no change and leaves no trace."""
+    """Tag one run inside the caller's transaction. Adding a present tag, or removing an absent one, records nothing."""
     run = find_run(viewer, run_id, right="operate")
     Run.objects.select_for_update().get(pk=run.pk)
     tags = RunFact.objects.filter(run=run, name=search_attributes.TAG)
@@ -63,7 +63,7 @@ def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[st
 
 
 def read_tags(given: Iterable[str]) -> tuple[str, ...]:
-    """Return tags as they are kept. ``Invalid`` names the one that cannot be."""
+    """Return tags in the form they are stored. ``Invalid`` names the one that is not valid."""
     found: dict[str, None] = {}
     for text in given:
         tag = search_attributes.tag_of(text)

@@ -1,7 +1,7 @@
-"""Verbs on schedules: create, change, pause, resume, delete, and run one now.
+"""Schedules: create, change, pause, resume, delete, and run one now.
 
-Who may start runs of a workflow may plan them; the runs are started in the name of whoever created the schedule,
-changed it or resumed it last. Pausing and deleting take the right to operate.
+Anyone who may start runs of a workflow may schedule them; the runs are started on behalf of the person who created,
+changed or resumed the schedule last. Pausing and deleting require the right to operate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.schemas.validate import Problem, flaws_of
 
 FACT = "schedule"
-"""Runs are found by the id of the schedule that started them: the name of that fact."""
+"""The search attribute that holds the id of the schedule that started a run."""
 LONGEST_NAME = 100
 MISSED = {
     "skip": "Skip",
@@ -39,7 +39,7 @@ OVERLAP = {"allow": "Start anyway", "skip": "Skip"}
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulePlan:
-    """What a schedule says: when, in which zone, with which input. Choices: ``MISSED`` and ``OVERLAP``."""
+    """A schedule's settings: when, in which zone, with which input. Choices: ``MISSED`` and ``OVERLAP``."""
 
     name: str
     cron: str
@@ -49,12 +49,12 @@ class SchedulePlan:
     overlap: str = "allow"
 
     def kept(self) -> dict[str, Any]:
-        """Return it as columns, without what only spaces are."""
+        """Return the settings as columns, with surrounding spaces removed."""
         return asdict(self) | {"name": self.name.strip(), "cron": self.cron.strip()}
 
 
 def create_schedule(viewer: Viewer, workflow: str, plan: SchedulePlan, *, key: str | None = None) -> Schedule:
-    """Have runs of a workflow started by themselves from now on, in this person's name.
+    """Create a schedule that starts runs of a workflow on behalf of this person, and return it.
 
     ``Invalid`` with errors per field (those of the input under ``message``), ``NotAllowed``, ``NotFound``.
     """
@@ -73,7 +73,7 @@ def create_schedule(viewer: Viewer, workflow: str, plan: SchedulePlan, *, key: s
 
 
 def change_schedule(viewer: Viewer, schedule_id: str, plan: SchedulePlan, *, key: str | None = None) -> Schedule:
-    """Let a schedule say something else. It goes on from now, in this person's name; a paused one stays so."""
+    """Change a schedule and return it. It continues from now, on behalf of this person; a paused one stays paused."""
     workflow = find_schedule(viewer, schedule_id, right="start").workflow
     plan, cron = _checked(workflow, plan)
     with write(), idempotent(viewer, key, "change schedule", [schedule_id, asdict(plan)]) as call:
@@ -89,7 +89,7 @@ def change_schedule(viewer: Viewer, schedule_id: str, plan: SchedulePlan, *, key
 
 
 def pause_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Schedule:
-    """Start nothing until somebody resumes it. Runs that were started go on."""
+    """Pause a schedule until someone resumes it. Runs it has started continue."""
     with write(), idempotent(viewer, key, "pause schedule", [schedule_id]) as call:
         row = find_schedule(viewer, schedule_id, right="operate")
         if call.previous_result is None:
@@ -101,7 +101,9 @@ def pause_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) 
 
 
 def resume_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Schedule:
-    """Let a paused or stopped schedule go on with its next time, in this person's name. What it missed stays missed."""
+    """Resume a paused or stopped schedule with its next time, on behalf of this person. Missed times are not
+    caught up.
+    """
     with write(), idempotent(viewer, key, "resume schedule", [schedule_id]) as call:
         row = find_schedule(viewer, schedule_id, right="start")
         if call.previous_result is None:
@@ -114,7 +116,7 @@ def resume_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None)
 
 
 def delete_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> None:
-    """Remove a schedule for good. Its runs stay."""
+    """Delete a schedule. Its runs stay."""
     with write(), idempotent(viewer, key, "delete schedule", [schedule_id]) as call:
         if call.previous_result is None:
             row = find_schedule(viewer, schedule_id, right="operate")
@@ -123,9 +125,10 @@ def delete_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None)
 
 
 def run_now(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Run:
-    """Start a run of the schedule now, in this person's name, also of one that is paused. Its times stay as they are.
+    """Start a run of the schedule now, on behalf of this person, also of a paused one, and return it. Its times do not
+    change.
 
-    ``Invalid`` if its input does not fit the workflow any more.
+    ``Invalid`` if its input no longer matches the workflow.
     """
     found = find_schedule(viewer, schedule_id, right="start")
     entry = catalog.get(found.workflow)
@@ -142,7 +145,7 @@ def run_now(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Run:
 
 
 def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Schedule:
-    """Return a schedule through its viewer, locked where a transaction runs: ``NotFound``, ``NotAllowed``."""
+    """Return a schedule through its viewer, locked inside a transaction. ``NotFound``, ``NotAllowed``."""
     rows = Schedule.objects.select_related("owner").filter(viewer.scope("see"), pk=schedule_id)
     if transaction.get_connection().in_atomic_block:
         rows = rows.select_for_update(of=("self",))
@@ -154,18 +157,18 @@ def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Sc
 
 
 def requesters_of(schedule: Schedule) -> list[str]:
-    """Return who counts as requester of its runs, whoever starts them: who wrote it, and in whose name it runs."""
+    """Return who counts as requester of its runs, whoever starts them: its author, and the person it runs as."""
     return list(dict.fromkeys([*schedule.authors, schedule.owner.get_username()]))
 
 
 def facts_of(schedule: Schedule, due: datetime | None = None) -> dict[str, Json]:
-    """Return what a run's event says of the schedule that started it. ``due``: for which time."""
+    """Return what a run's event contains about the schedule that started it. ``due``: the scheduled time."""
     named: dict[str, Json] = {"schedule": schedule.pk, "schedule_name": schedule.name}
     return named | ({"due": due.isoformat()} if due else {})
 
 
 def note_run(schedule: Schedule, run: Run) -> None:
-    """Let a run be found by its schedule."""
+    """Index a run by its schedule."""
     RunFact.objects.create(run=run, name=FACT, text=schedule.pk, created=run.created)
 
 
@@ -178,7 +181,7 @@ def _refuse_unless(viewer: Viewer, right: str, workflow: str) -> None:
 
 
 def plan_problems(plan: SchedulePlan) -> list[Problem]:
-    """Return what is wrong with a plan but for its input, by field; empty if nothing is."""
+    """Return what is wrong with a plan except for its input, by field; empty if nothing is."""
     found: list[Problem] = []
     if not 0 < len(plan.name.strip()) <= LONGEST_NAME or flaws_of(plan.name):
         found.append({"loc": ["name"], "msg": f"Enter a name of at most {LONGEST_NAME} characters"})
@@ -194,7 +197,7 @@ def plan_problems(plan: SchedulePlan) -> list[Problem]:
 
 
 def _checked(workflow: str, plan: SchedulePlan) -> tuple[SchedulePlan, Cron]:
-    """Return the plan with its input as a run will get it, and its expression. ``Invalid`` names every field."""
+    """Return the plan with its input as a run will receive it, and its expression. ``Invalid`` names every field."""
     entry = catalog.get(workflow)
     problems, message = plan_problems(plan), plan.message
     try:
@@ -207,7 +210,7 @@ def _checked(workflow: str, plan: SchedulePlan) -> tuple[SchedulePlan, Cron]:
 
 
 def _parsed(row: Schedule) -> Cron:
-    """Return a stored expression. Zones come and go: ``Invalid`` if it cannot be read any more."""
+    """Return a stored expression, parsed. Zones come and go: ``Invalid`` if it is no longer valid."""
     try:
         return parse(row.cron, row.zone)
     except BadCron as error:

@@ -1,6 +1,6 @@
-"""Schedules whose time has come: starts their runs. Rows, and each time starts one run, whoever sweeps.
+"""Starts the runs of due schedules. Each scheduled time starts one run, whichever process sweeps.
 
-Any number of processes may sweep, late or again: moving the schedule on is a conditional update in the transaction
+Any number of processes may sweep, late or repeatedly: advancing the schedule is a conditional update in the transaction
 that starts the run. The clock is the database's.
 """
 
@@ -32,16 +32,16 @@ _backoff = SweepBackoff("Schedule %s could not start its run")
 
 
 class StopSchedule(Exception):
-    """It cannot go on until somebody does something about it; the message says what."""
+    """The schedule cannot continue until someone fixes it; the message says what is wrong."""
 
 
 class SkipTime(Exception):
-    """It cannot start a run this time."""
+    """The schedule cannot start a run this time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedStart:
-    """What a run is started with: in whose name, of what, with which input."""
+    """What a run is started with: on whose behalf, of which workflow, with which input."""
 
     viewer: Viewer
     entry: catalog.Entry
@@ -49,13 +49,13 @@ class PreparedStart:
 
 
 def next_firing() -> datetime | None:
-    """Return when the next schedule is due, or was; None if there is none (one look into an index)."""
+    """Return when the next schedule is or was due, None if there is none (one index look-up)."""
     waiting = Schedule.objects.filter(next_at__isnull=False).order_by("next_at")
     return waiting.values_list("next_at", flat=True).first()
 
 
 def fire_schedules(limit: int = 100) -> int:
-    """Do what is due, the oldest first, one transaction each; returns how many schedules were moved on."""
+    """Fire what is due, the oldest first, one transaction each. Returns how many schedules were advanced."""
     due = Schedule.objects.filter(next_at__lte=database_now()).exclude(pk__in=_backoff.backed_off())
     return _backoff.run_each(list(due.order_by("next_at", "pk").values_list("pk", flat=True)[:limit]), _fire_one)
 
@@ -83,7 +83,7 @@ def _fire(schedule: Schedule) -> bool:
 
 
 def _start(schedule: Schedule, ready: PreparedStart, came: DueTime, fires: datetime) -> bool:
-    """Move the schedule on and start the run, both or none."""
+    """Advance the schedule and start the run, both or neither. Returns whether this process did."""
     with write():
         if schedule.overlap == "skip" and _is_open(schedule.last_run):
             return _move_on(schedule, came, passed_at=fires, problem="")
@@ -150,7 +150,9 @@ def _stop(schedule: Schedule, problem: str) -> bool:
 
 
 def _move_on(schedule: Schedule, came: DueTime, **changes: Any) -> bool:
-    """Give the schedule its next time unless somebody else did, or changed it; within the caller's transaction."""
+    """Advance the schedule to its next time, inside the caller's transaction. False if another process did, or it
+    changed.
+    """
     same = Schedule.objects.filter(pk=schedule.pk, next_at=schedule.next_at, updated=schedule.updated)
     return same.update(next_at=came.following, **changes) == 1
 

@@ -1,1 +1,1 @@
-"""Counting events into the metrics of hours: each event once."""
+"""Counting events into hourly metrics: each event once."""

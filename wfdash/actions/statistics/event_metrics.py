@@ -1,4 +1,4 @@
-"""What events have to say in figures. Reads only; constant number of queries, however many events."""
+"""Metrics of events. Read-only; a constant number of queries, however many events."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from checkpoints.records import SIGNAL
 from wfdash.domain.histograms import ALL_TIME, SIZED, Measure, asked_of, bucket_of
 
 LONGEST = 200
-"""Characters of a column."""
+"""Characters per column."""
 
 
 class MetricKey(NamedTuple):
-    """A row of figures."""
+    """The key of a metrics row."""
 
     measure: str
     hour: datetime
@@ -36,14 +36,14 @@ class MetricKey(NamedTuple):
 
 @dataclass
 class MetricSums:
-    """How often, and how long in all, in seconds."""
+    """A count, and a total duration in seconds."""
 
     count: int = 0
     total: float = 0.0
 
 
 class CountedEvent(NamedTuple):
-    """An event, as far as it is counted."""
+    """The parts of an event that are counted."""
 
     run: str
     seq: int
@@ -64,7 +64,9 @@ class Measurement(NamedTuple):
 
 
 class AnsweredRequest(NamedTuple):
-    """A request that was answered: by whom it was to be, since when, and when somebody decided (None: nobody did)."""
+    """A request that was answered: who it was addressed to, since when, and when it was decided (None: by no
+    person).
+    """
 
     step: str
     kind: str
@@ -75,7 +77,7 @@ class AnsweredRequest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class EventContext:
-    """What events do not say themselves."""
+    """What events do not contain themselves."""
 
     runs: dict[str, tuple[str, datetime]]
     """Run -> workflow, created."""
@@ -85,7 +87,7 @@ class EventContext:
 
 
 def measure_events(after: int, last: int, using: str = DEFAULT_DB_ALIAS) -> dict[MetricKey, MetricSums]:
-    """Return the figures of the events with these ids: each both in its hour and under ``ALL_TIME``."""
+    """Return the metrics of the events with these ids: each both in its hour and under ``ALL_TIME``."""
     events = _read(after, last, using)
     context = _look_up(events, using)
     sums: dict[MetricKey, MetricSums] = {}
@@ -113,7 +115,7 @@ def _hour(at: datetime) -> datetime:
 
 def _read(after: int, last: int, using: str) -> list[CountedEvent]:
     rows = Event.objects.using(using).filter(pk__gt=after, pk__lte=last, kind__in=MEASURED)
-    # Only what is counted of the data: an event may carry a step's whole output.
+    # Only the fields that are counted: an event may carry a step's whole output.
     rows = rows.annotate(ms=KT("data__ms"), request=KT("data__request")).order_by("pk")
     return [
         CountedEvent(run, seq, kind, step or "", at, ms, request)
@@ -145,7 +147,7 @@ def _requests(ids: Iterable[str], using: str) -> dict[str, AnsweredRequest]:
 
 
 def _errors(failed: list[CountedEvent], using: str) -> dict[tuple[str, int], str]:
-    """Return the class of the error of each failure; it is read even where events are encrypted, and nothing else."""
+    """Return the class of the error of each failure; it is readable even where events are encrypted."""
     if not failed:
         return {}
     wanted = {(event.run, event.seq) for event in failed}

@@ -1,7 +1,7 @@
-"""Up to which event everything that will ever be there is there.
+"""High-water mark: the event id below which no further event can be committed.
 
-SQLite has one writer, so ids are committed in their order. A transaction of PostgreSQL takes an id before it ends: a
-later id may be seen earlier, and a reader that went by what it sees would skip the earlier one.
+SQLite has one writer, so ids are committed in order. A transaction of PostgreSQL takes an id before it commits: a later
+id may become visible earlier, and a reader that trusted what it sees would skip the earlier one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SNAPSHOT = (
 
 
 class HighWaterMark:
-    """Belongs to one sweeper. What it returned once stays true."""
+    """The mark of one sweeper. It never goes back."""
 
     def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
         self._using = using
@@ -28,16 +28,17 @@ class HighWaterMark:
         """An id, and the first transaction that can have taken none up to it."""
 
     def current(self) -> int:
-        """Return the id up to which no event can turn up any more; 0 at first if nobody knows yet (one query)."""
+        """Return the id up to which no event can appear any more; 0 at first if none is known yet (one query)."""
         if connections[self._using].vendor == "sqlite":
             return Event.objects.using(self._using).aggregate(last=Max("pk"))["last"] or 0
         self._look()
         return self._safe
 
     def _look(self) -> None:
-        """Every writer has changed its run before it takes an id, so it has a number by then.
+        """Read the last id and the oldest running transaction.
 
-        What was the last id when a certain number was the next one is settled once no lower number is under way.
+        Every writer has changed its run before it takes an id, so it has a transaction number by then. The last id seen
+        when a certain number was the next one is settled once no lower number is in progress.
         """
         ((last, following, oldest),) = run_statement(connections[self._using], SNAPSHOT)
         if oldest >= following:

@@ -1,7 +1,7 @@
-"""Figures from events: every event is counted once, whoever counts, and however often one of them is interrupted.
+"""Metrics from events: every event is counted once, whichever process counts and however often it is interrupted.
 
-Whoever counts reads and adds up outside of any transaction. Then one short transaction moves the mark from where they
-began to read, which one of them can do, and adds their sums: whoever comes second has counted for nothing.
+A counter reads and adds up outside of any transaction. Then one short transaction moves the mark from where it started
+to read, which only one counter can do, and adds its sums: the second one's work is dropped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from wfdash.domain.histograms import ALL_TIME
 log = logging.getLogger(__name__)
 
 BATCH = 500
-"""Events looked at in one go. Their sums are a few hundred rows at most: runs wait some milliseconds for those."""
+"""Events read at once. Their sums are a few hundred rows at most: runs wait some milliseconds for those."""
 HOURS = timedelta(days=3)
-"""So long hours are kept apart; after that a day is one."""
+"""How long single hours are kept; after that they are merged into days."""
 KEPT = timedelta(days=400)
 FORGOTTEN = 5_000
-"""Rows removed in one transaction."""
+"""Rows deleted in one transaction."""
 MARK = 1
 
 TABLE = Tally._meta.db_table
@@ -43,7 +43,7 @@ ADD = (
 
 
 def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str = DEFAULT_DB_ALIAS) -> int:
-    """Count the next events; returns how many ids that were, 0 if there is none or somebody else was faster."""
+    """Count the next events. Returns how many ids that were, 0 if there is none or another process was faster."""
     mark = _mark(using)
     last = min(high_water_mark.current(), mark + limit)
     if last <= mark:
@@ -52,7 +52,9 @@ def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str 
 
 
 def _measured(mark: int, last: int, using: str) -> Mapping[MetricKey, MetricSums]:
-    """Return the figures of these events. What cannot be measured is left out, or nothing would be counted any more."""
+    """Return the metrics of these events. An event that cannot be measured is left out, or counting would stop at
+    it.
+    """
     try:
         return measure_events(mark, last, using)
     except Exception as error:
@@ -70,7 +72,9 @@ def _measured(mark: int, last: int, using: str) -> Mapping[MetricKey, MetricSums
 
 
 def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str = DEFAULT_DB_ALIAS) -> bool:
-    """Add these figures if the events after ``mark`` are not counted yet; now they are, up to ``last``."""
+    """Add these sums if the events after ``mark`` are not counted yet, and move the mark to ``last``. Returns the mark
+    moved.
+    """
     with write(using):
         moved = TallyMark.objects.using(using).filter(pk=MARK, event=mark).update(event=last, at=timezone.now())
         if moved == 1:
@@ -79,7 +83,7 @@ def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str 
 
 
 def tidy(now: datetime, using: str = DEFAULT_DB_ALIAS) -> int:
-    """Make one of the hours of days that are over, and forget what is old; returns how many rows that saved."""
+    """Merge the hours of past days into one row, and delete old rows. Returns how many rows that saved."""
     old = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=now - KEPT)
     saved = 0
     with write(using):
@@ -93,9 +97,9 @@ def tidy(now: datetime, using: str = DEFAULT_DB_ALIAS) -> int:
 
 
 def _join(day: datetime, measure: str, using: str) -> int:
-    """Put a day's hours of one measure together, in one transaction; returns how many rows that saved."""
+    """Merge a day's hours of one measure, in one transaction. Returns how many rows that saved."""
     with write(using):
-        # Whoever counts adds to a past hour, perhaps: they wait, or this does.
+        # A counter may still add to this hour; the row lock serialises the two.
         TallyMark.objects.using(using).select_for_update().get(pk=MARK)
         hours = Tally.objects.using(using).filter(measure=measure, hour__gt=day, hour__lt=day + timedelta(days=1))
         groups = hours.values_list("workflow", "step", "label", "bucket").order_by()
@@ -121,7 +125,7 @@ def _mark(using: str) -> int:
 
 
 def _add(sums: Mapping[MetricKey, MetricSums], using: str) -> None:
-    """Add rows, in one order for all, or two who add would wait for each other."""
+    """Add rows, in one fixed order, so that two counters do not deadlock."""
     connection = connections[using]
     adapt = Tally._meta.get_field("hour").get_db_prep_value
     rows = [
