@@ -123,7 +123,8 @@ class Request(Record):
 class Answer(Record):
     """A person's reply to one request. ``by`` is a user name, None outside the dashboard.
 
-    ``acting_for``: the user name of the person in whose name ``by`` gave it; None: in their own.
+    ``acting_for``: the user name of the person in whose name ``by`` gave it; None: in their own. ``others``: the user
+    names of everyone who voted before ``by`` on a request that needs several votes, and in whose name they did.
     """
 
     key: RequestKey
@@ -131,6 +132,12 @@ class Answer(Record):
     by: str | None = None
     at: datetime | None = None
     acting_for: str | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of everyone who has voted, or in whose name somebody has: what a later ``not_by`` must name."""
+        return tuple(sorted({name for name in (self.by, self.acting_for, *self.others) if name}))
 
 
 class Effect(Record):

@@ -254,6 +254,8 @@ class Answer(models.Model):
     by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
     at = MomentField()
     acting_for = CharField(max_length=150, blank=True, db_default="", default="")
+    others = models.TextField(blank=True, db_default="", default="")
+    """Who voted before, and in whose name: a JSON list of user names, empty if nobody did."""
 
     def __str__(self) -> str:
         return f"{self.verdict or 'answer'} to {self.request_id}"

@@ -165,7 +165,10 @@ class ReadScripts:
         read, time = self._document(data, "event", run, str(seq), "data"), self.dialect.time(at)
         return Event.model_construct(kind=kind, step=step, data=read, run=run, seq=seq, at=time)
 
-    def _answer(self, request: str, key: str, value: str | None, by: str | None, at: Any, acting_for: str) -> Answer:
+    def _answer(
+        self, request: str, key: str, value: str | None, by: str | None, at: Any, acting_for: str, others: str
+    ) -> Answer:
         read = self._document(value, "answer", request, "value")
         given = {"by": by, "at": self.dialect.time(at), "acting_for": acting_for or None}
+        given["others"] = tuple(loads(others)) if others else ()
         return Answer.model_construct(key=RequestKey(key), value=read, **given)

@@ -127,9 +127,9 @@ class Statements:
         self._answering(dialect, users, username)
         name = "a.by_id" if users is None else f"u.{username}"
         people = "" if users is None else f" LEFT JOIN {users} u ON u.id=a.by_id"
-        acting_for = "''" if users is None else "a.acting_for"
+        votes = "'', ''" if users is None else "a.acting_for, a.others"
         answers = (
-            f"SELECT q.id, q.key, a.value, {name}, a.at, {acting_for} FROM checkpoints_humanrequest q"
+            f"SELECT q.id, q.key, a.value, {name}, a.at, {votes} FROM checkpoints_humanrequest q"
             f" JOIN checkpoints_answer a ON a.request_id=q.id{people} WHERE q.run_id=?"
         )
         self.answers = say(f"{answers} AND q.closed IS NULL")

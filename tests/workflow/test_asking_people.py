@@ -106,14 +106,14 @@ async def test_who_answered_is_known_to_the_step():
     @wf.step(start=True)
     async def ask(ctx: Context) -> list[Any]:
         await ctx.ask("first?", by="finance")
-        await ctx.ask("second?", not_by=[a.by for a in ctx.answers])
+        await ctx.ask("second?", not_by=[name for a in ctx.answers for name in a.voters])
         return [a.by for a in ctx.answers]
 
     outcome = await wf.run(None)
     assert outcome.requests[0].by == ("finance",)
-    first = Answer(key=outcome.requests[0].key, value="yes", by="ana")
+    first = Answer(key=outcome.requests[0].key, value="yes", by="ana", acting_for="rex", others=("olga",))
     outcome = await wf.run(answers={first.key: first}, checkpoint=outcome.checkpoint)
-    assert outcome.requests[0].not_by == ("ana",)
+    assert outcome.requests[0].not_by == ("ana", "olga", "rex")
     second = Answer(key=outcome.requests[0].key, value="yes", by="ben")
     assert finished(await wf.run(answers={second.key: second}, checkpoint=outcome.checkpoint)) == ["ana", "ben"]
 

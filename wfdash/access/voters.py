@@ -53,6 +53,15 @@ def spoken_in(replies: Sequence[Reply]) -> dict[str, Reply]:
     return {reply.acting_for or (reply.by.get_username() if reply.by else ""): reply for reply in replies}
 
 
+def names_of_voters(request: HumanRequest, *, but: Reply) -> list[str]:
+    """Return the names of everyone who gave another vote that counts, and in whose name they did, sorted."""
+    if Policy.model_validate(request.policy or {}).need == 1:
+        return []
+    votes = [vote for vote in votes_of(request) if vote.pk != but.pk]
+    givers = {vote.by.get_username() for vote in votes if vote.by}
+    return sorted(givers | {vote.acting_for for vote in votes if vote.acting_for})
+
+
 def votes_in(replies: Sequence[Reply]) -> dict[str, Vote]:
     """Return replies as votes, by the id of the reply."""
     named = spoken_in(replies).items()

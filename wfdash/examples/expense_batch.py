@@ -61,8 +61,7 @@ async def decide(claim: Claim, ctx: Context) -> Decided:
     """Ask one person for each limit the claim exceeds; the first rejection is final."""
     people = sum(claim.euros > limit for limit in ctx.state.limits)
     for left in range(people, 0, -1):
-        # A stand-in's answer is that of the person they stand in for, too.
-        asked = tuple(name for answer in ctx.answers for name in (answer.by, answer.acting_for) if name)
+        asked = tuple(name for answer in ctx.answers for name in answer.voters)
         others = [other for other in ctx.state.claims if other.employee == claim.employee and other.id != claim.id]
         decision = await ctx.ask(question(claim, others, left), by=("finance",), not_by=asked)
         if not decision.approved:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.utils import timezone
 
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.ids import RunId
 from checkpoints.models import Absence, Answer, Reply
 from tests import people
 from wfdash import actions
@@ -124,3 +127,15 @@ def test_a_policy_can_forbid_operators_to_decide_instead_of_others(person) -> No
         actions.assign_request(otto, request.pk, "rex")
     actions.answer_request(person("ana"), request.pk, YES)
     assert Answer.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_everyone_who_voted_may_be_excluded_from_the_next_question(person, request_for_two) -> None:
+    away(person("ana"), person("rex"))
+    actions.answer_request(person("rex"), request_for_two.pk, YES)
+    actions.answer_request(person("ben"), request_for_two.pk, YES)
+    storage = DatabaseStorage()
+    (answer,) = async_to_sync(storage.read_answers)(RunId(request_for_two.run_id)).values()
+    async_to_sync(storage.aclose)()
+    assert (answer.by, answer.acting_for, answer.others) == ("ben", None, ("ana", "rex"))
+    assert answer.voters == ("ana", "ben", "rex")

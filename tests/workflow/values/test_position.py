@@ -29,7 +29,7 @@ STORED = {
     Activation: "step message scope journal rounds born attempt attempts retry_at queued parked called",
     JournalEntry: "k name t o again request prints seen renewed answer once schema args at differed result raised"
     " failed unknown stopped until label done",
-    RecordedAnswer: "value by at n acting_for lapsed",
+    RecordedAnswer: "value by at n acting_for others lapsed",
     RecordedError: "type args facts at",
     JoinState: "t scope turn got rounds fired",
     GroupState: "t scope group got rounds loose",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from django.utils import timezone
@@ -10,6 +11,7 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.records import Phase
+from wfdash.access.voters import names_of_voters
 from wfdash.actions.audit import entries
 from wfdash.actions.common import append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.requests.audience import followers
@@ -32,7 +34,8 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
         raise NoLongerOpen("The request has already been answered or closed")
     said = {"value": reply.value, "verdict": reply.verdict}
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
-    answer = Answer.objects.create(request=request, **said, **given)
+    others = names_of_voters(request, but=reply)
+    answer = Answer.objects.create(request=request, others=json.dumps(others) if others else "", **said, **given)
     request.answered, request.settles = now, None
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)

@@ -123,6 +123,7 @@ def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:
             # How far the step had come: what it recorded later rests on this answer.
             entry["answer"] |= {"n": len(builder.position["live"][activation]["journal"])}
             entry["answer"] |= {"acting_for": answer.acting_for} if answer.acting_for else {}
+            entry["answer"] |= {"others": list(answer.others)} if answer.others else {}
             entry["answer"] |= {"lapsed": True} if is_lapse(request, answer) else {}
             builder.commands.append(ResolveEntry(activation, index))
         else:

@@ -29,6 +29,7 @@ class RecordedAnswer(TypedDict):
     at: str
     n: NotRequired[int]
     acting_for: NotRequired[str]
+    others: NotRequired[list[str]]
     lapsed: NotRequired[bool]
 
 

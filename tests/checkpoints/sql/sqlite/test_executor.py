@@ -136,12 +136,12 @@ async def test_one_storage_serves_several_loops(storage: DatabaseStorage) -> Non
 
 
 async def test_closing_ends_the_threads_and_use_opens_them_again(storage: DatabaseStorage) -> None:
-    run = new_run_id()
+    run, of_others = new_run_id(), writers()
     for _ in range(2):
         await storage.commit(started(run))
-        assert "checkpoints-writer" in {thread.name for thread in threading.enumerate()}
+        assert len(writers() - of_others) == 1
         await storage.aclose()
-        assert "checkpoints-writer" not in {thread.name for thread in threading.enumerate()}
+        assert not writers() - of_others
     assert len(await storage.read_events(run)) == 2
 
 
@@ -153,6 +153,11 @@ async def test_a_database_that_cannot_be_opened_fails_each_call(tmp_path: Any) -
     writer.close()
     with pytest.raises(RuntimeError, match="closed"):
         writer.submit(QueuedScript(select_one))
+
+
+def writers() -> set[threading.Thread]:
+    """Return the writers' threads of this process: storages that no test closed have theirs still."""
+    return {thread for thread in threading.enumerate() if thread.name == "checkpoints-writer"}
 
 
 def select_one() -> Any:

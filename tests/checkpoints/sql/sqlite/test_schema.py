@@ -21,7 +21,7 @@ from checkpoints.sql.sqlite.schema import UPGRADES, VERSION, create_tables, run_
 OF_THE_DASHBOARD = {
     "checkpoints_run": "altered created_by_id ending ending_as listed noted requesters start_key",
     "checkpoints_humanrequest": "asked assignee_id replaces settles stuck subject suggestion told",
-    "checkpoints_answer": "acting_for verdict",
+    "checkpoints_answer": "acting_for others verdict",
     "checkpoints_chunk": "id",
 }
 """Columns that only the dashboard's tables have."""

@@ -61,7 +61,7 @@ class Context(StepContext):
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """The answers this step has got so far: value, by whom, in whose name (``acting_for``), when."""
+        """The answers this step has got so far: value, by whom, when, and everyone who voted (``voters``)."""
         return tuple(self._answers)
 
     @property
@@ -213,7 +213,7 @@ class Context(StepContext):
             if not self._ops.ask_again(index, asked, str(error)):
                 raise
             return await self._await_answer(index, asked)
-        given = {"by": found["by"], "at": at, "acting_for": found.get("acting_for")}
+        given = {"by": found["by"], "at": at, "acting_for": found.get("acting_for"), "others": found.get("others", ())}
         self._answers.append(Answer(key=key, value=copy_plain(found["value"]), **given))
         if isinstance(value, Given):
             return value.model_copy(update={"by": found["by"], "at": at, "lapsed": bool(found.get("lapsed"))})
