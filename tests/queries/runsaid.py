@@ -11,13 +11,15 @@ from checkpoints.models import Claim, Run, RunFact
 from checkpoints.records import Phase, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
-from wfdash.queries.runs.filters import bound_of, read_filter, times_of
+from wfdash.queries.runs.conditions import bound_of
+from wfdash.queries.runs.qualifiers import FILTER
 from wfdash.queries.search.language import Term
+from wfdash.queries.search.times import times_of
 
 
 def found_by(viewer: Viewer, text: str) -> list[str]:
     """Return the ids of all runs a filter means, newest first."""
-    wanted, now = read_filter(text), timezone.now()
+    wanted, now = FILTER.read(text), timezone.now()
     assert wanted.flaws == ()
     found = []
     for run in Run.objects.order_by("-created", "-id"):

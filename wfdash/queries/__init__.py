@@ -6,7 +6,7 @@ Lists read metadata only and cost a constant number of queries; each function sa
 from __future__ import annotations
 
 from wfdash.catalog import titles
-from wfdash.queries.account.saved_views import ViewRow, view, views
+from wfdash.queries.account.saved_views import ViewRow, columns_of, view, views
 from wfdash.queries.audit.entries import AuditRow, Evidence, entries, entries_of_run, entry, evidence, evidence_of
 from wfdash.queries.audit.export import check_export, exported_rows, pack
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint
@@ -46,18 +46,18 @@ from wfdash.queries.requests.inbox import (
     request_rows,
     requests_of,
 )
+from wfdash.queries.requests.qualifiers import suggestions
 from wfdash.queries.requests.request import AnswerView, RequestView, request
-from wfdash.queries.requests.suggestions import suggestions
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
 from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
 from wfdash.queries.runs.listing import RunRow, RunView, all_ids, count_found, every_page, run, runs
 from wfdash.queries.runs.listing import count_since as count_runs_since
 from wfdash.queries.runs.listing import rows_of as run_rows
+from wfdash.queries.runs.qualifiers import run_suggestions
 from wfdash.queries.runs.replay import ReplayView, replay
 from wfdash.queries.runs.signals import PendingSignal, RunSignals, SignalWait, signal_wait, signals
 from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, StepActivation, activation_detail, activations
-from wfdash.queries.runs.suggestions import columns_of, run_suggestions
 from wfdash.queries.runs.values import RunValues, run_values
 from wfdash.queries.runs.versions import (
     GraphDifference,

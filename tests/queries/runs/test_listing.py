@@ -18,7 +18,7 @@ from wfdash import queries
 from wfdash.actions.runs import search_index
 from wfdash.errors import Invalid
 from wfdash.queries.runs import search as runs_search
-from wfdash.queries.runs.conditions import search_for
+from wfdash.queries.runs.qualifiers import search_for
 
 PHASES = ("ready", "waiting", "failed", "completed", "paused", "cancelled")
 AMOUNTS = (5, 100, "100.00", 250, None)

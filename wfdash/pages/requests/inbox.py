@@ -19,7 +19,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.inbox_address import InboxAddress, inbox_address_in, read_inbox_address
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.fragments import respond
-from wfdash.queries.requests import filters
+from wfdash.queries.requests.qualifiers import FILTER
 from wfdash.queries.unreadable import why
 
 LABELS = {
@@ -93,7 +93,12 @@ def open_view(viewer: Viewer, view_id: str) -> HttpResponse:
 def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     now = timezone.now()
-    common = {"spot": place, "now": now, "keys": _keys(), "sorts": _sorts(place)}
+    common = {
+        "spot": place,
+        "now": now,
+        "keys": [(one.key, one.example, one.meaning) for one in FILTER.qualifiers],
+        "sorts": _sorts(place),
+    }
     try:
         counts, waiting = queries.count_all(viewer, place.q)
         cursor = request.GET.get("after", "")
@@ -150,10 +155,6 @@ def _sorts(place: InboxAddress) -> list[dict[str, Any]]:
         {"label": label, "href": place.at(sort=sort, focus=False).url(), "here": sort == place.sort}
         for sort, label in SORTS.items()
     ]
-
-
-def _keys() -> list[tuple[str, str, str]]:
-    return [(key, example, filters.MEANINGS[key]) for key, example in filters.EXAMPLES.items()]
 
 
 def _views(viewer: Viewer, place: InboxAddress) -> dict[str, Any]:

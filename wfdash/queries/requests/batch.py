@@ -17,8 +17,8 @@ from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.queries.requests import audience
-from wfdash.queries.requests.conditions import filter_requests
 from wfdash.queries.requests.inbox import tab_filter
+from wfdash.queries.requests.qualifiers import filter_requests
 from wfdash.queries.requests.request import RequestView, request
 from wfdash.queries.unreadable import UNREADABLE, document
 from wfdash.workflow.authoring.policy import alone_because

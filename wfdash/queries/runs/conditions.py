@@ -1,4 +1,4 @@
-"""A filter of the list of runs as a search: each term said as a condition, with the indexes that lead there."""
+"""Conditions of a search for runs, one function for each filter key, with the indexes that lead there."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import BooleanField, F, Func, OuterRef, Q
 from django.db.models.functions import Now
 from django.db.models.lookups import Contains, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
-from django.utils import timezone
 
 from checkpoints.models import Claim
-from checkpoints.models.fields import current_encryptor
-from checkpoints.records import Phase, Status
+from checkpoints.records import ENDED, Phase, Status
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
-from wfdash.errors import Invalid
 from wfdash.queries.runs.expressions import (
     FACTS,
     RUNS,
@@ -31,7 +27,6 @@ from wfdash.queries.runs.expressions import (
     NoIndex,
     Root,
     RowExists,
-    Search,
     StartsWith,
     has,
     in_values,
@@ -40,8 +35,8 @@ from wfdash.queries.runs.expressions import (
     values_of,
     within,
 )
-from wfdash.queries.runs.filters import bound_of, phases_of, read_filter, times_of
-from wfdash.queries.search.language import ParsedFilter, Term
+from wfdash.queries.search.language import Term
+from wfdash.queries.search.times import times_of
 
 MOST_NAMES = 300
 """Workflows, or versions, among which those that begin so are looked for."""
@@ -53,7 +48,6 @@ MOST_LOOKED_UP = 8
 ID = re.compile(r"[0-9a-f][0-9a-f-]{5,35}")
 PURE = frozenset(status.value for status in Status) & frozenset(phase.value for phase in Phase) - {Phase.PAUSED.value}
 """Statuses that are a phase, whoever acted and whoever holds a claim."""
-SEALED = "Run input is encrypted and cannot be searched. Use workflow, status, tag, error or the title"
 COMPARED: dict[str, Any] = {"<": LessThan, ">": GreaterThan, "<=": LessThanOrEqual, ">=": GreaterThanOrEqual}
 
 
@@ -79,38 +73,19 @@ class SearchContext:
         return texts_beginning(name, prefix) if self.left >= 0 else None
 
 
-def search_for(viewer: Viewer, text: str) -> Search:
-    """Return the search a text asks for; ``Invalid`` names each part that cannot be understood, and its remedy.
-
-    At most a constant number of queries: for names, and for what begins with ``…*`` or with a word.
-    """
-    wanted = read_filter(text)
-    flaws = [{"loc": ["q", flaw.part], "msg": flaw.message} for flaw in wanted.flaws]
-    if current_encryptor().active:
-        flaws += [{"loc": ["q", term.name], "msg": SEALED} for term in wanted.terms if term.key == "input"]
-    if flaws:
-        raise Invalid(flaws)
-    asker = SearchContext(viewer=viewer, now=timezone.now())
-    names = {name for term in wanted.terms if term.key == "by" for name in term.values} - {"me", "none"}
-    if names:
-        asker.people = dict(User.objects.filter(username__in=names).values_list("username", "pk"))
-    return _search(asker, wanted)
+def bound_of(value: str) -> float | None:
+    """Return what values of an input are compared with: a number, or the seconds of a day; None for anything else."""
+    moment = search_attributes.moment_in(value)
+    return search_attributes.number_of(value) if moment is None else moment.timestamp()
 
 
-def _search(asker: SearchContext, wanted: ParsedFilter) -> Search:
-    since = until = None
-    parts = _visible(asker)
-    for term in wanted.terms:
-        if term.key == "started" and not term.negated and len(term.values) == 1:
-            least, below = times_of(term.values[0], term.sign, asker.now)
-            since = max(filter(None, (since, least)), default=None)
-            until = min(filter(None, (until, below)), default=None)
-        else:
-            part = CONDITIONS[term.key](asker, term)
-            parts.append(_not(part) if term.negated else part)
-    parts += [_word(asker, word) for word in wanted.words]
-    parts += [_not(_word(asker, word, negated=True)) for word in wanted.unwanted]
-    return Search(parts=tuple(parts), since=since, until=until)
+def phases_of(status: str) -> frozenset[Phase]:
+    """Return the phases in which a run may have this status, or one that ``open`` and ``ended`` stand for."""
+    if status in {"open", "ended"}:
+        return ENDED if status == "ended" else frozenset(Phase) - ENDED
+    if status in {"queued", "running", "interrupted"}:
+        return frozenset({Phase.READY})
+    return frozenset({Phase.PAUSED if status == "held" else Phase(status)})
 
 
 def status_filter(status: str, root: Root = RUNS) -> Q:
@@ -123,16 +98,18 @@ def status_filter(status: str, root: Root = RUNS) -> Q:
     return phases & also.get(status, Q())
 
 
-def _visible(asker: SearchContext) -> list[Condition]:
+def visible_to(asker: SearchContext) -> list[Condition]:
+    """Return what restricts runs to those of workflows that a person may see; nothing where they may see all."""
     names = asker.workflows("see")
     if names is None:
         return []
-    route = _by_column("workflow", names)
+    route = _routes_by("workflow", names)
     routes = (route,) if len(names) <= MOST_SEEN else ()
     return [Condition(holds=lambda root: in_values(root, "workflow", names), routes=routes)]
 
 
-def _not(part: Condition) -> Condition:
+def inverse(part: Condition) -> Condition:
+    """Return the condition of the runs for which another does not hold."""
     return Condition(holds=lambda root: ~part.holds(root))
 
 
@@ -140,7 +117,7 @@ def _either(qs: Iterable[Q]) -> Q:
     return reduce(or_, qs, Q(pk__in=[]))
 
 
-def _by_column(column: str, values: Iterable[Any]) -> AccessPath:
+def _routes_by(column: str, values: Iterable[Any]) -> AccessPath:
     return AccessPath(ways=tuple(IndexScan(root=RUNS, where=Q(**{column: value})) for value in values))
 
 
@@ -149,20 +126,21 @@ def _unsorted(*wheres: Q, root: Root = RUNS) -> AccessPath:
     return AccessPath(ways=tuple(IndexScan(root=root, where=where, ordered=False) for where in wheres))
 
 
-def _status(asker: SearchContext, term: Term) -> Condition:
+def has_status(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``status:waiting,failed``."""
     names = [value.lower() for value in term.values]
 
     def holds(root: Root) -> Q:
         return _either(status_filter(name, root) for name in names)
 
-    phases = _by_column("phase", sorted({phase.value for name in names for phase in phases_of(name)}))
+    phases = _routes_by("phase", sorted({phase.value for name in names for phase in phases_of(name)}))
     routes = [replace(phases, exact=set(names) <= PURE | {"open", "ended"})]
     if set(names) <= {"running", "interrupted"}:
         routes.append(replace(_unsorted(Q(pk__in=Claim.objects.values("run_id"))), exact=False))
     return Condition(holds=holds, routes=tuple(routes))
 
 
-def _column(column: str, *, always: bool = False) -> Callable[[SearchContext, Term], Condition]:
+def by_column(column: str, *, always: bool = False) -> Callable[[SearchContext, Term], Condition]:
     """Return how a column is compared: as a whole, or (``always``, or with ``*``) by how it begins."""
 
     def say(asker: SearchContext, term: Term) -> Condition:
@@ -172,7 +150,7 @@ def _column(column: str, *, always: bool = False) -> Callable[[SearchContext, Te
         if known is None or (begins and term.negated):
             return Condition(holds=lambda root: in_values(root, column, exact) | _begins(root, column, begins))
         found = sorted({*exact, *(value for value in known if value.startswith(begins))})
-        return Condition(holds=lambda root: in_values(root, column, found), routes=(_by_column(column, found),))
+        return Condition(holds=lambda root: in_values(root, column, found), routes=(_routes_by(column, found),))
 
     return say
 
@@ -181,7 +159,8 @@ def _begins(root: Root, column: str, prefixes: Iterable[str]) -> Q:
     return _either(Q(StartsWith(NoIndex(f"{root.run}{column}"), prefix)) for prefix in prefixes)
 
 
-def _finished(asker: SearchContext, term: Term) -> Condition:
+def has_finished(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``finished:<1h``."""
     spans = [times_of(value, term.sign, asker.now) for value in term.values]
 
     def holds(root: Root) -> Q:
@@ -192,12 +171,14 @@ def _finished(asker: SearchContext, term: Term) -> Condition:
     return Condition(holds=holds, routes=(route,))
 
 
-def _started(asker: SearchContext, term: Term) -> Condition:
+def has_started(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``started:<1h``, where it does not bound the search itself."""
     spans = [times_of(value, term.sign, asker.now) for value in term.values]
     return Condition(holds=lambda root: _either(within(F("created"), span) for span in spans))
 
 
-def _by(asker: SearchContext, term: Term) -> Condition:
+def started_by(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``by:me,none``."""
     mine = asker.viewer.user.pk
     people = [mine if value.lower() == "me" else asker.people.get(value) for value in term.values if value != "none"]
     known = [pk for pk in people if pk is not None]
@@ -213,19 +194,21 @@ def _by(asker: SearchContext, term: Term) -> Condition:
     return Condition(holds=holds, routes=(AccessPath(ways=tuple(ways)),))
 
 
-def _id(asker: SearchContext, term: Term) -> Condition:
+def id_begins(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``id:0198``."""
     prefixes = [value.lower().rstrip("*") for value in term.values]
     route = _unsorted(*(Q(StartsWith("id", prefix)) for prefix in prefixes))
     return Condition(holds=lambda root: _begins(root, "id", prefixes), routes=(route,))
 
 
-def _is(asker: SearchContext, term: Term) -> Condition:
+def is_in_state(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``is:altered,mine``."""
     return _any_of([_state(asker, value.lower()) for value in term.values])
 
 
 def _state(asker: SearchContext, state: str) -> Condition:
     if state == "mine":
-        return _by(asker, Term(key="by", values=("me",)))
+        return started_by(asker, Term(key="by", values=("me",)))
     if state == "forked":
         routes = (AccessPath(ways=(IndexScan(root=RUNS, where=Q(forked_from__isnull=False)),)),)
         return Condition(holds=lambda root: Q(IsNull(NoIndex(f"{root.run}forked_from"), False)), routes=routes)
@@ -248,7 +231,7 @@ def _any_of(parts: list[Condition]) -> Condition:
     )
 
 
-def _fact(name: str) -> Callable[[SearchContext, Term], Condition]:
+def has_attribute(name: str) -> Callable[[SearchContext, Term], Condition]:
     """Return how facts are compared: as a whole, or with ``*`` by how they begin."""
     return lambda asker, term: _texts(
         asker, name, [search_attributes.folded(value) for value in term.values], term.negated
@@ -277,7 +260,8 @@ def _by_texts(named: Iterable[tuple[str, Iterable[str]]]) -> AccessPath:
     return AccessPath(ways=tuple(IndexScan(root=FACTS, where=Q(name=name, text=text)) for name, text in pairs))
 
 
-def _input(asker: SearchContext, term: Term) -> Condition:
+def input_is(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``input.amount:>100``."""
     name = search_attributes.path_name(term.path.split(".") if term.path else ())
     if term.sign:
         compare, bounds = COMPARED[term.sign], [bound_of(value) for value in term.values]
@@ -306,7 +290,7 @@ def _for_inspectors(asker: SearchContext, part: Condition) -> Condition:
     return Condition(holds=lambda root: part.holds(root) & in_values(root, "workflow", names), routes=routes)
 
 
-def _word(asker: SearchContext, word: str, *, negated: bool = False) -> Condition:
+def word_occurs(asker: SearchContext, word: str, *, negated: bool = False) -> Condition:
     """Every part of it begins a word of the title or workflow, or of input or failure; or the id begins so."""
     parts = search_attributes.tokens(word)
     by_id = [word.lower()] if ID.fullmatch(word.lower()) else []
@@ -332,18 +316,3 @@ def _word(asker: SearchContext, word: str, *, negated: bool = False) -> Conditio
         routes.append(_by_texts([(name, found or ()) for name, found in completed]))
     exact = names is None and len(parts) == 1
     return Condition(holds=holds, routes=tuple(AccessPath(ways=(*route.ways, *ids), exact=exact) for route in routes))
-
-
-CONDITIONS: dict[str, Callable[[SearchContext, Term], Condition]] = {
-    "status": _status,
-    "workflow": _column("workflow"),
-    "version": _column("version", always=True),
-    "started": _started,
-    "finished": _finished,
-    "by": _by,
-    "tag": _fact(search_attributes.TAG),
-    "error": _fact(search_attributes.ERROR),
-    "input": _input,
-    "is": _is,
-    "id": _id,
-}

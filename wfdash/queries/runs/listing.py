@@ -19,8 +19,8 @@ from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
-from wfdash.queries.runs.conditions import search_for
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
+from wfdash.queries.runs.qualifiers import search_for
 from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
 from wfdash.queries.search.pages import Page, decode_cursor, encode_cursor
 from wfdash.queries.secrets import masked_for

@@ -26,7 +26,7 @@ from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries import RunRow
-from wfdash.queries.runs import filters
+from wfdash.queries.runs.qualifiers import FILTER
 
 QUICK = (
     ("", "All"),
@@ -139,7 +139,7 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     cursor, far = request.GET.get("after", ""), bool(request.GET.get("far"))
     context: dict[str, Any] = {
         "quick": [(place.at(q=query, view="").url(), label, query == place.q) for query, label in QUICK],
-        "keys": [(key, example, filters.MEANINGS[key]) for key, example in filters.EXAMPLES.items()],
+        "keys": [(one.key, one.example, one.meaning) for one in FILTER.qualifiers],
         "paged": bool(cursor),
         "rows": [],
     }

@@ -1,0 +1,192 @@
+"""What the inbox can be filtered by: one row for each key, with its condition and what is suggested for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q
+
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence
+from checkpoints.rules import RISKS
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, equals_or_begins
+from wfdash.queries.search.json_names import NamesAny
+from wfdash.queries.search.language import INEQUALITIES, Term
+from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
+from wfdash.queries.search.times import day_of, duration_of, moment_of
+
+MOST = 2000
+"""Open requests that suggestions are taken from, newest first."""
+COLUMNS = ("workflow", "step", "kind", "assignee__username", "by")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenValues:
+    """What occurs in open requests: one tuple of ``COLUMNS`` each."""
+
+    rows: tuple[tuple[Any, ...], ...]
+
+    def of(self, column: str) -> list[str]:
+        """Return the values of a column, sorted."""
+        return sorted({row[COLUMNS.index(column)] for row in self.rows} - {None, ""})
+
+    def workflows(self) -> list[Suggestion]:
+        """Return the workflows with their titles."""
+        titles = catalog.titles()
+        return [Suggestion(name, titles.get(name, "")) for name in self.of("workflow")]
+
+    def names(self) -> list[str]:
+        """Return the people and groups that requests are addressed to."""
+        return sorted({name for row in self.rows for name in row[COLUMNS.index("by")]} - {""})
+
+
+def _occurring(column: str) -> Any:
+    def suggest(found: OpenValues) -> Iterable[str]:
+        return found.of(column)
+
+    return suggest
+
+
+def _is_due(value: str, sign: str) -> bool:
+    named = value.lower() in {"today", "overdue", "none", "any"}
+    return named or duration_of(value) is not None or day_of(value) is not None
+
+
+def _due(context: FilterContext, term: Term, value: str) -> Q:
+    word, now = value.lower(), context.now
+    some = Q(due__isnull=False)
+    if word in {"none", "any"}:
+        return ~some if word == "none" else some
+    if word == "overdue":
+        return some & Q(due__lt=now)
+    if word == "today":
+        return some & Q(due__lt=now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1))
+    bound = moment_of(value, now)
+    return some & (Q(due__gt=bound) if term.sign == ">" else Q(due__lte=bound))
+
+
+def _age(context: FilterContext, term: Term, value: str) -> Q:
+    since = context.now - (duration_of(value) or timedelta())
+    return Q(created__gt=since) if term.sign == "<" else Q(created__lte=since)
+
+
+def _assignee(context: FilterContext, term: Term, value: str) -> Q:
+    if value.lower() == "none":
+        return Q(assignee__isnull=True)
+    if value.lower() == "me":
+        return Q(assignee__isnull=False, assignee_id=context.viewer.user.pk)
+    return Q(assignee__isnull=False, assignee__username=value)
+
+
+def _by(context: FilterContext, term: Term, value: str) -> Q:
+    mine = [context.viewer.name, *context.viewer.groups]
+    return Q(NamesAny("by", mine if value.lower() == "me" else [value]))
+
+
+def _is(context: FilterContext, term: Term, value: str) -> Q:
+    seen = Presence.objects.filter(request=OuterRef("pk"), user_id=context.viewer.user.pk)
+    return {
+        "overdue": Q(due__isnull=False, due__lt=context.now),
+        "unread": ~Q(Exists(seen)),
+        "asked": Q(asked__isnull=False),
+        "assigned": Q(assignee__isnull=False),
+        "unanswerable": ~Q(stuck=""),
+    }[value.lower()]
+
+
+QUALIFIERS: tuple[Qualifier[ToQ, OpenValues], ...] = (
+    Qualifier(
+        key="workflow",
+        example="workflow:refund",
+        meaning="this workflow; ref* for prefix",
+        suggest=OpenValues.workflows,
+        condition=equals_or_begins("workflow"),
+    ),
+    Qualifier(
+        key="step",
+        example="step:review",
+        meaning="this step",
+        suggest=_occurring("step"),
+        condition=equals("step"),
+    ),
+    Qualifier(
+        key="kind",
+        example="kind:approval",
+        meaning="approval, choice, question, form …",
+        suggest=_occurring("kind"),
+        condition=lambda context, term, value: Q(kind=value.lower()),
+    ),
+    Qualifier(
+        key="risk",
+        example="risk:high",
+        meaning="high, medium, low or none",
+        only=("high", "medium", "low", "none"),
+        condition=lambda context, term, value: Q(risk=RISKS.get(value.lower(), 0)),
+    ),
+    Qualifier(
+        key="due",
+        example="due:<4h",
+        meaning="<4h, >2d, today, overdue, none, any, <2030-01-31",
+        accepts=_is_due,
+        signs=INEQUALITIES,
+        values=("<4h", "<1d", "overdue", "today", "none"),
+        condition=_due,
+    ),
+    Qualifier(
+        key="age",
+        example="age:>2d",
+        meaning=">2d: older, <1h: newer",
+        accepts=lambda value, sign: duration_of(value) is not None,
+        signs=INEQUALITIES,
+        values=(">1d", ">7d", "<1h"),
+        condition=_age,
+    ),
+    Qualifier(
+        key="assignee",
+        example="assignee:me",
+        meaning="me, none, or a user name",
+        values=("me", "none"),
+        suggest=_occurring("assignee__username"),
+        condition=_assignee,
+    ),
+    Qualifier(
+        key="by",
+        example="by:finance",
+        meaning="addressed to this person or group, or to me",
+        values=("me",),
+        suggest=OpenValues.names,
+        condition=_by,
+    ),
+    Qualifier(
+        key="is",
+        example="is:overdue",
+        meaning="overdue, unread, asked, assigned, unanswerable",
+        only=("overdue", "unread", "asked", "assigned", "unanswerable"),
+        condition=_is,
+    ),
+)
+FILTER = ListFilter(qualifiers=QUALIFIERS, words="words in the subject or workflow name")
+
+
+def filter_requests(viewer: Viewer, text: str) -> Q:
+    """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
+    return condition_of(FILTER, viewer, text, _word)
+
+
+def suggestions(viewer: Viewer) -> dict[str, Any]:
+    """Return what the filter of the inbox suggests (one query)."""
+    rows = HumanRequest.objects.filter(OPEN & FOR_PEOPLE, viewer.scope("see")).order_by("-created", "-id")
+    return FILTER.suggestions(OpenValues(rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
+
+
+def _word(word: str) -> Q:
+    """Return the condition that the subject, or the name or title of the workflow, contains the word."""
+    lower = word.lower()
+    titled = [entry.name for entry in catalog.entries() if lower in (entry.description.title or "").lower()]
+    # Null for a headline that cannot be read: it must not make "not this word" neither true nor false.
+    subject = Q(subject__isnull=False, subject__icontains=word)
+    return subject | Q(workflow__icontains=word) | Q(workflow__in=titled)
