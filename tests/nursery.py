@@ -43,6 +43,8 @@ checkpoints.manager checkpoints.sql.sqlite wfdash.domain.cron wfdash.schemas wfd
 """What reads no settings, starts no thread and opens nothing."""
 MOST = 2**18
 """Bytes of an order, its environment included."""
+START_SECONDS, RUN_SECONDS, STOP_SECONDS = 60.0, 180.0, 10.0
+"""Limits that only a failure reaches; the first start imports the libraries."""
 
 
 class Child:
@@ -50,6 +52,8 @@ class Child:
 
     def __init__(self, status: IO[str]) -> None:
         self._status = status
+        if not select.select([status], [], [], START_SECONDS)[0]:
+            raise TimeoutError(f"the nursery started nothing within {START_SECONDS:g} s")
         self.pid = int(status.readline())
         self.returncode: int | None = None
 
@@ -104,7 +108,7 @@ def start(
 def run(command: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command to its end and return what it printed."""
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        status = start(command, env=env, cwd=cwd, stdout=out, stderr=err).wait()
+        status = start(command, env=env, cwd=cwd, stdout=out, stderr=err).wait(RUN_SECONDS)
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(command, status, out.read(), err.read())
@@ -121,7 +125,10 @@ def nursery() -> socket.socket:
 
     def end() -> None:
         ours.close()
-        process.wait()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
     atexit.register(end)
     return ours

@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import select
 import sys
 import traceback
 import weakref
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from tests import nursery
+
+ANSWER_SECONDS = 60.0
+"""A limit that only a failure reaches, however busy the machine is."""
 
 
 class Beside:
@@ -34,6 +38,8 @@ class Beside:
         """Run a piece of Python and return what it printed. Raises ``AssertionError`` with its traceback."""
         self._orders.write(json.dumps(code) + "\n")
         self._orders.flush()
+        if not select.select([self._told], [], [], ANSWER_SECONDS)[0]:
+            raise AssertionError(f"no answer within {ANSWER_SECONDS:g} s to:\n{code}")
         told = json.loads(self._told.readline())
         if told["failed"]:
             raise AssertionError(f"{told['printed']}\n{told['failed']}")
@@ -43,7 +49,7 @@ class Beside:
 def end(process: nursery.Process, *pipes: IO[str]) -> None:
     """End the process, wait for its end and close the pipes to it."""
     process.kill()
-    process.wait()
+    process.wait(ANSWER_SECONDS)
     for pipe in pipes:
         pipe.close()
 

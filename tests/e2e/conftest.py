@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect, sync_playwright
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Response, expect
 
+from tests.e2e.chromium import Chromium
 from tests.e2e.desk import add_people
 from tests.e2e.server import Server, serving
 
@@ -28,6 +27,7 @@ FLAGS = [
 STORY_SECONDS = 240
 """A story is long, and takes several times as long on a machine that others use."""
 OpenPage = Callable[[str], Page]
+OpenContext = Callable[..., BrowserContext]
 OUTAGE = ("ERR_CONNECTION", "WebSocket", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE", "ERR_SOCKET", "Failed to fetch")
 """What a browser says in its console of a server that is gone."""
 
@@ -43,15 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def chromium() -> Iterator[Chromium]:
     """One Chromium for this folder: its event loop must be gone before other tests start theirs."""
-    path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
-    if path is None:
-        pytest.skip("there is no Chromium: install it or set WFDASH_CHROMIUM")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
+    chromium = Chromium(FLAGS)
+    yield chromium
+    chromium.stop()
 
 
 @pytest.fixture(scope="module")
@@ -120,23 +116,34 @@ def troubles() -> Iterator[Troubles]:
 
 
 @pytest.fixture
-def person(browser: Browser, server: Server, troubles: Troubles) -> Iterator[OpenPage]:
-    """``person("ana")`` returns a page in a fresh context, signed in, at the inbox. Nothing moves: that costs much."""
+def open_context(chromium: Chromium, troubles: Troubles) -> Iterator[OpenContext]:
+    """``open_context(**options)`` returns a new browser context, watched for troubles and closed when the test ends."""
     contexts: list[BrowserContext] = []
-    looks: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", "reduced_motion": "reduce"}
 
-    def open_page(name: str) -> Page:
-        context = browser.new_context(base_url=server.url, **looks)
+    def open_context(**options: Any) -> BrowserContext:
+        context = chromium.browser().new_context(**{"locale": "en-GB"} | options)
         contexts.append(context)
         troubles.watch(context)
-        context.add_cookies([{"url": server.url, **server.session_of(name)}])
+        return context
+
+    yield open_context
+    for context in contexts:
+        chromium.close(context)
+
+
+@pytest.fixture
+def person(open_context: OpenContext, server: Server) -> OpenPage:
+    """``person("ana")`` returns a page in a fresh context, signed in, at the inbox. Nothing moves: that costs much."""
+
+    def open_page(name: str) -> Page:
+        wide = {"width": 1440, "height": 900}
+        context = open_context(base_url=server.url, viewport=wide, reduced_motion="reduce")
+        context.add_cookies([{"url": server.url, **server.session_of(name)}])  # type: ignore[list-item]
         page = context.new_page()
         page.goto("/")
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 def sign_in(page: Page, link: str) -> None:

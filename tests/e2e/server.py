@@ -157,7 +157,7 @@ class Server:
             return process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.wait(STOP_SECONDS)
             raise AssertionError(f"the server did not stop within {STOP_SECONDS:g} s\n{self.log()}") from None
 
     def log(self) -> str:

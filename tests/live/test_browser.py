@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import BrowserContext, Page
 
+from tests.e2e.async_chromium import Chromium
 from tests.live.serving import Served
 
 pytestmark = [pytest.mark.e2e, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
@@ -23,22 +22,18 @@ for (const name of ["live:events", "live:changed", "live:stream", "live:snapshot
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chromium() -> AsyncIterator[Browser]:
-    path = os.environ.get("WFDASH_CHROMIUM") or shutil.which("chromium")
-    if path is None:
-        pytest.skip("there is no Chromium: install it or set WFDASH_CHROMIUM")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        await browser.close()
+async def chromium() -> AsyncIterator[Chromium]:
+    chromium = Chromium()
+    yield chromium
+    await chromium.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def browser(chromium: Browser, served: Served) -> AsyncIterator[BrowserContext]:
+async def browser(chromium: Chromium, served: Served) -> AsyncIterator[BrowserContext]:
     """A person's browser, signed out."""
-    context = await chromium.new_context()
+    context = await (await chromium.browser()).new_context()
     yield context
-    await context.close()
+    await chromium.close(context)
 
 
 async def open_page(browser: BrowserContext, served: Served, sent: list[str] | None = None) -> Page:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenPage, Troubles, sign_in
+from tests.e2e.conftest import OpenContext, OpenPage, Troubles, sign_in
 from tests.e2e.desk import look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card, open_request
@@ -155,9 +155,7 @@ def test_the_requester_is_asked_back_and_answers_and_then_it_is_decided(person: 
     wait_for_phase(server, run, "completed")
 
 
-def test_a_half_written_answer_survives_a_reload_and_another_device(
-    person: OpenPage, server: Server, browser: Browser
-) -> None:
+def test_a_half_written_answer_survives_a_reload_and_another_device(person: OpenPage, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund in two sittings?"})
     ana = person("ana")
     request = go_to(ana, server, run)
@@ -172,10 +170,9 @@ def test_a_half_written_answer_survives_a_reload_and_another_device(
     expect(card(other).get_by_label("Reason").first).to_have_value("I have to ask first")
 
 
-def test_it_all_fits_a_phone(browser: Browser, server: Server, troubles: Troubles) -> None:
+def test_it_all_fits_a_phone(open_context: OpenContext, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund on the train?", "policy": {"undo": 0, "due": "3h"}})
-    context = browser.new_context(base_url=server.url, viewport={"width": 390, "height": 844}, locale="en-GB")
-    troubles.watch(context)
+    context = open_context(base_url=server.url, viewport={"width": 390, "height": 844})
     page = context.new_page()
     sign_in(page, server.link_for("ana"))
     page.goto("/")
@@ -185,4 +182,3 @@ def test_it_all_fits_a_phone(browser: Browser, server: Server, troubles: Trouble
     check_accessibility(page)
     act(page, "approve")
     wait_for_phase(server, run, "completed")
-    context.close()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenPage, Troubles
+from tests.e2e.conftest import OpenContext, OpenPage, Troubles
 from tests.e2e.desk import add_people, look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card
@@ -53,12 +53,10 @@ def server(postbox: Postbox, tmp_path_factory: pytest.TempPathFactory, sqlite_te
 
 
 @pytest.fixture
-def stranger(browser: Browser, server: Server, troubles: Troubles) -> Iterator[Page]:
+def stranger(open_context: OpenContext, troubles: Troubles) -> Page:
     """A page in a browser where nobody is signed in, on a phone."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, locale="en-GB")
-    troubles.watch(context)
-    yield context.new_page()
-    context.close()
+    context = open_context(viewport={"width": 390, "height": 844})
+    return context.new_page()
 
 
 def link_in_mail(postbox: Postbox, to: str, subject: str) -> str:

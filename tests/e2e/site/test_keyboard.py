@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenPage, Troubles, sign_in
+from tests.e2e.conftest import OpenContext, OpenPage, sign_in
 from tests.e2e.looks import check_accessibility
 from tests.e2e.server import Server
 
@@ -53,10 +53,9 @@ def test_every_place_is_two_keys_away_and_each_page_lists_its_keys(person: OpenP
     check_accessibility(page)
 
 
-def test_the_places_are_a_tap_away_on_a_phone(browser: Browser, server: Server, troubles: Troubles) -> None:
+def test_the_places_are_a_tap_away_on_a_phone(open_context: OpenContext, server: Server) -> None:
     phone = {"width": 390, "height": 844}
-    context = browser.new_context(base_url=server.url, viewport=phone, has_touch=True, is_mobile=True, locale="en-GB")  # type: ignore[arg-type]
-    troubles.watch(context)
+    context = open_context(base_url=server.url, viewport=phone, has_touch=True, is_mobile=True)
     page = context.new_page()
     sign_in(page, server.link_for("adam"))
     for path in PLACES.values():
@@ -65,4 +64,3 @@ def test_the_places_are_a_tap_away_on_a_phone(browser: Browser, server: Server, 
         if path in LISTS:
             page.locator("[data-key='/']").first.tap()
             expect(page.locator("[data-key='/']").first).to_be_focused()
-    context.close()

@@ -6,36 +6,34 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenPage, Troubles, sign_in
+from tests.e2e.conftest import OpenContext, OpenPage, Troubles, sign_in
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page, picture_page
 from tests.e2e.moves import check_events, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
 
-def first_page(browser: Browser, server: Server, troubles: Troubles) -> Page:
-    context = browser.new_context(base_url=server.url)
-    troubles.watch(context)
+def first_page(open_context: OpenContext, server: Server) -> Page:
+    context = open_context(base_url=server.url)
     page = context.new_page()
     sign_in(page, server.first_link())
     return page
 
 
 def test_the_printed_link_signs_in_once_and_shows_what_waits(
-    browser: Browser, server: Server, troubles: Troubles
+    open_context: OpenContext, server: Server, troubles: Troubles
 ) -> None:
-    page = first_page(browser, server, troubles)
+    troubles.expect("404")
+    page = first_page(open_context, server)
     expect(page.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
     expect(page.locator("#inbox-list").get_by_role("listitem").first).to_be_visible(timeout=20_000)
     picture_page(page, "inbox")
-    stranger = browser.new_context().new_page()
+    stranger = open_context().new_page()
     answer = stranger.goto(server.first_link())
     assert answer is not None
     assert answer.status == 404
     expect(stranger.get_by_role("heading", level=1)).to_contain_text("is no longer valid")
-    stranger.context.close()
-    page.context.close()
 
 
 @pytest.mark.long
