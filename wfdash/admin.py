@@ -1,4 +1,4 @@
-"""Django's admin where the dashboard knows more than the tables: names of groups, and workflows of grants."""
+"""Django's admin with what only the dashboard knows: valid names of groups, and workflows of grants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESERVED = frozenset({"requester"})
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A group whose name can stand in ``by`` and ``not_by`` and mean nothing else."""
+    """A group whose name is valid in ``by`` and ``not_by`` and means nothing else there."""
 
     def clean_name(self) -> str:
         """Return the name; an error says what is wrong with it."""
@@ -38,16 +38,16 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class GroupAdmin(DjangoGroups):
-    """Groups by names that policies can tell apart."""
+    """Groups whose names policies can tell apart."""
 
     form = GroupForm
 
 
 class ServedGrantAdmin(AllGrants):
-    """Grants; one for a workflow that is not served is kept, and said."""
+    """Grants; one for a workflow that is not loaded is stored with a warning."""
 
     def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: Any) -> None:
-        """Keep it, with a warning where no workflow has that name."""
+        """Save the grant, with a warning where no workflow has that name."""
         super().save_model(request, obj, form, change)
         if obj.workflow != EVERY and catalog.find(obj.workflow) is None:
             known = ", ".join(sorted(entry.name for entry in catalog.entries())[:12]) or "none"

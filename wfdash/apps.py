@@ -9,13 +9,13 @@ from wfdash.telemetry.log_format import guard_last_resort
 
 
 class WfdashConfig(AppConfig):
-    """Doors, desk and runner."""
+    """The dashboard's app: pages, actions and worker."""
 
     name = "wfdash"
     verbose_name = "wfdash"
 
     def ready(self) -> None:
-        """Record changes of accounts and tell open sockets of them, once there are models; keep the log readable."""
+        """Connect the signal handlers for the audit and for open sockets, once there are models, and set up the log."""
         from wfdash.actions.audit import account_events
         from wfdash.live import rights_changes
 

@@ -9,11 +9,11 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.apps import apps
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
-# Once is enough: the second time logging is configured anew, while the worker's thread adds its own handler to it.
+# Only once: a second set-up would configure logging again while the worker's thread adds its own handler.
 if not apps.ready:
     django.setup(set_prefix=False)
 
-# Only now that the apps are loaded may anything import models.
+# Nothing may import models before the apps are loaded.
 from wfdash.http import PagesHandler
 from wfdash.live.hub import count_sockets, use_renderer
 from wfdash.live.routing import websocket_urlpatterns

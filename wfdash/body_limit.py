@@ -1,4 +1,4 @@
-"""Requests that are bounded while they arrive: daphne keeps a whole body before any code of ours is asked."""
+"""Limits on request bodies while they arrive: daphne buffers a whole body before any of our code is called."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from daphne import http_protocol
 
 SECONDS = 120.0
-"""The longest that a body may take to arrive: the largest at 100 kB a second."""
+"""The longest time a body may take to arrive: the largest at 100 kB a second."""
 WASTE = 4
-"""A client that goes on sending is disconnected after this many times what a body may have."""
+"""A client that keeps sending is disconnected after this many times the maximum body."""
 
 _REQUEST: Any = http_protocol.WebRequest
 
@@ -17,24 +17,24 @@ _REQUEST: Any = http_protocol.WebRequest
 def bound_requests(most: int) -> None:
     """Make daphne keep at most ``most`` bytes and one more of each body: enough to see that it is too large.
 
-    The rest is thrown away as it comes, so that a client which sends a little too much still reads its 413.
+    The rest is dropped as it arrives, so that a client which sends a little too much still reads its 413.
     """
 
     class Bounded(BoundedRequest):
         limit = most
 
-    vars(http_protocol)["WebRequest"] = Bounded  # Its factory looks there and has no other place for it.
+    vars(http_protocol)["WebRequest"] = Bounded  # daphne's factory reads it there and has no other setting for it.
 
 
 class BoundedRequest(_REQUEST):  # type: ignore[misc]
-    """A request whose body takes bounded space and time."""
+    """A request whose body is limited in size and time."""
 
     limit = 0
     _received = 0
     _deadline: Any = None
 
     def gotLength(self, length: int | None) -> None:
-        """Give the body its time. ``length``: as declared, None for chunks, 0 without a body."""
+        """Start the body's timeout. ``length``: as declared, None for chunks, 0 without a body."""
         super().gotLength(min(length, self.limit + 1) if length else length)
         if length is None or length > 0:
             self._deadline = self.channel.callLater(SECONDS, self._hang_up)
@@ -42,7 +42,7 @@ class BoundedRequest(_REQUEST):  # type: ignore[misc]
             self._hang_up()
 
     def handleContentChunk(self, data: bytes) -> None:
-        """Keep what fits."""
+        """Keep what is within the limit."""
         room = self.limit + 1 - self._received
         self._received += len(data)
         if room > 0:
@@ -51,12 +51,12 @@ class BoundedRequest(_REQUEST):  # type: ignore[misc]
             self._hang_up()
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
-        """Answer it: it is complete."""
+        """Handle the request: it is complete."""
         self._stop_clock()
         super().requestReceived(command, path, version)
 
     def connectionLost(self, reason: Any) -> None:
-        """Forget it."""
+        """Stop the timeout."""
         self._stop_clock()
         super().connectionLost(reason)
 

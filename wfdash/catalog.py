@@ -1,8 +1,7 @@
 """Workflow name -> definition and engine.
 
-Loads the ``workflows`` module of every app in ``WFDASH_APPS``, and whatever ``WFDASH_WORKFLOWS`` names. A module
-that fails to import, or a definition that is not valid, becomes a ``Failure`` with its traceback and takes nothing
-else down.
+Loads the ``workflows`` module of every app in ``WFDASH_APPS``, and everything ``WFDASH_WORKFLOWS`` names. A module that
+fails to import, or a definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Entry:
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """The names of the fields that nobody is shown: what a type of the workflow calls a secret."""
+        """Return the names of the workflow's secret fields, by the types of its input and output."""
         told = (secret_names(self.description.input_schema), secret_names(self.description.output_schema))
         more = self.engine.secret_names(self.definition) if isinstance(self.engine, NamesSecrets) else ()
         return frozenset[str]().union(*told, more)
@@ -61,7 +60,7 @@ class Failure:
 
 @dataclass
 class Catalog:
-    """What was found, in order of discovery."""
+    """Everything that was found, in order of discovery."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
@@ -78,7 +77,7 @@ def failures() -> list[Failure]:
 
 
 def get(name: str) -> Entry:
-    """Return a workflow by name, or raise ``NotFound``."""
+    """Return a workflow by name. ``NotFound``."""
     try:
         return load().entries[name]
     except KeyError:
@@ -103,7 +102,7 @@ def find(name: str) -> Entry | None:
 
 @lru_cache(maxsize=1)
 def load() -> Catalog:
-    """Import everything once per process; ``load.cache_clear()`` forgets it."""
+    """Return the catalogue, imported once per process; ``load.cache_clear()`` resets it."""
     catalog = Catalog()
     engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
     files = [
@@ -123,7 +122,7 @@ def load() -> Catalog:
 
 
 def _import_app(name: str) -> list[ModuleType]:
-    """Import the ``workflows`` module of an app or package; none if it has none."""
+    """Return the ``workflows`` module of an app or package; none if it has none."""
     workflow_sources.use_folder(Path.cwd(), last=True)
     package = importlib.import_module(name)
     within = f"{name}.workflows"
@@ -163,7 +162,7 @@ def _note_failure(catalog: Catalog, source: str, error: Exception) -> None:
 
 
 def _where(error: Exception) -> str:
-    """Return the author's line that failed: the last one outside Python, this package and what is installed."""
+    """Return the author's line that failed: the last one outside Python, this package and installed packages."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     ours = Path(__file__).parent

@@ -1,10 +1,10 @@
-"""The agreement between the dashboard and whatever executes a workflow. No Django.
+"""The protocol between the dashboard and an engine that executes workflows. No Django.
 
-In: ``Start | Resume``. Out: ``Finished | Waiting | Failed``. A crash and an answer take the same road: a crash
-is a ``Resume`` with no answers.
+In: ``Start | Resume``. Out: ``Finished | Waiting | Failed``. Recovery after a crash and an answer are the same call:
+after a crash it is a ``Resume`` without answers.
 
-Every engine is an ``Engine``. What else one can do it says by the optional protocols at the end; where it leaves one
-out, the dashboard does without: runs of an older graph are kept, checkpoints are restored and forked unchanged.
+Every engine is an ``Engine``. Further abilities are the optional protocols at the end; without them the dashboard does
+less: runs of an older graph are held, checkpoints are restored and forked unchanged.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json,
 from checkpoints.storage import Recorder
 
 AGAIN = ("runs", "waits", "sleeps", "retries", "queues")
-"""What an activation does when the run continues: at once; once a person answers; then (``until``); in its turn."""
+"""What an activation does when the run continues: at once; after an answer; at a time (``until``); in its turn."""
 
 
 class Start(Record):
-    """Begin a run with this message (JSON, already valid for the workflow's input schema)."""
+    """Start a run with this message (JSON, already valid for the workflow's input schema)."""
 
     run: RunId
     message: Json = None
@@ -49,7 +49,7 @@ class Finished(Record):
 
 
 class Waiting(Record):
-    """The run is parked: for people (``requests``), for a time (``until``), or both."""
+    """The run is suspended: for people (``requests``), for a time (``until``), or both."""
 
     requests: tuple[Request, ...] = ()
     until: datetime | None = None
@@ -57,7 +57,7 @@ class Waiting(Record):
 
 
 class Failed(Record):
-    """A step failed for good. Resuming the same checkpoint tries that step again."""
+    """A step failed permanently. Resuming the same checkpoint retries that step."""
 
     error: ErrorInfo
     checkpoint: Checkpoint
@@ -105,7 +105,7 @@ class Description(Record):
 
 
 class InvalidInput(ValueError):
-    """The value does not fit the schema. ``errors``: list of ``{"loc": [...], "msg": "..."}``."""
+    """The value does not match the schema. ``errors``: list of ``{"loc": [...], "msg": "..."}``."""
 
     def __init__(self, errors: list[dict[str, Json]]) -> None:
         super().__init__("; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in errors))
@@ -118,49 +118,51 @@ class Engine(Protocol):
     name: str
 
     def accepts(self, definition: object) -> bool:
-        """Say whether this object is a workflow of this engine's kind."""
+        """Return whether this object is a workflow of this engine's kind."""
 
     def describe(self, definition: object) -> Description:
-        """Draw it. Raises the engine's own error when the definition is not valid."""
+        """Return a workflow's description. Raises the engine's own error when the definition is not valid."""
 
     def check_input(self, definition: object, message: Json) -> Json:
-        """Return the message as the run will get it; raises ``InvalidInput`` with errors per field.
+        """Return the message as the run will receive it. ``InvalidInput`` with errors per field.
 
-        It is judged by ``input_schema``, as forms are, and by whatever more the engine knows of it.
+        It is checked against ``input_schema``, as forms are, and against anything else the engine knows about it.
         """
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
-        """Run until finished, parked or failed; every durable moment goes through ``recorder.commit``."""
+        """Run until finished, suspended or failed, and return the outcome; every durable state is committed by
+        ``recorder``.
+        """
 
 
 class InFlight(Record):
-    """What a run is in the middle of: steps whose functions run, and calls that may or may not have happened."""
+    """What is in progress in a run: steps whose functions run, and calls whose outcome is unknown."""
 
     steps: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
 
 
 class Carried(Record):
-    """What a checkpoint of an older graph becomes under the current one. ``how``: hook | alias | override."""
+    """A checkpoint of an older graph, migrated to the current one. ``how``: hook | alias | override."""
 
     how: str
     body: dict[str, Json]
     requests: tuple[Request, ...] = ()
     closed: tuple[RequestKey, ...] = ()
-    """Questions that are not asked any more: what asked them was dropped or moved."""
+    """Questions that are no longer asked, because their step was dropped or moved."""
     events: tuple[EventDraft, ...] = ()
     words: tuple[str, ...] = ()
     """What was done, one sentence each."""
     names: dict[str, str] = Field(default_factory=dict)
     """Old name -> new name of steps; the name of a sub-workflow counts for every step in it."""
     ended: tuple[str, ...] = ()
-    """Activations that were dropped, or started afresh as another step."""
+    """Activations that were dropped, or restarted as another step."""
 
 
 class CallInfo(Record):
-    """A recorded call of an activation that is under way.
+    """A recorded call of an activation in progress.
 
-    ``state``: done (its result is on record: it is not made again), again (it was cut off and is made again), unknown
+    ``state``: done (its result is recorded: it is not repeated), again (it was interrupted and is repeated), unknown
     (it may have happened: a person is asked).
     """
 
@@ -170,7 +172,7 @@ class CallInfo(Record):
 
 
 class ActivationInfo(Record):
-    """An activation of a step that is under way at a checkpoint. It runs again from its top, by its record."""
+    """An activation of a step in progress at a checkpoint. It runs again from its top, replaying its recorded calls."""
 
     activation: str
     step: str
@@ -183,28 +185,28 @@ class ActivationInfo(Record):
     first: bool = False
     """Its message is the run's input."""
     shown: bool = True
-    """Whether it is a step that people see; False for the way into a sub-workflow."""
+    """Whether it is a step shown to people; False for the entry of a sub-workflow."""
     calls: tuple[CallInfo, ...] = ()
     answers: tuple[RequestKey, ...] = ()
-    """Questions of its that were answered: the answers are on record."""
+    """Its questions that were answered: the answers are recorded."""
     asks: tuple[RequestKey, ...] = ()
-    """Questions of its that are pending."""
+    """Its questions that are pending."""
 
 
 class LookAhead(Record):
-    """What happens when a run continues from a checkpoint, as far as the checkpoint says. Runs no code of any step."""
+    """What happens when a run continues from a checkpoint, as far as it can be known without running a step."""
 
     doing: tuple[ActivationInfo, ...] = ()
     asks: tuple[Request, ...] = ()
-    """Questions that are not pending there, but are asked first of all: whether a call has happened."""
+    """Questions that are not pending there, but are asked first: whether a call has happened."""
     state_schema: dict[str, Json] = Field(default_factory=dict)
 
 
 class Edits(Record):
-    """What a person changes before a run continues from a checkpoint. What is not named, or is the same, stays.
+    """A person's changes to a checkpoint before a run continues from it. What is not named, or is the same, stays.
 
-    ``state``: all of it anew. ``messages``: activation -> its message; it starts over with that. ``answers``: request
-    key -> the answer to a question pending there. ``reason``: for the record; needed to answer what is for others.
+    ``state``: the whole new state. ``messages``: activation -> its message; it restarts with that. ``answers``: request
+    key -> the answer to a question pending there. ``reason``: for the audit; needed to answer on behalf of others.
     """
 
     state: dict[str, Json] | None = None
@@ -219,27 +221,27 @@ class Edited(Record):
     body: dict[str, Json]
     requests: tuple[Request, ...] = ()
     closed: tuple[RequestKey, ...] = ()
-    """Questions that are not asked any more: what asked them starts over."""
+    """Questions that are no longer asked, because their step restarts."""
     words: tuple[str, ...] = ()
     """What was done, one sentence each."""
     input: tuple[Json, ...] = ()
-    """The run's input, if that was changed."""
+    """The run's input, if it was changed."""
 
 
 @runtime_checkable
 class ChecksAnswers(Protocol):
-    """An engine that knows more of an answer than its schema can say. With others the schema alone decides."""
+    """An engine that can check answers beyond their schema. For others only the schema decides."""
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
-        """Return what is wrong (``{"loc": [...], "msg": "..."}``) with a value that fits the request's schema.
+        """Return what is wrong (``{"loc": [...], "msg": "..."}``) with a value that is valid by the request's schema.
 
-        Empty: the step that asked will take it, as far as can be known here. Runs no code of any step.
+        Empty: the step that asked will accept it, as far as can be known here. Runs no code of any step.
         """
 
 
 @runtime_checkable
 class NamesSecrets(Protocol):
-    """An engine that knows what its definitions call secret besides their input and output."""
+    """An engine that knows which fields its definitions call secret besides their input and output."""
 
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of such fields in messages and state."""
@@ -247,41 +249,41 @@ class NamesSecrets(Protocol):
 
 @runtime_checkable
 class TellsInFlight(Protocol):
-    """An engine that can say what a checkpoint was in the middle of. With others it is not known what was cut off."""
+    """An engine that knows what is in progress at a checkpoint. For others it is unknown what was interrupted."""
 
     def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
-        """Return it; runs no code of any step."""
+        """Return what is in progress at a checkpoint; runs no code of any step."""
 
 
 @runtime_checkable
 class Migrates(Protocol):
-    """An engine that can carry checkpoints over to a changed graph. Others keep such runs as they are."""
+    """An engine that can migrate checkpoints to a changed graph. Runs of others are held."""
 
     def carry(
         self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
     ) -> Carried:
-        """Return the checkpoint's content under the current graph, checked; ``Incompatible`` says why not.
+        """Return the checkpoint's content under the current graph, checked. ``Incompatible`` with the reason.
 
-        By a declared hook or alias; with ``override`` unchanged, if it is valid there. Changes nothing.
-        ``old``: the graph it was made under, where that is known.
+        By a declared hook or alias; with ``override`` unchanged, if it is valid there. Changes nothing. ``old``: the
+        graph it was made under, where that is known.
         """
 
 
 @runtime_checkable
 class LooksAhead(Protocol):
-    """An engine that can say what a checkpoint is about to do. Of others only the events tell."""
+    """An engine that can predict what a checkpoint does next. For others there are only the events."""
 
     def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
-        """Return it. ``Incompatible`` for a checkpoint of another graph."""
+        """Return what happens next at a checkpoint. ``Incompatible`` for a checkpoint of another graph."""
 
 
 @runtime_checkable
 class TakesEdits(Protocol):
-    """An engine whose checkpoints people may change."""
+    """An engine whose checkpoints people can edit."""
 
     def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:
         """Return the checkpoint's content with state and messages changed; changes nothing, runs no step.
 
         ``InvalidInput`` with errors per field (``state``, ``messages`` + activation); ``Incompatible`` for a checkpoint
-        of another graph. Answers are not its business: they are given like any other.
+        of another graph. Answers are not applied here: they are given like any other.
         """

@@ -1,6 +1,6 @@
 """Demo people, a demo repository and demo runs. Running it again adds what is missing and changes nothing.
 
-Nobody gets a password: people sign in by one-time links (``wfdash signin ana``).
+No one gets a password: people sign in by one-time links (``wfdash signin ana``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wfdash.examples.repository import DATA, make_shop
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """Somebody who appears in the demo. ``roles``: workflow (or ``*``) -> role."""
+    """A person of the demo. ``roles``: workflow (or ``*``) -> role."""
 
     name: str
     full_name: str
@@ -48,7 +48,7 @@ PEOPLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded:
-    """What was added just now: names of people, ids of runs, and where the demo repository is."""
+    """What was added: names of people, ids of runs, and the path of the demo repository."""
 
     people: tuple[str, ...]
     runs: tuple[str, ...]
@@ -56,7 +56,9 @@ class Seeded:
 
 
 def seed(data: Path) -> Seeded:
-    """Add the demo's people, its git repository in ``data`` and its runs, each only if it is not there yet."""
+    """Add the demo's people, its git repository in ``data`` and its runs, each only if missing, and return what was
+    added.
+    """
     people = tuple(person.name for person in PEOPLE if _add_person(person))
     repository = data / "demo" / "shop"
     if not repository.exists():
@@ -68,7 +70,7 @@ def seed(data: Path) -> Seeded:
 
 
 def _add_person(person: Person) -> bool:
-    """Create a person with groups and roles; somebody who exists keeps the rights they have now."""
+    """Create a person with groups and roles and return True; an existing one is not changed."""
     if User.objects.filter(username=person.name).exists():
         return False
     first, last = person.full_name.split(" ", 1)
@@ -93,7 +95,7 @@ def _runs(repository: Path) -> list[tuple[str, str, Json]]:
 
 
 def _start(key: str, workflow: str, message: Json) -> str | None:
-    """Start a run as adam unless the demo started it before, or its workflow is not being served."""
+    """Start a run as adam and return its id; None if the demo started it before, or its workflow is not loaded."""
     served = any(entry.name == workflow for entry in catalog.entries())
     if not served or Run.objects.filter(start_key=f"adam:demo-{key}").exists():
         return None
@@ -102,7 +104,7 @@ def _start(key: str, workflow: str, message: Json) -> str | None:
 
 
 def _plan() -> None:
-    """Have a month's expenses looked at on the first of the next."""
+    """Schedule the review of a month's expenses for the first of the next."""
     plan = actions.SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
     if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
         actions.create_schedule(viewer_for(User.objects.get(username="adam")), "expense_batch", plan)

@@ -11,7 +11,7 @@ from wfdash.contract import InvalidInput
 
 
 class WfdashError(ground.ErrorWithFacts):
-    """The request could not be carried out; see the message for the remedy."""
+    """The command could not be carried out; the message says how to fix it."""
 
 
 class NotFound(WfdashError):
@@ -44,11 +44,11 @@ class NoLongerOpen(WfdashError):
 
 
 class Changed(WfdashError):
-    """The request changed since it was shown: look at the difference, then decide. ``facts``: before, after, now."""
+    """The request changed since it was shown: check the difference, then decide. ``facts``: before, after, now."""
 
 
 class WrongState(WfdashError):
-    """The run is not in a state in which this can be done."""
+    """The run's status does not allow this."""
 
 
 class KeyReused(WrongState):
@@ -56,7 +56,7 @@ class KeyReused(WrongState):
 
 
 class LinkUsed(WfdashError):
-    """This link was used before: it decides only once."""
+    """This link was used before: it can be used only once."""
 
 
 class TooManyTries(WfdashError):
@@ -64,11 +64,11 @@ class TooManyTries(WfdashError):
 
 
 class TooOften(WfdashError):
-    """One person did this too often of late: wait, then try again. ``facts``: retry_after (seconds)."""
+    """One person did this too often recently: wait, then retry. ``facts``: retry_after (seconds)."""
 
 
 class Busy(WfdashError):
-    """The server has as much to do as it takes on: try again in a moment. ``facts``: retry_after (seconds)."""
+    """The server is at its limit: retry in a moment. ``facts``: retry_after (seconds)."""
 
 
 STATUS: dict[type[Exception], int] = {
@@ -93,7 +93,7 @@ STATUS: dict[type[Exception], int] = {
     ground.Incompatible: 409,
     ground.Unsupported: 501,
     ground.InvalidConfig: 500,
-    # The database is away, full or read-only.
+    # The database is unavailable, full or read-only.
     OperationalError: 503,
     InterfaceError: 503,
     InternalError: 503,

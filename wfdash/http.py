@@ -1,8 +1,8 @@
-"""HTTP into Django: each request crosses once into a thread that keeps its database connection, and back.
+"""The HTTP handler: each request runs in one thread that keeps its database connection.
 
-Django's own ASGI handler changes threads several times per request (once per signal, and wherever sync middleware
-meets async) and opens a thread and a connection for each. All our views are sync, so one crossing is enough. Bodies
-are bounded here, before anything parses them.
+Django's own ASGI handler changes threads several times per request (once per signal, and wherever sync middleware meets
+async) and opens a thread and a connection for each. All our views are sync, so one thread is enough. Bodies are limited
+here, before anything parses them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Send = Callable[[Message], Awaitable[None]]
 
 THREADS = 8
 HEALTH = "/readyz"
-"""The address that a thread of its own answers, however busy the pages are."""
+"""The path that a separate thread answers, however busy the pages are."""
 ALIVE = "/livez"
-"""The address that is answered at once, without a thread."""
+"""The path that is answered at once, without a thread."""
 SPOOL = 256_000
 """Bytes of a body kept in memory; more goes to a temporary file."""
 BODIES = 200
-"""Bodies of which more is to come that are received at the same time."""
+"""Incomplete bodies that are received at the same time."""
 BODY_SECONDS = 120.0
-"""The longest that a body may take to arrive: the largest at 100 kB a second."""
+"""The longest time a body may take to arrive: the largest at 100 kB a second."""
 
 
 class ClientGone(Exception):
-    """The client hung up before its request was complete."""
+    """The client disconnected before its request was complete."""
 
 
 class TooSlow(Exception):
@@ -50,12 +50,12 @@ class TooSlow(Exception):
 
 
 class TooMany(Exception):
-    """As many requests as are taken at a time are still arriving."""
+    """Too many requests are still arriving."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedResponse:
-    """A response: finished, or with a ``rest`` that is made while it is sent."""
+    """A response: complete, or with a ``rest`` that is generated while it is sent."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -64,7 +64,7 @@ class PreparedResponse:
 
 
 class PagesHandler(BaseHandler):
-    """An ASGI application for HTTP. A request that has begun is finished even if its client hangs up."""
+    """The ASGI application for HTTP. A request that has started is finished even if its client disconnects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class PagesHandler(BaseHandler):
             await self._stream(send, reply, reply.rest)
 
     async def _stream(self, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
-        """Send piece by piece, the next one made when the last one is on its way; never more than one in memory."""
+        """Send piece by piece, the next one generated while the last one is sent; never more than one in memory."""
         loop, pieces = asyncio.get_running_loop(), iter(cast(Iterable[bytes], rest))
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         try:
@@ -105,7 +105,7 @@ class PagesHandler(BaseHandler):
             await loop.run_in_executor(self._threads, rest.close)
 
     def _respond(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
-        """Run the whole request in this thread; the signals see to its database connections."""
+        """Return the response, the whole request run in this thread; the signals manage its database connections."""
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         response: HttpResponseBase
@@ -122,7 +122,7 @@ class PagesHandler(BaseHandler):
 
 
 class Arriving:
-    """How many bodies are being received now, of which the first part alone was not all."""
+    """How many bodies are being received now, apart from those complete in their first part."""
 
     def __init__(self, most: int) -> None:
         self._most, self._count = most, 0
@@ -153,7 +153,7 @@ async def read_body(
 
 
 async def _read_part(receive: Receive, body: IO[bytes], size: int, limit: int) -> int | None:
-    """Read one part; returns how many bytes there are now, None if that was all."""
+    """Read one part and return how many bytes there are now, None if that was all."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientGone
@@ -172,7 +172,7 @@ async def send_reply(send: Send, reply: PreparedResponse) -> None:
 
 
 def _reply(response: HttpResponseBase) -> PreparedResponse:
-    # A file is as long as it is; what is made while it is read may have no end.
+    # A file has a known length; generated content may be endless.
     made = isinstance(response, StreamingHttpResponse) and not isinstance(response, FileResponse)
     rest = cast(StreamingHttpResponse, response) if made else None
     content = b"" if rest is not None else b"".join(cast(Iterable[bytes], response))

@@ -1,7 +1,7 @@
-"""In-process publish/subscribe: *look at run R* (for workers) and *run R reached seq N* (for viewers), after a commit.
+"""In-process publish/subscribe: *check run R* (for workers) and *run R reached seq N* (for viewers), after a commit.
 
-A message carries no data of record: it may be lost, duplicated or late, and every subscriber also polls. They are
-called in the publisher's thread and must only hand over to their own loop (``call_soon_threadsafe``).
+A message carries no data: it may be lost, duplicated or late, and every subscriber also polls. Subscribers are called
+in the publisher's thread and must only hand over to their own loop (``call_soon_threadsafe``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Topic(Generic[P]):
 
 
 runs_due: Topic[[str]] = Topic()
-"""``publish(run_id)``: a worker should look at this run now."""
+"""``publish(run_id)``: a worker should check this run now."""
 
 runs_changed: Topic[[str, int]] = Topic()
 """``publish(run_id, seq)``: the run's events reach at least ``seq``."""
@@ -74,7 +74,7 @@ class StreamedText:
             return dict(self._texts.get(run, {}))
 
     def forget(self, run: str, step: str | None = None) -> None:
-        """Drop a step's text, which has ended, or all of a run that is not driven here any more."""
+        """Drop the text of a step that has ended, or all of a run that is no longer run here."""
         with self.lock:
             if step is None:
                 self._texts.pop(run, None)
@@ -91,7 +91,7 @@ notifications_changed: Topic[[int]] = Topic()
 """``publish(user)``: this person (primary key) got a notification, or has read one."""
 
 requests_changed: Topic[[str, str, str]] = Topic()
-"""``publish(workflow, part, request)``: something happened to it (``request``) or to who has it open (``people``)."""
+"""``publish(workflow, part, request)``: the request changed (``request``), or who has it open did (``people``)."""
 
 rights_changed: Topic[[int | None]] = Topic()
-"""``publish(user)``: this person (primary key; None: anybody) may have signed out, or their rights changed."""
+"""``publish(user)``: this person (primary key; None: anyone) may have signed out, or their rights changed."""

@@ -1,7 +1,7 @@
-"""One process that serves pages and sockets and drives runs: daphne in the main thread, the worker beside it.
+"""One process that serves pages and sockets and runs workflows: daphne in the main thread, the worker beside it.
 
-daphne has no lifespan, so start and stop are ours: the worker starts before the server listens, and the reactor waits
-with its shutdown until the worker has let go of every run.
+daphne has no lifespan, so start and stop are handled here: the worker starts before the server listens, and the reactor
+delays its shutdown until the worker has released every run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-# Importing this installs Twisted's asyncio reactor; nothing may touch the reactor before.
+# Importing this installs Twisted's asyncio reactor; nothing may use the reactor before.
 from daphne.server import Server  # isort: skip
 from daphne.endpoints import build_endpoint_description_strings
 from django.conf import settings
@@ -30,31 +30,33 @@ reactor: Any = _reactor
 log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005
-"""How long a busy thread keeps Python's lock from the others. An answer crosses several threads on its way to the
-next step; at Python's own 5 ms a page being drawn would hold it up at each crossing."""
+"""How long a busy thread keeps the GIL. An answer passes through several threads on its way to the next step; at
+Python's default of 5 ms a page being rendered would delay it at each of them.
+"""
 
 BACKLOG = 1024
-"""Connections that may wait to be taken up. Of all browsers that come back at once after a restart those beyond it
-are told nothing, and try again after one second, then three."""
+"""Connections that may wait to be accepted. When all browsers reconnect at once after a restart, those beyond it are
+dropped silently, and retry after one second, then three.
+"""
 
 ACCEPTS = 8
-"""Connections taken up before others get their turn. Twisted takes twenty more each time, up to all there are: a
-handshake costs a millisecond or more, and whoever is connected already would wait for hundreds of them."""
+"""Connections accepted in one go. Twisted accepts twenty more each time, up to all there are: a handshake costs a
+millisecond or more, and connected clients would wait for hundreds of them.
+"""
 
 
 def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:
-    """Serve until SIGINT or SIGTERM; returns the process's exit status (1 when the address is taken)."""
+    """Serve until SIGINT or SIGTERM and return the process's exit status (1 when the address is in use)."""
     sys.setswitchinterval(SWITCH_SECONDS)
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
     if worker is not None:
         worker.start()
         reactor.addSystemEventTrigger("before", "shutdown", lambda: _drain(worker))
-    # Imported late: after a crash runs go on while the pages are still being loaded.
+    # Imported late: after a crash the worker continues runs while the pages are still being loaded.
     from wfdash.asgi import application
 
     bound_requests(settings.WFDASH_MAX_BODY)
-    # What is loaded by now stays: looking through it for garbage again and again stops every thread for a tenth of a
-    # second.
+    # gc.freeze(): keep start-up objects out of GC pauses, which stop every thread for about 100 ms.
     gc.freeze()
     tcp.Port.numberAccepts = property(lambda port: ACCEPTS, lambda port, more: None)  # type: ignore[assignment]
     endpoints = build_endpoint_description_strings(host=host, port=port)  # type: ignore[no-untyped-call]

@@ -113,7 +113,7 @@ def env_days(name: str) -> float | None:
 
 
 def read_secret(folder: Path) -> str:
-    """Return the installation's secret key, made on first use and readable by its owner alone."""
+    """Return the installation's secret key, created on first use and readable only by its owner."""
     if "WFDASH_SECRET_KEY" in os.environ:
         return os.environ["WFDASH_SECRET_KEY"]
     path = folder / "secret_key"
@@ -154,7 +154,7 @@ def _is_app(name: str) -> bool:
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
-        return False  # What is wrong with it stands among the workflows, and takes nothing else down.
+        return False  # An error in it is reported among the workflows, and affects nothing else.
     folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
     return any(
         (folder / part).exists() for folder in folders for part in ("models.py", "models", "migrations", "apps.py")
@@ -162,7 +162,7 @@ def _is_app(name: str) -> bool:
 
 
 def mail(url: str) -> dict[str, Any]:
-    """Return Django's mail settings for an address; without one, mail goes nowhere."""
+    """Return Django's mail settings for an address; without one, mail is discarded."""
     parts = urlsplit(url)
     if not url or parts.scheme == "console":
         name = "console" if url else "dummy"
@@ -265,7 +265,7 @@ DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
 globals().update(mail(WFDASH_MAIL))
 
 AUTHENTICATION_BACKENDS = ["wfdash.signin.backend.PasswordBackend"]
-# Argon2 for what is set from now on; what was hashed otherwise is hashed anew when its owner signs in.
+# Argon2 for new passwords; other hashes are replaced when their owner signs in.
 PASSWORD_HASHERS = [
     f"django.contrib.auth.hashers.{name}PasswordHasher"
     for name in ("Argon2", "PBKDF2", "PBKDF2SHA1", "BCryptSHA256", "Scrypt")
@@ -285,7 +285,9 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATICFILES_DIRS = [path for path in (BASE_DIR / "static",) if path.is_dir()]  # in a wheel they are the app's own
+STATICFILES_DIRS = [
+    path for path in (BASE_DIR / "static",) if path.is_dir()
+]  # in a wheel they are in the app's own folder
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
 WHITENOISE_USE_FINDERS = True
@@ -304,18 +306,18 @@ WFDASH_REQUIRE_SECOND_FACTOR = env_flag("WFDASH_REQUIRE_SECOND_FACTOR", False)
 WFDASH_KNOWN_COOKIE = "wfdash_known"
 if WFDASH_HTTPS:
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
-    # With this prefix browsers take them from this host alone, by HTTPS alone.
+    # With this prefix browsers accept them only from this host, and only by HTTPS.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
     WFDASH_KNOWN_COOKIE = "__Host-wfdash_known"
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SECURE_REDIRECT_EXEMPT = ["^livez$", "^readyz$", "^metrics$"]
     SECURE_HSTS_SECONDS = 30 * 86400
-    # Other hosts of the same domain, and browsers' preload lists, are for the domain's owner to decide.
+    # Other hosts of the same domain, and browsers' preload lists, are the domain owner's decision.
     SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 WFDASH_MAX_BODY = 12_000_000
-# A file that was sent once comes back as text with the rest of its form, a third larger than it is.
+# A file that was posted once comes back as text with the rest of its form, a third larger than it is.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8_000_000
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000

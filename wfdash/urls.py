@@ -1,4 +1,4 @@
-"""Every address of the dashboard, in one list."""
+"""Every URL of the dashboard, in one list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ register_converter(url_converters.VerbConverter, "verb")
 register_converter(url_converters.KindConverter, "kind")
 CHECKPOINT = "runs/<id:run_id>/checkpoints/<id:checkpoint_id>/"
 
-# The admin has no sign-in of its own: one door, one limit, one second factor.
+# The admin has no sign-in of its own: there is one sign-in page with one limit and one second factor.
 admin.site.login = signin.admin_sign_in  # type: ignore[method-assign]
 
 urlpatterns = [

@@ -1,7 +1,7 @@
-"""The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``verify`` proves the audit chain.
+"""The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``verify`` checks the audit chain.
 
-``runs``, ``checkpoints`` and ``restore`` look at runs and let one go on from an earlier checkpoint.
-``manage`` is Django's command line.
+``runs``, ``checkpoints`` and ``restore`` list runs and resume one from an earlier checkpoint. ``manage`` is Django's
+command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wfdash.installation import location, workflow_sources
 from wfdash.installation.exposure import refusal_text, refusals
 
 PRIVATE = 0o077
-"""What is written is for its owner alone: the database, exports, what workflows make."""
+"""The umask: files are readable only by their owner, such as the database, exports, and what workflows write."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +50,9 @@ def _refuse(words: str) -> int:
 
 
 def _reading(options: argparse.Namespace) -> int:
-    """Run a command that needs a database that is there; one that is not, or is older, is no traceback."""
+    """Run a command that needs an existing database and return its exit status; a missing or older one is no
+    traceback.
+    """
     from django.db import DatabaseError
 
     try:
@@ -122,7 +124,7 @@ def _up(options: argparse.Namespace) -> int:
         return 2
     address = f"http://{_in_url(options.host)}:{options.port}"
     os.environ.setdefault("WFDASH_URL", address)
-    # Setting Django up installs Twisted's asyncio reactor (daphne is an app of ours) and loads the models.
+    # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
     settings = _setup(options)
     if options.demo:
         _add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
@@ -157,7 +159,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _add_to(variable: str, value: str, *, separator: str) -> None:
-    """Put a value behind those that a list-valued environment variable has."""
+    """Append a value to a list-valued environment variable."""
     given = [part for part in os.environ.get(variable, "").split(separator) if part]
     if value not in given:
         os.environ[variable] = separator.join([*given, value])
@@ -170,7 +172,7 @@ def _has_server() -> bool:
 
 
 def _prepare(*, demo: bool) -> str:
-    """Bring the database up to date and return the name of an administrator."""
+    """Migrate the database and return the name of an administrator."""
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
 
@@ -199,7 +201,7 @@ def _signin(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    """Prove the database's record, or packs: those need no data where their key is given, or none is needed."""
+    """Verify the audit of the database, or packs: those need no data where their key is given, or none is needed."""
     missing = location.missing_data(os.environ)
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
     if missing and not (options.packs and keyed):
@@ -226,7 +228,7 @@ def _proven(options: argparse.Namespace) -> int:
 
 
 def _way_in(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
-    """Return how to sign in: by a link for ``name`` where only its owner sees it, or where nobody ever signed in."""
+    """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
     from django.contrib.auth import get_user_model
 
     if terminal or not get_user_model().objects.filter(last_login__isnull=False).exists():
@@ -243,7 +245,9 @@ def _link(name: str, base: str) -> str:
 
 
 def _in_thread(make: Callable[[], str]) -> str:
-    """Call something that queries: the server announces itself from inside its event loop, where Django refuses to."""
+    """Return the result of a call that queries: the server announces itself from its event loop, where Django refuses
+    to.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from django.db import connection

@@ -1,6 +1,6 @@
-"""Commands about runs, over the same queries and actions as the pages: ``runs``, ``checkpoints``, ``restore``.
+"""Commands about runs, using the same queries and actions as the pages: ``runs``, ``checkpoints``, ``restore``.
 
-They act in a person's name: ``--as``, or the only administrator there is.
+They act as a person: ``--as``, or the only administrator there is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST = 1_000
 
 
 def add_run_commands(commands: Any, setup: Setup) -> None:
-    """Add the commands to a parser's. ``setup`` brings Django up."""
+    """Add the commands to a parser's. ``setup`` initialises Django."""
     runs = commands.add_parser("runs", help="list runs, newest first")
     runs.add_argument("filter", nargs="*", help="same syntax as in the dashboard: workflow:refund is:waiting text ...")
     runs.add_argument("--limit", type=_limit, default=30, help="maximum number (default: 30)")
@@ -124,7 +124,7 @@ def _restore(viewer: Any, options: argparse.Namespace) -> None:
 
 
 def _checkpoint_of(viewer: Any, options: argparse.Namespace) -> str:
-    """Return a checkpoint's id; a number counts in the run."""
+    """Return a checkpoint's id; a number is one of the run."""
     from wfdash import queries
 
     given = str(options.checkpoint)
@@ -162,6 +162,6 @@ def _padded(line: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as one line without control characters: titles are anybody's text."""
+    """Return a value as one line without control characters: titles are untrusted."""
     text = {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
     return "".join(char if char.isprintable() else " " for char in text)[:80]

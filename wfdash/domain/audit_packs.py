@@ -1,4 +1,4 @@
-"""Exported packs of the audit: written, and proven, entry by entry, however many there are. Pure."""
+"""Exported packs of the audit: written and verified entry by entry, in bounded memory. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from wfdash.domain.json_stream import JsonStream
 PACK = "wfdash-audit/2"
 """The format of an exported pack."""
 UNSIGNED_PACK = "wfdash-audit/1"
-"""The format of packs from before they were signed."""
+"""The format of packs from before packs were signed."""
 APART = ("entries", "shown", "signature")
-"""Parts of a pack that do not say what it is about."""
+"""Parts of a pack that do not describe it."""
 PIECE = 64_000
-"""Bytes of a pack that are sent at a time; more where a single value is longer."""
+"""Bytes of a pack that are sent at a time; more for a longer single value."""
 
 
 class PackDigest:
-    """The hash of all that a pack says, taken in part by part: its entries in order, then what was shown by name.
+    """The hash of a whole pack, updated part by part: its entries in order, then what was shown by name.
 
     It is SHA-256 of ``[everything but shown and signature, {name: SHA-256 of what was shown}]``, as JSON with its keys
     sorted.
@@ -36,16 +36,16 @@ class PackDigest:
         self._between, self._showing = "", False
 
     def add_entry(self, entry: Mapping[str, Any]) -> None:
-        """Take in the next entry."""
+        """Add the next entry."""
         self._add(json.dumps(entry, sort_keys=True))
 
     def add_shown(self, name: str, digest: str) -> None:
-        """Take in the hash of something shown; in the order of their names, after all entries."""
+        """Add the hash of something shown; in the order of their names, after all entries."""
         self._show()
         self._add(_member(name, digest))
 
     def end(self) -> str:
-        """Return the hash, once."""
+        """Return the hash; call it once."""
         self._show()
         self._hash.update(b"}]")
         return self._hash.hexdigest()
@@ -68,8 +68,8 @@ def write_pack(
 ) -> Iterator[bytes]:
     """Yield a signed pack as JSON, a piece at a time.
 
-    ``about``: everything else that it says. ``shown(names)``: what was shown under these names, in their order. Of what
-    has been sent only the names of what was shown are remembered.
+    ``about``: everything else in it. ``shown(names)``: what was shown under these names, in their order. Of what has
+    been sent only the names of what was shown stay in memory.
     """
     return _in_pieces(_written(about, entries, shown, keys))
 
@@ -109,9 +109,9 @@ def _in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What was found in a pack, and what a later one has to go on from.
+    """The result of verifying a pack, and what a later one has to continue.
 
-    ``head``: number and hash of the last entry there was. ``entries``: number -> hash. ``breaks``: what does not hold.
+    ``head``: number and hash of the last entry. ``entries``: number -> hash. ``breaks``: what is wrong.
     """
 
     format: str
@@ -122,9 +122,10 @@ class Proof:
 
 
 def prove_pack(open_: Callable[[], TextIO], *, keys: Keyring | None = None) -> Proof:
-    """Read a pack twice, value by value, and look at its entries, links, end, and what it says was shown.
+    """Return the result of verifying a pack: its entries, links, end, and shown content. Reads it twice, value by
+    value.
 
-    ``keys``: prove that this installation wrote all of it, too. ``ValueError``, ``KeyError``, ``TypeError`` or
+    ``keys``: also verify that this installation wrote all of it. ``ValueError``, ``KeyError``, ``TypeError`` or
     ``AttributeError`` if it is no pack.
     """
     with open_() as file:
@@ -136,7 +137,7 @@ def prove_pack(open_: Callable[[], TextIO], *, keys: Keyring | None = None) -> P
 
 
 def continuity_breaks(old: Proof, new: Proof) -> Iterator[Break]:
-    """Yield where a later pack does not go on from an earlier one of the same installation."""
+    """Yield where a later pack does not continue an earlier one of the same installation."""
     end, now = old.head, new.head
     if now["n"] < end["n"]:
         yield Break(end["n"], f"the newer pack ends earlier, with {now['n']}")
@@ -149,7 +150,7 @@ def continuity_breaks(old: Proof, new: Proof) -> Iterator[Break]:
 
 
 class _Reading:
-    """One pass through a pack of which it is known what it is about."""
+    """One pass through a pack whose header is known."""
 
     def __init__(self, about: Mapping[str, Any], keys: Keyring | None) -> None:
         told = {name: value for name, value in about.items() if name not in APART}
@@ -212,7 +213,7 @@ class _Reading:
 
 
 def _read_about(stream: JsonStream) -> dict[str, Any]:
-    """Return what a pack says besides its entries and what was shown. ``ValueError``: what it lacks or has twice."""
+    """Return the header of a pack, without entries and shown content. ``ValueError``: a missing or duplicate part."""
     about, seen = dict[str, Any](), set[str]()
     for name in stream.members():
         if name in seen:
@@ -240,5 +241,5 @@ def _bytes(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        # Half a character, from before such were refused.
+        # A lone surrogate, from before these were refused.
         return json.dumps(value).encode()

@@ -1,7 +1,7 @@
-"""When a cron expression fires: five fields, read on the wall clock of a time zone. Pure.
+"""When a cron expression fires: five fields, in the local time of a time zone. Pure.
 
-A time that the clock skips is made up for at the moment after the gap, one that it shows twice counts once, the first
-time. Where the hour is ``*`` the clock is not what is meant: such an expression goes on evenly through both.
+A local time that the clock skips fires right after the gap, one that occurs twice fires once, the first time. Where the
+hour is ``*``, the expression means intervals: it fires evenly through both.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ ALL = 100
 NEVER = "Never runs: no such date in the next 50 years"
 _NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
 _GAP = timedelta(hours=26)
-"""More than a clock is ever moved by: a day was skipped where the date line was."""
+"""Longer than any clock change: a day was skipped where the date line was."""
 
 
 class BadCron(ValueError):
-    """The expression or the zone says nothing; the message says where, and what it takes. ``field``: cron or zone."""
+    """The expression or the zone is not valid; the message says where, and what is allowed. ``field``: cron or zone."""
 
     def __init__(self, message: str, field: str = "cron") -> None:
         super().__init__(message)
@@ -50,22 +50,22 @@ class BadCron(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Cron:
-    """An expression in a zone. Make it with ``parse``."""
+    """An expression in a zone. Created by ``parse``."""
 
     text: str
     zone: ZoneInfo
 
     @property
     def words(self) -> str:
-        """What it says, in English: ``At 09:00 on Monday through Friday``."""
+        """Return the expression in English: ``At 09:00 on Monday through Friday``."""
         return str(CronSim(self._fields, _NOON).explain())
 
     def after(self, moment: datetime, count: int = 1) -> list[datetime]:
-        """Return the next times after this moment, in order, as UTC; fewer where it ends."""
+        """Return the next times after this one, in order, as UTC; fewer where the schedule ends."""
         return list(islice(self._forward(moment), count))
 
     def until(self, moment: datetime, count: int = 1) -> list[datetime]:
-        """Return the last times up to this moment, that one included, in order, as UTC."""
+        """Return the last times up to and including this one, in order, as UTC."""
         return list(islice(self._backward(moment), count))[::-1]
 
     @property
@@ -96,7 +96,7 @@ class Cron:
                 yield at
 
     def _instant(self, found: datetime) -> datetime:
-        """Return the moment at which the zone's clock first shows this, or the one after the gap it falls into."""
+        """Return the instant at which the zone's clock first shows this, or the one after the gap it falls into."""
         if found.tzinfo is not None:
             return found.astimezone(UTC)
         at = found.replace(tzinfo=self.zone).astimezone(UTC)
@@ -107,17 +107,17 @@ class Cron:
 
 @dataclass(frozen=True, kw_only=True)
 class DueTime:
-    """What is to be done about a time that has come. ``fires``: the time to start a run for; None: none of them."""
+    """What to do about a due time. ``fires``: the time to start a run for; None: none of them."""
 
     fires: datetime | None
     following: datetime | None
-    """The next time; it may have passed too. None: it was the last."""
+    """The next time; it may have passed too. None: there is none."""
 
 
 def turn(cron: Cron, due: datetime, now: datetime, missed: str) -> DueTime:
-    """Return what a time that was ``due``, now or long ago, asks for. ``missed``: skip, once or all.
+    """Return what to do about a time that was ``due``, now or long ago. ``missed``: skip, once or all.
 
-    A time counts as missed once it is older than ``LATE``. Of ``all`` at most the last ``ALL`` are made up for.
+    A time counts as missed once it is older than ``LATE``. Of ``all``, at most the last ``ALL`` are caught up.
     """
     passed = cron.until(now, ALL if missed == "all" else 1) or [due]
     fires = max(due, passed[0])
@@ -131,7 +131,7 @@ def _first(moments: list[datetime]) -> datetime | None:
 
 
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the moment at which the clock jumps over this time. In a gap the two folds stand around it."""
+    """Return the instant at which the clock jumps over this time. In a gap the two folds are on both sides of it."""
     one, other = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     low, high = min(one, other), max(one, other)
     shift = low.astimezone(zone).utcoffset()
@@ -145,7 +145,7 @@ def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def parse(text: str, zone: str = "UTC") -> Cron:
-    """Return an expression that will fire at least once more, or raise ``BadCron``: where it is wrong, in words."""
+    """Return an expression that will fire at least once more. ``BadCron`` says where it is wrong."""
     if zone not in zones():
         raise BadCron(f"Unknown time zone {zone[:64]!r}. Use a name such as Europe/Berlin, or UTC", "zone")
     fields = _spelled(text)
@@ -164,12 +164,12 @@ def parse(text: str, zone: str = "UTC") -> Cron:
 
 @lru_cache(maxsize=1)
 def zones() -> tuple[str, ...]:
-    """Return the names of all time zones, sorted; read from the disk once."""
+    """Return the names of all time zones, sorted; read from disk once."""
     return tuple(sorted(available_timezones()))
 
 
 def _spelled(text: str) -> str:
-    """Return the five fields behind a name like ``@daily``, or the text itself."""
+    """Return the five fields of a name like ``@daily``, or the text itself."""
     return NAMES.get(text.strip().lower(), text)
 
 
@@ -188,7 +188,7 @@ def _check_fields(text: str, fields: str) -> None:
 
 
 def _check_field(n: int, part: str, at: int) -> None:
-    """Raise for the first item of a field that cannot be read; ``at``: where the field begins in the text."""
+    """Raise for the first invalid item of a field; ``at``: where the field starts in the text."""
     name, takes = FIELDS[n]
     for item in part.split(","):
         others = ["*"] * len(FIELDS)

@@ -10,5 +10,5 @@ from checkpoints.content.canonical_json import dumps
 
 
 def fingerprint(card: Mapping[str, Any], answer_schema: Mapping[str, Any]) -> str:
-    """Return 64 hexadecimal digits that change with anything of the card or of the form."""
+    """Return 64 hexadecimal digits that change with any part of the card or of the form."""
     return sha256(dumps([card, answer_schema])).hexdigest()

@@ -1,4 +1,4 @@
-"""What changed between two graphs of one workflow, in structure and in words; and what a migration writes. Pure."""
+"""The difference of two graphs of one workflow, as structure and as text; and the checkpoint of a migration. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Renamed(Record):
 
 
 class Rerouted(Record):
-    """A step that other steps lead to now. ``before`` and ``after``: its arrows, in words."""
+    """A step that has other incoming edges now. ``before`` and ``after``: its edges as text."""
 
     step: str
     before: tuple[str, ...]
@@ -37,7 +37,7 @@ class Retyped(Record):
 
 
 class GraphDiff(Record):
-    """The difference of two graphs. Steps are called by their new names, removed ones by their old."""
+    """The difference of two graphs. Steps have their new names, removed ones their old."""
 
     old: str
     new: str
@@ -50,13 +50,13 @@ class GraphDiff(Record):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """One sentence per change; empty only if both are the same version."""
+        """Return one sentence per change; empty only if both are the same version."""
         found = tuple(_sentences(self))
         return found or (() if self.old == self.new else (UNSEEN,))
 
     @property
     def summary(self) -> str:
-        """All of it in one line."""
+        """Return all changes in one line."""
         return "; ".join(self.words)
 
 
@@ -88,7 +88,7 @@ def old_names(old: Description, new: Description) -> dict[str, str]:
 
 
 def arrows_into(described: Description, step: str, names: dict[str, str] | None = None) -> tuple[str, ...]:
-    """Return the arrows into a step in words, in the order they were declared; sources by ``names``."""
+    """Return the edges into a step as text, in the order of declaration; sources by ``names``."""
     edges = [edge for edge in described.edges if edge.target == step]
     return tuple(
         _arrow((names or {}).get(e.source, e.source), e.kind, e.label if e.kind == "join" else "") for e in edges
@@ -136,7 +136,7 @@ def _after(sources: tuple[str, ...]) -> str:
 
 
 def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, created: datetime) -> Checkpoint:
-    """Return the checkpoint that follows ``old`` and belongs to the present graph."""
+    """Return the checkpoint that follows ``old`` and belongs to the current graph."""
     changes = {
         "id": new_checkpoint_id(),
         "n": old.n + 1,
@@ -153,7 +153,7 @@ def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, crea
 
 
 def facts_of(carried: Carried, old: str, new: str) -> dict[str, Json]:
-    """Return what the event of a migration says. ``old``, ``new``: the versions."""
+    """Return the facts of a migration's event. ``old``, ``new``: the versions."""
     moved = {"names": carried.names, "ended": list(carried.ended)}
     said = {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}
     return said | {name: value for name, value in moved.items() if value}

@@ -1,4 +1,4 @@
-"""The arithmetic of the audit chain: each entry's hash covers it and the hash of the one before. Pure."""
+"""The hash chain of the audit: each entry's hash covers it and the hash of the previous one. Pure."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ACCOUNTS = (
     *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
     "second factor: remove",
 )
-"""Acts on accounts and rights: entries that administrators read, and each person of their own."""
+"""Actions on accounts and rights: entries that administrators read, and each person their own."""
 CONTENT = frozenset({"value", "edited", "proposal"})
-"""Facts that hold values of a workflow."""
+"""Facts that contain values of a workflow."""
 BROKEN = "chain broken"
-"""What is recorded when the end of the chain does not hold."""
+"""What is recorded when the end of the chain cannot be verified."""
 
 
 @dataclass(frozen=True)
 class Break:
-    """Where a chain does not hold: the entry's number, and what is wrong with it."""
+    """A flaw of a chain: the entry's number, and what is wrong with it."""
 
     n: int
     words: str
@@ -44,10 +44,10 @@ def hash_of(told: Mapping[str, Any]) -> str:
 
 
 def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Keyring | None = None) -> Iterator[Break]:
-    """Yield what does not hold in a chain of exported entries (with hash and signature), in order.
+    """Yield the flaws of a chain of exported entries (with hash and signature), in order.
 
-    ``whole``: it must begin with the first entry and have no gap; else it is a selection, each entry proven by itself.
-    ``keys``: prove the signatures, too. Only the first entries may have none: they are older than signing.
+    ``whole``: it must start with the first entry and have no gap; else it is a selection, each entry verified
+    separately. ``keys``: verify the signatures, too. Only the first entries may have none: they are older than signing.
     """
     before: Mapping[str, Any] | None = None
     signed = False
@@ -74,14 +74,14 @@ def masked_facts(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, 
 
 
 def shown_keys(entry: Mapping[str, Any]) -> list[str]:
-    """Return the names under which it is kept what a person was shown."""
+    """Return the names under which the content that a person was shown is stored."""
     facts = entry["facts"]
     kinds = {"card": facts.get("seen"), "page": facts.get("page")}
     return [f"{entry['request']}:{kind}:{digest}" for kind, digest in kinds.items() if entry["request"] and digest]
 
 
 def shown_flaw(key: str, body: str) -> str:
-    """Return what is wrong with a body that is kept under one of ``shown_keys``, empty if nothing is."""
+    """Return what is wrong with content stored under one of ``shown_keys``, empty if nothing is."""
     kind, digest = ["", "", *key.rsplit(":", 2)][-2:]
     if kind == "card" and _card_differs(body, digest):
         return "the card differs from the one shown"
@@ -91,13 +91,13 @@ def shown_flaw(key: str, body: str) -> str:
 
 
 def shown_breaks(entries: Iterable[Mapping[str, Any]], kept: Mapping[str, str]) -> Iterator[Break]:
-    """Yield where what is kept of what people were shown is not what the entries say it was.
+    """Yield where the stored content is not what the entries say people were shown.
 
     ``kept``: ``shown_flaw`` of each body, by its name.
     """
     for entry in entries:
         names = shown_keys(entry)
-        # A deadline decides without a page or a person before it.
+        # A deadline decides without a page or a person.
         if entry["facts"].get("via") and any(name not in kept for name in names):
             yield Break(entry["n"], "what was shown is missing")
         for name in names:

@@ -1,7 +1,7 @@
-"""What is counted, and in which sizes: names of measures, and histograms that add up. Pure.
+"""Names of measures, and histograms that can be added up. Pure.
 
-A bucket holds the durations between two powers of ``GROWTH``, so whatever a histogram says of one is off by less than
-a twentieth, however many hours were added up.
+A bucket contains the durations between two powers of ``GROWTH``, so a value read from a histogram is off by less than a
+twentieth, however many hours were added up.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from enum import StrEnum
 
 GROWTH = 1.1
 LEAST = 1e-4
-"""Seconds; whatever is shorter counts as this."""
+"""Seconds; anything shorter counts as this."""
 MOST = 1e9
 LOWEST = math.ceil(math.log(LEAST) / math.log(GROWTH))
 ALL_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""The hour under which everything that was ever counted stands: it only grows."""
+"""The hour of the row with the totals of all time: it only grows."""
 
 
 class Measure(StrEnum):
-    """What a tally counts. Those that have a size are in seconds; the others count occurrences in bucket 0."""
+    """What is measured. Durations are in seconds; the others count occurrences in bucket 0."""
 
     STARTED = "started"
-    """``label``: ``fork`` where it began at another run's checkpoint."""
+    """``label``: ``fork`` where it started at another run's checkpoint."""
     COMPLETED = "completed"
     FAILED = "failed"
     """``label``: the class of the error."""
@@ -34,17 +34,17 @@ class Measure(StrEnum):
     STEP_FAILED = "step_failed"
     STEP_RETRIED = "step_retried"
     LAPSED = "lapsed"
-    """Requests that a deadline answered, because nobody did."""
+    """Requests that were answered by a deadline."""
     RUN = "run"
     """From its creation to its completion."""
     STEP = "step"
-    """From when a step was called, last, to when it returned."""
+    """From the last start of a step to its return."""
     DECISION = "decision"
-    """From when a request was opened to when it was decided, by gate (the step that asks)."""
+    """From the opening of a request to its decision, by gate (the step that asks)."""
     ASKED = "asked"
     """The same by who was asked; ``label``: see ``asked_of``."""
     QUEUE = "queue"
-    """From when a run was created to when a worker began it."""
+    """From a run's creation to its start by a worker."""
 
 
 SIZED = frozenset({Measure.RUN, Measure.STEP, Measure.DECISION, Measure.ASKED, Measure.QUEUE})
@@ -57,7 +57,7 @@ GROUP = "group:"
 def asked_of(by: Sequence[str], groups: Iterable[str]) -> tuple[str, ...]:
     """Return who was asked, as labels: ``group:finance``, ``requester``, ``named`` (people), or ``anybody``.
 
-    People are not told apart: these are figures of a workflow, not of a person.
+    People are not told apart: these are metrics of a workflow, not of a person.
     """
     if not by:
         return (ANYBODY,)
@@ -67,7 +67,7 @@ def asked_of(by: Sequence[str], groups: Iterable[str]) -> tuple[str, ...]:
 
 
 def bucket_of(seconds: float) -> int:
-    """Return the bucket of a duration; ``ValueError`` for what is none (NaN)."""
+    """Return the bucket of a duration; ``ValueError`` for NaN."""
     if math.isnan(seconds):
         raise ValueError("a duration must be a number of seconds")
     if seconds <= LEAST:
@@ -78,12 +78,12 @@ def bucket_of(seconds: float) -> int:
 
 
 def value_of(bucket: int) -> float:
-    """Return the seconds that stand for a bucket: no duration in it is further off than a twentieth."""
+    """Return the seconds that represent a bucket: its durations differ from them by at most a twentieth."""
     return float(2 * GROWTH**bucket / (GROWTH + 1))
 
 
 def quantile(counts: Mapping[int, int], part: float) -> float | None:
-    """Return the duration that this part (0..1) of them does not exceed; None where nothing was counted."""
+    """Return the duration that this fraction (0..1) of them does not exceed; None where nothing was counted."""
     total = sum(counts.values())
     if not total:
         return None
@@ -96,13 +96,13 @@ def quantile(counts: Mapping[int, int], part: float) -> float | None:
 
 
 def up_to(counts: Mapping[int, int], bounds: Sequence[float]) -> list[int]:
-    """Return how many durations are not above each of the bounds, to a tenth of the bound."""
+    """Return how many durations are at most each of the bounds, to a tenth of the bound."""
     return [sum(count for bucket, count in counts.items() if value_of(bucket) <= bound) for bound in bounds]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Durations in figures, in seconds. ``p50``: half of them took no longer."""
+    """A summary of durations, in seconds. ``p50``: half of them took no longer."""
 
     count: int = 0
     p50: float | None = None
@@ -111,7 +111,7 @@ class Spread:
 
 
 def spread_of(counts: Mapping[int, int], total: float) -> Spread:
-    """Return the figures of a histogram whose durations sum up to ``total``."""
+    """Return the summary of a histogram whose durations sum up to ``total``."""
     count = sum(counts.values())
     if not count:
         return Spread()

@@ -1,7 +1,7 @@
-"""What the bytes of a card are, by their content alone: the few images a page may show, and what a download is. Pure.
+"""Types of a card's files, by content only: the few images a page may show, and the type of a download. Pure.
 
-Neither a name nor a declared type is believed: bytes that say they are a picture and are none stay a download, and
-no download is ever called anything that a browser would run.
+Neither a name nor a declared type is trusted: bytes that only claim to be an image stay a download, and no download
+gets a type that a browser would run.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import struct
 from dataclasses import dataclass
 
 MAX_BYTES = 2_000_000
-"""The most that one image or file of a card may have."""
+"""Maximum size of one image or file of a card."""
 MAX_PIXELS = 50_000_000
-"""A small file can unpack into a picture that takes a browser down; beyond this it is a download."""
+"""A small file can unpack into an image that crashes a browser; beyond this it is a download."""
 BINARY = "application/octet-stream"
 TEXT = "text/plain; charset=utf-8"
 
@@ -34,7 +34,7 @@ class Picture:
 
 
 def picture_of(data: bytes) -> Picture | None:
-    """Return what image the bytes are: PNG, JPEG, GIF or WebP of a sane size; None for all else (SVG too)."""
+    """Return the bytes as an image: PNG, JPEG, GIF or WebP of a sane size; None for anything else (SVG too)."""
     try:
         kind, (width, height) = _measure(data)
     except (struct.error, IndexError):
@@ -45,7 +45,7 @@ def picture_of(data: bytes) -> Picture | None:
 
 
 def media_type_of(data: bytes) -> str:
-    """Return a type that is safe to send: an image, PDF, archive, plain text, or just bytes."""
+    """Return a type that is safe to send: an image, PDF, archive, plain text, or plain bytes."""
     picture = picture_of(data)
     if picture is not None:
         return picture.media_type
@@ -63,7 +63,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def safe_name(name: str, default: str = "file") -> str:
-    """Return a file name without folders and without characters that hide or that a file system refuses."""
+    """Return a file name without folders and without characters that are invisible or that file systems refuse."""
     last = re.split(r"[\\/]", name)[-1]
     return _ODD_NAME.sub("_", last).strip(". ")[-120:] or default
 
@@ -92,7 +92,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """Walk the segments up to the one that says the size."""
+    """Return the size from the first segment that contains it."""
     at = 2
     while data[at] == 0xFF:
         marker = data[at + 1]

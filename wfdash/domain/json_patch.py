@@ -1,7 +1,7 @@
-"""JSON Patch (RFC 6902): what leads from one JSON value to another, to copy, to keep, to apply. Pure.
+"""JSON Patch (RFC 6902): make, apply and copy the difference of two JSON values. Pure.
 
-``apply(make(before, after), before) == after`` for any two JSON values; a value that is hardly changed has a short
-patch. Pointers are those of RFC 6901: ``~`` is written ``~0`` and ``/`` is written ``~1``.
+``apply(make(before, after), before) == after`` for any two JSON values; a value that hardly changes has a short patch.
+Pointers are those of RFC 6901: ``~`` is written ``~0`` and ``/`` is written ``~1``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Operation: TypeAlias = dict[str, Any]
 """``op``, ``path`` and, by the kind, ``value`` or ``from``."""
 
 ALIGNED = 300
-"""Lists whose differing stretch is longer are compared place by place."""
+"""Lists whose differing stretch is longer are compared index by index."""
 DEEPEST = 100
-"""What lies deeper is replaced as a whole."""
+"""Anything nested deeper is replaced as a whole."""
 
 
 class PatchFailed(ValueError):
-    """The patch does not fit the value: a path is not there, or a ``test`` failed. The value is as it was."""
+    """The patch does not apply to the value: a path is missing, or a ``test`` failed. The value is unchanged."""
 
 
 def make(before: Json, after: Json) -> list[Operation]:
@@ -31,7 +31,7 @@ def make(before: Json, after: Json) -> list[Operation]:
 
 
 def apply(patch: Sequence[Operation], value: Json) -> Json:
-    """Return the value after all operations; ``PatchFailed`` if one does not fit. ``value`` is not changed."""
+    """Return the value after all operations; ``PatchFailed`` if one does not apply. ``value`` is not changed."""
     result = json.loads(json.dumps(value))
     for operation in patch:
         try:
@@ -52,7 +52,7 @@ def escape(part: str) -> str:
 
 
 def parts_of(text: str) -> list[str]:
-    """Return the parts of a pointer; ``ValueError`` if it is none."""
+    """Return the parts of a pointer; ``ValueError`` if it is not valid."""
     if text and not text.startswith("/"):
         raise ValueError(f"{text!r} is not a JSON pointer: it must be empty or start with /")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
@@ -82,7 +82,7 @@ def _objects(before: dict[str, Json], after: dict[str, Json], path: str, depth: 
 
 
 def _lists(before: list[Json], after: list[Json], path: str, depth: int) -> Iterator[Operation]:
-    """Go from left to right: all that stands before a place is already as it will be."""
+    """Yield the operations of a list from left to right: all items before a position are final."""
     for left, right, start in _stretches(before, after):
         both = min(len(left), len(right))
         for index in range(both):
@@ -94,7 +94,7 @@ def _lists(before: list[Json], after: list[Json], path: str, depth: int) -> Iter
 
 
 def _stretches(before: list[Json], after: list[Json]) -> Iterator[tuple[list[Json], list[Json], int]]:
-    """Yield the stretches that differ, and where each begins in ``after``."""
+    """Yield the stretches that differ, and where each starts in ``after``."""
     head = next((i for i, pair in enumerate(zip(before, after, strict=False)) if not same(*pair)), None)
     head = min(len(before), len(after)) if head is None else head
     most = min(len(before), len(after)) - head

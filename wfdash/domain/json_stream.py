@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 PART = 256_000
-"""Characters read at a time; more while a single value is longer."""
+"""Characters read at a time; more for a longer single value."""
 AFTER = frozenset(" \t\r\n,:]}")
 """What may follow a value."""
 
 
 class JsonStream:
-    """One JSON document, read from its beginning to its end. ``ValueError`` where it is none."""
+    """One JSON document, read from start to end. ``ValueError`` where it is not valid."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._decoder = file, json.JSONDecoder()
         self._text, self._at, self._ended = "", 0, False
 
     def value(self) -> Any:
-        """Return the whole value that comes next."""
+        """Return the next whole value."""
         self._peek()
         while True:
             try:
@@ -29,14 +29,14 @@ class JsonStream:
                 if self._ended:
                     raise
             else:
-                # A number may go on after what was read of it.
+                # A number may continue after the part that was read.
                 if self._text[end : end + 1] in AFTER or self._ended:
                     self._at = end
                     return value
             self._read()
 
     def items(self) -> Iterator[Any]:
-        """Yield each value of the array that comes next."""
+        """Yield each value of the next array."""
         self._take("[")
         if self._peek() != "]":
             yield self.value()
@@ -46,7 +46,7 @@ class JsonStream:
         self._take("]")
 
     def members(self) -> Iterator[str]:
-        """Yield each name of the object that comes next; its value is to be read before the next name."""
+        """Yield each name of the next object; its value must be read before the next name."""
         self._take("{")
         if self._peek() != "}":
             yield self._name()
@@ -56,7 +56,7 @@ class JsonStream:
         self._take("}")
 
     def end(self) -> None:
-        """Make sure that nothing follows."""
+        """Raise unless the document ends here."""
         if found := self._peek():
             raise ValueError(f"{found!r} found after the end of the document")
 
@@ -74,7 +74,7 @@ class JsonStream:
         self._at += 1
 
     def _peek(self) -> str:
-        """Return the character that comes next, blanks left out; empty at the end."""
+        """Return the next character that is not blank; empty at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in " \t\r\n":
@@ -86,6 +86,6 @@ class JsonStream:
 
     def _read(self) -> None:
         rest = self._text[self._at :]
-        # As much again as there is: a value that is long is looked at a few times, not once for each part.
+        # Twice as much each time: a long value is parsed a few times, not once for each part.
         part = self._file.read(max(PART, len(rest)))
         self._text, self._at, self._ended = rest + part, 0, not part

@@ -1,6 +1,6 @@
-"""What a run is found by, told from its input, its title and its failure. Pure.
+"""Search attributes of a run, from its input, its title and its failure. Pure.
 
-The one place that says how text is compared: those who write facts and those who look for them both ask here.
+The only place that says how text is compared: both writing and searching use it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 MOST_INPUTS = 40
-"""Values of an input that one can look for, those nearest its top first."""
+"""Values of an input that can be searched for, those nearest its top first."""
 MOST_WORDS = 60
 MOST_LEAVES = 500
 LONGEST_TEXT = 200
 LONGEST_WORD = 64
 LONGEST_READ = 4000
-"""Characters of one text whose words are kept."""
+"""Characters of one text whose words are indexed."""
 DEEPEST = 12
 
 INPUT, TITLE, WORD, ERROR, TAG = "input", "title", "word", "error", "tag"
@@ -36,7 +36,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAttribute:
-    """A name, the text it is compared by, and the number that text is, if it is one (a date: its seconds)."""
+    """A name, its normalised text, and its number, if it has one (a date: its seconds)."""
 
     name: str
     text: str
@@ -44,19 +44,21 @@ class SearchAttribute:
 
 
 def folded(text: str) -> str:
-    """Return a text as it is compared: without case, NUL and surrogates, at most ``LONGEST_TEXT`` long."""
+    """Return a text normalised for comparison: case-folded, without NUL and surrogates, at most ``LONGEST_TEXT``
+    long.
+    """
     plain = text[: LONGEST_TEXT * 2].replace("\0", "").encode("utf-8", "replace").decode()
     return unicodedata.normalize("NFC", plain).lower().strip()[:LONGEST_TEXT]
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words of a text as they are compared, each once, in their order."""
+    """Return the normalised words of a text, each once, in their order."""
     plain = unicodedata.normalize("NFC", text[:LONGEST_READ]).lower()
     return tuple(dict.fromkeys(token[:LONGEST_WORD] for token in TOKEN.findall(plain)))
 
 
 def number_of(value: Any) -> float | None:
-    """Return what a value is as a number: plain digits are one, also in a text; None for everything else."""
+    """Return a value as a number: also a text of plain digits; None for everything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -65,7 +67,7 @@ def number_of(value: Any) -> float | None:
 
 
 def moment_in(value: Any) -> datetime | None:
-    """Return the moment a text names (``2026-01-31``, or with a time; UTC unless it says otherwise), or None."""
+    """Return the time that a text names (``2026-01-31``, or with a time; UTC by default), or None."""
     if not isinstance(value, str) or not DAY.match(value) or len(value) > LONGEST_WORD:
         return None
     try:
@@ -76,15 +78,15 @@ def moment_in(value: Any) -> datetime | None:
 
 
 def title_words(*texts: str, run: str = "") -> tuple[str, ...]:
-    """Return the words of a run's title and workflow, and the end of its id, which is what lists show of it."""
+    """Return the words of a run's title and workflow, and the end of its id as lists show it."""
     found = tokens(" ".join(texts))[: MOST_WORDS - 1]
     return (*found, run[-8:].lower()) if run else found
 
 
 def facts_of(message: Any, schema: Schema | None = None) -> tuple[SearchAttribute, ...]:
-    """Return the facts of an input: its values by path, and its words. What the schema says is secret makes none.
+    """Return the attributes of an input: its values by path, and its words. Secret values have none.
 
-    Lists do not show in a path: every item is a value of it. Secret: ``writeOnly``, or of format ``password``.
+    A path has no list indexes: every item is a value of it. Secret: ``writeOnly``, or of format ``password``.
     """
     values: dict[SearchAttribute, None] = {}
     words: dict[str, None] = {}
@@ -98,7 +100,7 @@ def facts_of(message: Any, schema: Schema | None = None) -> tuple[SearchAttribut
 
 
 def failure_of(error: Mapping[str, Any] | None, *, content: bool = True) -> tuple[SearchAttribute, ...]:
-    """Return the facts of a failure: its class, and with ``content`` the words of its message."""
+    """Return the attributes of a failure: its class, and with ``content`` the words of its message."""
     kind = str((error or {}).get("type") or "")
     classes = dict.fromkeys(folded(name) for name in (kind, kind.rpartition(".")[2]) if name)
     words = tokens(f"{kind} {(error or {}).get('message') or ''}")[:MOST_WORDS] if content else ()
@@ -107,7 +109,7 @@ def failure_of(error: Mapping[str, Any] | None, *, content: bool = True) -> tupl
 
 
 def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
-    """Return the paths of the single values that an input of this schema may have, those nearest the top first."""
+    """Return the paths of the scalar values that an input of this schema may have, those nearest the top first."""
     waiting, found = deque[tuple[Path, list[Schema]]]([((), _meant([schema], schema))]), dict[Path, None]()
     while waiting and len(found) < most:
         path, nodes = waiting.popleft()
@@ -124,7 +126,7 @@ def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
 
 
 def path_name(keys: Iterable[str]) -> str:
-    """Return the name of the values under these keys, as one writes it in a filter: ``input.order.total``."""
+    """Return the name of the values under these keys, as written in a filter: ``input.order.total``."""
     parts = [re.sub(r"[^\w-]+", "_", key.lower()) or "_" for key in keys]
     return ".".join([INPUT, *parts])[:LONGEST_TEXT]
 
@@ -139,7 +141,7 @@ def _fact(path: Path, value: Any) -> SearchAttribute | None:
 
 
 def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
-    """Give the scalars of a document with their paths, those nearest the top first."""
+    """Yield the scalars of a document with their paths, those nearest the top first."""
     waiting: deque[tuple[Path, Any, list[Schema]]] = deque([((), message, _meant([schema], schema))])
     given = 0
     while waiting and given < MOST_LEAVES:
@@ -184,7 +186,7 @@ def _items(node: Schema) -> Iterator[Schema]:
 
 
 def _meant(nodes: Iterable[Any], root: Schema) -> list[Schema]:
-    """Return these nodes with all that they refer to and are made of."""
+    """Return these schema nodes with everything they refer to and consist of."""
     waiting, found = deque(nodes), list[Schema]()
     while waiting:
         node = waiting.popleft()
@@ -200,7 +202,7 @@ def _meant(nodes: Iterable[Any], root: Schema) -> list[Schema]:
 
 
 def _referred(ref: str, root: Schema) -> Any:
-    """Return what a reference within the document names, None for any other."""
+    """Return the target of a reference within the document, None for any other."""
     if not ref.startswith("#"):
         return None
     node: Any = root
@@ -214,6 +216,6 @@ TAGGED = re.compile(r"\w[\w.:/@+-]{0,39}")
 
 
 def tag_of(text: str) -> str | None:
-    """Return a tag as it is kept (lower case, at most 40 characters), None for what cannot be one."""
+    """Return a tag as stored (lower case, at most 40 characters), None for an invalid one."""
     tag = folded(text)
     return tag if TAGGED.fullmatch(tag) else None

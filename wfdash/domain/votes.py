@@ -1,4 +1,4 @@
-"""Counting votes: pure decisions over what people said to one request."""
+"""Counting the votes on a request. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from checkpoints.records import Json
 
 REJECTIONS = frozenset({"reject"})
-"""Verdicts that decide alone where the policy gives a veto; a card's ``danger`` actions do, too."""
+"""Verdicts that decide alone where the policy gives a veto; so do a card's ``danger`` actions."""
 WORDS = frozenset({"reason", "feedback"})
 """Fields that say why, not what."""
 EDITED = ("edited", "arguments")
-"""Fields in which an answer gives the edited proposal."""
+"""Fields in which an answer contains the edited proposal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vote:
-    """What one person said. ``by``: whose vote it is, not who wrote it down."""
+    """One person's vote. ``by``: whose vote it is, not who recorded it."""
 
     by: str
     verdict: str
@@ -28,17 +28,17 @@ class Vote:
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """How many people say the same. ``verdict``: the action that they chose."""
+    """How many people voted the same. ``verdict``: the action they chose."""
 
     verdict: str
     people: int
 
 
 def decides(votes: Sequence[Vote], latest: Vote, *, need: int, vetoes: frozenset[str], proposal: Json = None) -> bool:
-    """Say whether the latest of these votes (it is among them) settles the matter.
+    """Return whether the latest of these votes (it is one of them) decides the request.
 
-    Votes count together if they say the same, reasons apart: who approved the proposal has not approved what another
-    made of it. An edit that leaves the ``proposal`` as it is says the same as an approval.
+    Votes count together if they say the same, regardless of reasons: approving the proposal is not approving an edited
+    one. An edit that leaves the ``proposal`` unchanged counts as an approval.
     """
     if latest.verdict in vetoes:
         return True
@@ -46,7 +46,7 @@ def decides(votes: Sequence[Vote], latest: Vote, *, need: int, vetoes: frozenset
 
 
 def counts(votes: Sequence[Vote], proposal: Json = None) -> tuple[Count, ...]:
-    """Return how many say the same, the most first."""
+    """Return how many voted the same, the most first."""
     alike: dict[str, list[Vote]] = {}
     for vote in votes:
         alike.setdefault(said(vote, proposal), []).append(vote)
@@ -55,13 +55,13 @@ def counts(votes: Sequence[Vote], proposal: Json = None) -> tuple[Count, ...]:
 
 
 def is_split(found: Sequence[Count], *, need: int, left: int, vetoes: frozenset[str]) -> bool:
-    """Say whether these votes can no longer be decided, if ``left`` more people may vote."""
+    """Return whether these votes can no longer lead to a decision, if ``left`` more people may vote."""
     most = max((count.people for count in found), default=0)
     return bool(found) and most + left < need and not (left and vetoes)
 
 
 def said(vote: Vote, proposal: Json = None) -> str:
-    """Return what a vote says, without why."""
+    """Return what a vote says, without its reason."""
     value = vote.value
     if isinstance(value, dict) and "action" in value:
         value = {name: item for name, item in value.items() if name not in WORDS and item is not None}
@@ -83,7 +83,7 @@ def vetoes(card: Mapping[str, Any], *, veto: bool) -> frozenset[str]:
 
 
 def stands_as(verdict: str, card: Mapping[str, Any], *, override: bool) -> str:
-    """Say how an answer stands in the record: approved, modified, rejected, overrode or answered."""
+    """Return how an answer is recorded: approved, modified, rejected, overrode or answered."""
     if override:
         return "overrode"
     if verdict in vetoes(card, veto=True):

@@ -1,1 +1,1 @@
-"""Adapters between the dashboard and what executes workflows, loaded by dotted path."""
+"""Adapters between the dashboard and the engines that execute workflows, loaded by dotted path."""

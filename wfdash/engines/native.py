@@ -1,4 +1,4 @@
-"""The native engine behind the contract: makes exactly the call a library user makes."""
+"""The native engine behind the contract: makes exactly the calls that a library user makes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class NativeEngine:
         return isinstance(definition, Workflow)
 
     def describe(self, definition: object) -> Description:
-        """Draw it; ``InvalidWorkflow`` names the steps that are wrong."""
+        """Return its description; ``InvalidWorkflow`` names the steps that are wrong."""
         return describe(_own(definition))
 
     def check_input(self, definition: object, message: Json) -> Json:
-        """Return the message as the run will get it; ``InvalidInput`` with errors per field."""
+        """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""
         return accept_json(_own(definition).graph, message)
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
-        """Return what the answer's own type has against a value that fits its schema."""
+        """Return what the answer's own type rejects in a value that is valid by its schema."""
         return check_answer(_own(definition).graph, request, value)
 
     def secret_names(self, definition: object) -> frozenset[str]:
@@ -47,12 +47,12 @@ class NativeEngine:
         return secrets_of(_own(definition).graph)
 
     def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
-        """Return what a checkpoint was in the middle of."""
+        """Return what is in progress at a checkpoint."""
         position = position_in(checkpoint.body)
         return in_flight(_own(definition).graph, position) if position is not None else InFlight()
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
-        """Run until finished, parked or failed; answers to requests that are not pending here are left alone."""
+        """Run until finished, suspended or failed; answers to requests that are not pending here are ignored."""
         workflow = _own(definition)
         if isinstance(given, Start):
             return await workflow.run(given.message, storage=recorder, run_id=given.run)
@@ -63,7 +63,7 @@ class NativeEngine:
     def carry(
         self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
     ) -> Carried:
-        """Return the checkpoint's content under this graph; ``Incompatible`` says why not."""
+        """Return the checkpoint's content under this graph; ``Incompatible`` with the reason."""
         workflow = _own(definition)
         skew = compare(old, describe(workflow)) if old is not None else None
         return carry(workflow.graph, workflow.hooks, checkpoint, skew, override=override)

@@ -1,4 +1,4 @@
-"""What ``publish_article`` passes around: a text, what is hard to read in it, and its HTML. Pure."""
+"""The types of ``publish_article``: a text, its readability problems, and its HTML. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic.config import JsonDict
 
 SAMPLE = (Path(__file__).parent / "data" / "article.md").read_text()
 LONG = 35
-"""Words in a sentence beyond which readers lose the thread."""
+"""Words in a sentence beyond which it is hard to read."""
 PACE = 200
 """Words read in a minute."""
 LOOK: JsonDict = {"format": "textarea", "contentMediaType": "text/markdown"}
@@ -28,7 +28,7 @@ class Text(BaseModel):
 
 
 class Draft(Text):
-    """What an author hands in."""
+    """What an author submits."""
 
     text: Markdown = SAMPLE
     title: str = Field("Waiting should cost nothing", min_length=1, max_length=120, title="Headline")
@@ -45,7 +45,7 @@ class Article(BaseModel):
 
 
 def proofread(text: str) -> str:
-    """Return a Markdown list: how long the text is, and which sentences are."""
+    """Return a Markdown list: how long the text is, and which sentences are too long."""
     words = len(text.split())
     sentences = [part.split() for part in re.split(r"(?<=[.!?])\s+|\n\n+", text)]
     long = [" ".join(sentence[:8]) for sentence in sentences if len(sentence) > LONG]
@@ -54,7 +54,7 @@ def proofread(text: str) -> str:
 
 
 def typeset(draft: Draft, *, comments: list[str]) -> Article:
-    """Return the article as HTML; HTML inside the Markdown comes out as text."""
+    """Return the article as HTML; HTML inside the Markdown is escaped."""
     html = MarkdownIt("commonmark", {"html": False}).render(f"# {draft.title}\n\n{draft.text}")
     slug = re.sub(r"[^a-z0-9]+", "-", draft.title.lower()).strip("-")
     return Article(slug=slug or "article", html=html, words=len(draft.text.split()), comments=comments)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic.config import JsonDict
 
 SAMPLE = (Path(__file__).parent / "data" / "claims.csv").read_text()
-"""One month of a small company: about 200 claims, some of them large, some of them dirty."""
+"""One month of a small company: about 200 claims, some of them large, some of them invalid."""
 RATES = {"EUR": "1", "USD": "0.86", "GBP": "1.15", "CHF": "1.07", "SEK": "0.091"}
 """Euros per unit, as the company has fixed them for the month."""
 LOOK: JsonDict = {"format": "textarea", "contentMediaType": "text/csv"}
@@ -22,7 +22,7 @@ Csv = Annotated[str, Field(max_length=500_000, json_schema_extra=LOOK)]
 
 
 class Claim(BaseModel):
-    """One row. ``employee`` may not begin like a formula: the payments are opened in spreadsheets."""
+    """One row. ``employee`` may not start like a formula: the payments are opened in spreadsheets."""
 
     id: str = Field(min_length=1)
     employee: str = Field(pattern=r"^[^\s=+@-]")
@@ -39,7 +39,7 @@ class Claim(BaseModel):
 
 
 def read_claims(text: str) -> tuple[list[Claim], list[str]]:
-    """Return the sound rows and one sentence per dirty row; nothing is guessed at."""
+    """Return the valid rows and one sentence per invalid row; nothing is guessed."""
     claims, dirty, seen = list[Claim](), list[str](), set[str]()
     rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
     for row in rows:
@@ -58,7 +58,7 @@ def read_claims(text: str) -> tuple[list[Claim], list[str]]:
 
 
 def explain(error: ValidationError) -> str:
-    """Say what is wrong with a row in one sentence: the field, what stands there, what should."""
+    """Return what is wrong with a row in one sentence: the field, its value, what it should be."""
     first = error.errors()[0]
     given = f" {first['input']!r}" if isinstance(first["input"], str) else ""
     return f"{first['loc'][0]}{given}: {first['msg'][:1].lower()}{first['msg'][1:]}"

@@ -70,7 +70,7 @@ async def decide(claim: Claim, ctx: Context) -> Decided:
 
 
 def question(claim: Claim, others: list[Claim], left: int) -> Approval:
-    """Show a claim; ``left`` people have yet to agree."""
+    """Return the card of a claim; ``left`` people have yet to agree."""
     return Approval(
         subject=f"{claim.employee}: {claim.description}, {claim.euros} EUR",
         proposal=f"Pay {claim.euros} EUR to {claim.employee}",

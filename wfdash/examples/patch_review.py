@@ -17,7 +17,7 @@ from wfdash.workflow.evidence import File, Table
 
 
 class Trial(BaseModel):
-    """What is known about the patch at hand."""
+    """The results of trying a patch."""
 
     patch: Patch | None = None
     complaints: list[str] = []
@@ -33,7 +33,7 @@ patch_review = Workflow("patch_review", title="Patch review", doc=__doc__ or "",
 
 @patch_review.step(start=True, after=["review", "carry_out"], timeout=300)
 def try_out(patch: Patch, ctx: Context) -> list[FileChange] | Result:
-    """Apply the patch in a scratch index; compile and lint the text that comes out."""
+    """Apply the patch in a scratch index; compile and lint the resulting text."""
     ctx.state.patch = patch
     try:
         changes, checks = repository.try_out(patch)

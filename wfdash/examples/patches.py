@@ -1,4 +1,4 @@
-"""What ``patch_review`` passes around: a patch, its files, and what a reviewer should know about each. Pure."""
+"""The types of ``patch_review``: a patch, its files, and what a reviewer should know about each. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ DELICATE = {
 }
 DANGER = re.compile(r"^\+.*(\beval\(|\bexec\(|shell=True|pickle\.load|verify=False|PRIVATE KEY-----)", re.MULTILINE)
 LARGE = 200
-"""Changed lines in one file beyond which a reviewer should take their time."""
+"""Changed lines in one file beyond which a review takes longer."""
 
 
 def mend_line_ends(diff: str) -> str:
-    """Undo what a text box does to line ends; a CR in a patch whose headers have none belongs to a file."""
+    """Return the diff with the line ends a text box changed; a CR in a patch whose headers have none belongs to a
+    file.
+    """
     text = diff.replace("\r\n", "\n") if "\r\n" in diff.partition("\n@@")[0] else diff
     return text if text.endswith("\n") else text + "\n"
 
@@ -59,7 +61,7 @@ class FileChange(BaseModel):
 
 
 class Result(BaseModel):
-    """What became of a patch: ``summary`` is what changed, or why nothing did."""
+    """The result of a patch: ``summary`` is what changed, or why nothing did."""
 
     applied: bool
     summary: str
@@ -76,7 +78,7 @@ class Finding(BaseModel):
 
 
 def look_at(change: FileChange) -> Finding:
-    """Judge one file by its path, its size and the words it adds."""
+    """Return the finding of one file by its path, its size and the words it adds."""
     notes = [note for pattern, note in DELICATE.items() if re.search(pattern, change.path)]
     notes += ["deletes the file"] * ("\ndeleted file mode" in change.diff)
     notes += ["large"] * (change.added + change.removed > LARGE)

@@ -81,5 +81,5 @@ async def publish(draft: Draft, ctx: Context) -> Article:
         ctx.stream(f"{word} ")
         if number % 25 == 0 or number == len(words):
             ctx.progress(number / len(words), f"{number} of {len(words)} words set")
-        await asyncio.sleep(0.01)  # as fast as one can follow
+        await asyncio.sleep(0.01)  # as fast as one can read it
     return articles.typeset(draft, comments=ctx.state.comments)

@@ -19,7 +19,7 @@ TIMEOUT = 60.0
 MAX_FILES = 200
 """Files that are checked; the complaints say how many were not."""
 LINTS = "E4,E7,E9,F"
-"""Ruff's rules for what is wrong in any project; others depend on files beside the one that is looked at."""
+"""Ruff's rules for errors in any project; others depend on files beside the checked one."""
 COMPILE = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
@@ -70,7 +70,9 @@ def _lint(ruff: Path, sources: Mapping[str, str]) -> str:
 
 
 def _run(command: list[str], text: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in an empty folder, without this process's environment; a timeout is a complaint."""
+    """Return the result of a program run in an empty folder, without this process's environment; a timeout is a
+    complaint.
+    """
     with tempfile.TemporaryDirectory(prefix="wfdash-") as empty:
         try:
             done = subprocess.run(

@@ -31,9 +31,9 @@ PLACE = re.compile(r"patch failed: (?P<path>.+):(?P<line>\d+)$", re.MULTILINE)
 MOST_FILES = 300
 NO_FILE = "000000"
 FILES = {"100644", "100755"}
-"""Modes that a patch may give to a file or find at one; others are symbolic links and submodules."""
+"""Modes that a patched file may have, before and after; others are symbolic links and submodules."""
 INHERITED = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT")
-"""Variables of this process that git gets to see."""
+"""Environment variables passed on to git."""
 PIECE = {True: re.compile(r"^(?=diff --git )", re.MULTILINE), False: re.compile(r"^(?=--- .*\n\+\+\+ )", re.MULTILINE)}
 
 
@@ -43,20 +43,22 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Scratch:
-    """A patched index beside the repository: what ``git --cached`` sees there, and nowhere else."""
+    """A patched index beside the repository, visible only to its ``git --cached``."""
 
     folder: Path
     env: Mapping[str, str]
 
     def git(self, *args: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        """Run git on this index; the caller looks at the return code."""
+        """Return the result of git on this index; the caller checks the return code."""
         return git(*args, cwd=self.folder, given=given, more=self.env)
 
 
 def command(
     *args: str, cwd: Path, given: str = "", more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in ``cwd`` with ``given`` as its input; ``Refused`` if it takes longer than ``TIMEOUT``."""
+    """Return the result of a program in ``cwd`` with ``given`` as its input; ``Refused`` if it takes longer than
+    ``TIMEOUT``.
+    """
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
     env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", **(more or {})}
     try:
@@ -72,15 +74,15 @@ def command(
 def git(
     *args: str, cwd: Path, given: str = "", more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run git without the repository's own hooks; the caller looks at the return code."""
+    """Return the result of git without the repository's own hooks; the caller checks the return code."""
     return command("git", *QUIET, *args, cwd=cwd, given=given, more=more)
 
 
 def open_repository(path: str) -> Path:
     """Return the repository's real folder; ``Refused`` unless it may be patched.
 
-    It must be the top of a repository with a commit, below a folder of ``WFDASH_REPOSITORIES``. The refusal is the
-    same for every folder outside of those, so that nobody learns from it which folders exist.
+    It must be the top of a repository with a commit, below a folder of ``WFDASH_REPOSITORIES``. The refusal is the same
+    for every folder outside of those, so that it does not reveal which folders exist.
     """
     roots = [Path(root).resolve() for root in os.environ.get("WFDASH_REPOSITORIES", "").split(os.pathsep) if root]
     try:
@@ -91,7 +93,7 @@ def open_repository(path: str) -> Path:
         raise Refused(f"{path} is not an allowed repository: choose one below WFDASH_REPOSITORIES")
     if not folder.is_dir():
         raise Refused(f"{path} is not a folder on this server")
-    # Before git looks: a folder of tracked files can be a bare repository, whose configuration names programs to run.
+    # Before git runs: a folder of tracked files can be a bare repository, whose configuration names programs to run.
     if not (folder / ".git").exists():
         raise Refused(f"{path} is not the top of a git repository with a working tree")
     top = git("rev-parse", "--show-toplevel", cwd=folder)
@@ -103,7 +105,7 @@ def open_repository(path: str) -> Path:
 
 
 def read_diff(folder: Path, diff: str) -> list[FileChange]:
-    """Split a diff by file; ``Refused`` for damaged ones and for binary files, which nobody can review here."""
+    """Return a diff by file; ``Refused`` for damaged ones and for binary files, which cannot be reviewed here."""
     rows = _counted(folder, diff)
     if binary := [path for added, _, path in rows if added == "-"]:
         raise Refused(f"the patch changes binary files, which cannot be reviewed here: {', '.join(binary)}")
@@ -114,7 +116,7 @@ def read_diff(folder: Path, diff: str) -> list[FileChange]:
         raise Refused(f"the patch changes {len(rows)} files: split it, the limit is {MOST_FILES}")
     if len(pieces) != len(rows):
         raise Refused(f"the patch names {len(rows)} files but has {len(pieces)} parts: make it with git diff")
-    # A part may hold several files or, where git skips it, none: what is said of a file would be of another one.
+    # A part may contain several files or, where git skips it, none: its findings would be about another file.
     if any(_counted(folder, piece) != [row] for row, piece in zip(rows, pieces, strict=True)):
         raise Refused("the patch has parts that are not of one file each: make it with git diff")
     if odd := [path for _, _, path in rows if not path.isprintable()]:
@@ -126,7 +128,7 @@ def read_diff(folder: Path, diff: str) -> list[FileChange]:
 
 
 def _counted(folder: Path, diff: str) -> list[list[str]]:
-    """Return added lines, removed lines and path of each file of a diff, by git's own account."""
+    """Return added lines, removed lines and path of each file of a diff, as git counts them."""
     stat = git("apply", "--numstat", "-z", "-", cwd=folder, given=diff)
     if stat.returncode:
         raise Refused(f"this is not a usable patch: {last_line(stat.stderr)}")
@@ -134,14 +136,14 @@ def _counted(folder: Path, diff: str) -> list[list[str]]:
 
 
 def check(folder: Path, changes: list[FileChange], diff: str) -> None:
-    """``Refused``, naming the hunk, unless the diff applies to this working tree as it is."""
+    """Raise ``Refused``, naming the hunk, unless the diff applies to this working tree."""
     tried = git("apply", "--check", "-", cwd=folder, given=diff)
     if tried.returncode:
         raise Refused(explain(tried.stderr, changes))
 
 
 def explain(error: str, changes: list[FileChange]) -> str:
-    """Turn git's ``patch failed: path:line`` into a sentence that names the hunk."""
+    """Return git's ``patch failed: path:line`` as a sentence that names the hunk."""
     if not (place := PLACE.search(error)):
         return f"the patch does not apply: {last_line(error)}"
     text = next((change.diff for change in changes if change.path == place["path"]), "")
@@ -152,9 +154,9 @@ def explain(error: str, changes: list[FileChange]) -> str:
 
 @contextmanager
 def scratch(folder: Path, diff: str) -> Iterator[Scratch]:
-    """The repository's HEAD with the diff applied, in an index of its own; ``Refused`` if it does not apply.
+    """Yield the repository's HEAD with the diff applied, in an index of its own; ``Refused`` if it does not apply.
 
-    Index and new objects lie in a temporary folder, removed again whatever happens: the repository is only read.
+    Index and new objects are in a temporary folder, removed in any case: the repository is only read.
     """
     objects = git("rev-parse", "--git-path", "objects", cwd=folder).stdout.strip()
     with tempfile.TemporaryDirectory(prefix="wfdash-") as parent:
@@ -173,10 +175,10 @@ def scratch(folder: Path, diff: str) -> Iterator[Scratch]:
 
 
 def changed_blobs(index: Scratch) -> dict[str, str]:
-    """Return path -> blob id of every file that the patch adds or changes, by git's own account.
+    """Return path -> blob id of every file that the patch adds or changes, as git sees it.
 
-    ``Refused`` if anything but a plain file comes, changes or goes: the text of a patch can spell a mode in many
-    ways, git's index knows what it became.
+    ``Refused`` if anything but a plain file is added, changed or removed: the text of a patch can write a mode in many
+    ways, git's index knows the result.
     """
     raw = index.git("diff-index", "--cached", "--raw", "--no-renames", "--no-abbrev", "-z", "HEAD").stdout
     parts = raw.split("\0")
@@ -198,7 +200,7 @@ def read_sources(index: Scratch, blobs: Mapping[str, str]) -> dict[str, str]:
 
 
 def apply_to(folder: Path, changes: list[FileChange], diff: str) -> None:
-    """Apply the diff to that working tree, all of it or nothing, and look that it arrived."""
+    """Apply the diff to that working tree, all of it or nothing, and verify the result."""
     check(folder, changes, diff)
     done = git("apply", "-", cwd=folder, given=diff)
     if done.returncode or git("apply", "--check", "--reverse", "-", cwd=folder, given=diff).returncode:
@@ -206,9 +208,9 @@ def apply_to(folder: Path, changes: list[FileChange], diff: str) -> None:
 
 
 def try_out(patch: Patch) -> tuple[list[FileChange], dict[str, str]]:
-    """Apply the patch in a scratch index; return what it changes and what ``check_python`` says of the result.
+    """Apply the patch in a scratch index; return its changes and the complaints of ``check_python`` about the result.
 
-    ``Refused`` if it does not apply, to the last commit as well as to the files as they are now.
+    ``Refused`` if it does not apply, both to the last commit and to the current files.
     """
     folder, changes = _usable(patch)
     with scratch(folder, patch.diff) as index:
@@ -216,7 +218,7 @@ def try_out(patch: Patch) -> tuple[list[FileChange], dict[str, str]]:
 
 
 def apply(patch: Patch) -> Result:
-    """Apply the patch to the repository itself, or say why nothing was changed."""
+    """Apply the patch to the repository itself and return the result, which may say why nothing was changed."""
     try:
         folder, changes = _usable(patch)
         with scratch(folder, patch.diff) as index:
@@ -250,5 +252,5 @@ def make_shop(folder: Path) -> None:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something."""
+    """Return the last line that is not blank."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason was given")

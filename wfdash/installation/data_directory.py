@@ -1,4 +1,4 @@
-"""The data directory and its files, readable by their owner alone, whatever existed before."""
+"""The data directory and its files, readable only by their owner, whatever existed before."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 OTHERS = 0o077
 OWN = ("secret_key", "wfdash.sqlite3", "worker.lock", "static")
-"""Names by which a data directory of wfdash is known."""
+"""Files by which a data directory of wfdash is recognised."""
 
 
 def make_private(folder: Path) -> None:
-    """Make the data directory if it is missing, and close it to others; ``ValueError`` where that cannot be done."""
+    """Create the data directory if it is missing, and make it private; ``ValueError`` where that is not possible."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     mode = folder.stat().st_mode
     if not mode & OTHERS:
@@ -26,7 +26,7 @@ def make_private(folder: Path) -> None:
     try:
         folder.chmod(0o700)
     except OSError:
-        # A volume that belongs to somebody else, lent to our group: then the files alone are private.
+        # A volume that belongs to another user and is shared with our group: then only the files are private.
         if mode & stat.S_IWOTH:
             raise ValueError(
                 f"The data directory {folder} is writable by everyone and owned by another user. As its "
@@ -35,7 +35,7 @@ def make_private(folder: Path) -> None:
 
 
 def keep_private(*files: Path) -> None:
-    """Close files that are open to others; those that are missing are left out."""
+    """Make files private that others can read; missing ones are skipped."""
     for file in files:
         with contextlib.suppress(OSError):
             mode = file.stat().st_mode
@@ -44,7 +44,7 @@ def keep_private(*files: Path) -> None:
 
 
 def create_private(file: Path) -> None:
-    """Make an empty file for its owner alone, unless it is there. Where that fails, whoever opens it says why."""
+    """Create an empty file readable only by its owner, unless it exists. Failures are reported when it is opened."""
     with contextlib.suppress(OSError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
 

@@ -1,4 +1,4 @@
-"""What must not be served to others: dangerous combinations of settings, each with the way out."""
+"""Settings that must not be served to others, each with its remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach what listens there."""
+    """Return whether only this machine can reach what listens on the host."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -15,9 +15,9 @@ def is_loopback(host: str) -> bool:
 
 
 def refusals(*, host: str, demo: bool, env: Mapping[str, str]) -> list[str]:
-    """Return why a server must not start: nothing for one that only this machine can reach.
+    """Return why a server must not start; empty for one that only this machine can reach.
 
-    ``env`` holds the ``WFDASH_*`` variables. With ``WFDASH_HTTPS=1`` a proxy shows it to others wherever it listens.
+    ``env`` contains the ``WFDASH_*`` variables. With ``WFDASH_HTTPS=1`` a proxy exposes it to others on any address.
     """
     beyond, https = not is_loopback(host), env.get("WFDASH_HTTPS") == "1"
     if not beyond and not https:
@@ -37,7 +37,7 @@ def refusals(*, host: str, demo: bool, env: Mapping[str, str]) -> list[str]:
 
 
 def refusal_text(found: list[str], host: str) -> str:
-    """Return what to print, with the remedies as a list."""
+    """Return the text to print, with the remedies as a list."""
     lines = "".join(f"\n  - {words}" for words in found)
     reason = f"this server would be reachable by others (it would listen on {host}), and the configuration is unsafe"
     return f"Not started: {reason}:{lines}"

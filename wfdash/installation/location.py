@@ -1,4 +1,4 @@
-"""Where an installation keeps its data, and at which address its server was last up. Reads and writes no database."""
+"""The path of an installation's data, and the address of its server. Uses no database."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ ADDRESS = "address"
 """The file in the data directory that holds it."""
 NOWHERE = "http://127.0.0.1:8000"
 MAKERS = frozenset({"migrate", "check", "help", "version", "makemigrations", "collectstatic", "runserver", "test"})
-"""Django's commands that begin a data directory, or need none that is complete."""
+"""Django's commands that create a data directory, or do not need a complete one."""
 
 
 def data_dir(env: Mapping[str, str]) -> Path:
-    """Return the data directory, as it was named."""
+    """Return the data directory, as it was configured."""
     return Path(env.get("WFDASH_DATA") or "wfdash-data")
 
 
 def missing_data(env: Mapping[str, str]) -> str:
-    """Return what to say where there is no data of wfdash, empty where there is. Creates nothing."""
+    """Return the message about missing data of wfdash, empty where there is some. Creates nothing."""
     folder = data_dir(env)
     if env.get("WFDASH_DATABASE"):
         found = "WFDASH_SECRET_KEY" in env or (folder / "secret_key").is_file()
@@ -32,18 +32,18 @@ def missing_data(env: Mapping[str, str]) -> str:
 
 
 def needs_data(command: list[str]) -> bool:
-    """Say whether one of Django's commands needs data that is there already."""
+    """Return whether one of Django's commands needs existing data."""
     return bool(command) and not command[0].startswith("-") and command[0] not in MAKERS and "--help" not in command
 
 
 def note_address(folder: Path, address: str) -> None:
-    """Keep the address at which people reach the server, for commands that print links to it."""
+    """Store the address at which people reach the server, for commands that print links to it."""
     with contextlib.suppress(OSError), open(folder / ADDRESS, "w", opener=_private) as file:
         file.write(address)
 
 
 def noted_address(folder: Path, env: Mapping[str, str]) -> str:
-    """Return the address for links: the one that is set, else the one the server was last up at."""
+    """Return the address for links: the configured one, else the one of the last server."""
     try:
         noted = (folder / ADDRESS).read_text().strip()
     except (OSError, UnicodeDecodeError):

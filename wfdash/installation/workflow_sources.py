@@ -1,8 +1,8 @@
 """Python files, folders and modules with workflows: found and imported as Python itself would.
 
-The folder of a file is on ``sys.path``, as with ``python file.py``; a file inside a package is imported as a part
-of it, so that it can use relative imports. All that is served is in one process: two files that mean different
-modules by one name are refused, not mixed up.
+The folder of a file is on ``sys.path``, as with ``python file.py``; a file inside a package is imported as a part of
+it, so that it can use relative imports. Everything is loaded into one process: two files that mean different modules by
+one name are refused, not mixed up.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 
 _meant: dict[str, Path] = {}
-"""Top-level name -> the file that it means for what is served so far."""
+"""Top-level name -> the file that it means for what is loaded so far."""
 
 
 def problem_of(text: str) -> str:
-    """Return why this names nothing that can be served, empty if it does."""
+    """Return why this source cannot be loaded, empty if it can."""
     path = Path(text)
     if path.is_dir():
         return "" if files_in(path) else f"{text} has no Python files"
@@ -35,19 +35,19 @@ def problem_of(text: str) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return a folder's Python files, by name; not those of folders in it."""
+    """Return a folder's Python files, by name, without subfolders."""
     return sorted(path for path in folder.glob("*.py") if path.stem not in {"__init__", "__main__", "conftest"})
 
 
 def expanded(source: str) -> list[str]:
-    """Return a folder's files, any other source as it is."""
+    """Return a folder's files, any other source unchanged."""
     return [str(path) for path in files_in(Path(source))] if Path(source).is_dir() else [source]
 
 
 def import_source(source: str) -> list[ModuleType]:
-    """Import a file, or a module by its dotted name; of a package also its module ``workflows``.
+    """Return the modules of a file, or of a dotted name; of a package also its module ``workflows``.
 
-    ``ImportError`` if there is none, or if it means other modules by names that are taken.
+    ``ImportError`` if there is none, or if it means other modules by names that are in use.
     """
     if source.endswith(".py") or Path(source).is_file():
         return [_import_file(Path(source))]
@@ -59,7 +59,7 @@ def import_source(source: str) -> list[ModuleType]:
 
 
 def use_folder(folder: Path, *, last: bool = False) -> None:
-    """Let modules of a folder be imported, before all others or after them."""
+    """Put a folder on ``sys.path``, before all others or after them."""
     if str(folder) not in sys.path:
         sys.path.insert(len(sys.path) if last else 0, str(folder))
 
@@ -81,7 +81,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_alone(path: Path) -> ModuleType:
-    """Import a file under a name of its own, so that two files called ``workflows.py`` do not meet."""
+    """Return a file's module under a unique name, so that two files called ``workflows.py`` do not collide."""
     digest = blake2b(str(path).encode(), digest_size=6).hexdigest()
     name = f"wfdash_served_{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -104,7 +104,7 @@ def _root_of(folder: Path) -> Path:
 
 
 def _package_of(folder: Path) -> list[str]:
-    """Return the names of the packages a folder is, from the outermost; empty if it is none."""
+    """Return the names of a folder's packages, from the outermost; empty if it is none."""
     return list(folder.relative_to(_root_of(folder)).parts)
 
 
@@ -143,7 +143,7 @@ def _imported(path: Path) -> Iterator[str]:
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
-        return  # Importing it says so better.
+        return  # The import reports it better.
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -1,6 +1,6 @@
 """Authorization of sockets: checked on connect, on changes of rights, and every minute.
 
-The session is read anew each time, so signing out, expiry, a new password or a withdrawn grant all end the socket.
+The session is read again each time, so signing out, expiry, a new password or a revoked grant all end the socket.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wfdash.signin import second_factor
 
 
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
-    """Return the signed-in person behind the handshake's session cookie, None if there is none (three queries)."""
+    """Return the signed-in person of the handshake's session cookie, None if there is none (three queries)."""
     request = HttpRequest()
     key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
@@ -31,6 +31,6 @@ def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
 
 
 def read_inspect(viewer: Viewer, run: str) -> bool | None:
-    """Say whether they may see the run's values too; None if there is no such run for them. Reads the database."""
+    """Return whether they may see the run's values too; None if they may not see the run. Reads the database."""
     workflow = Run.objects.filter(viewer.scope("see"), id=run).values_list("workflow", flat=True).first()
     return None if workflow is None else viewer.may("inspect", workflow)

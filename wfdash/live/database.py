@@ -1,8 +1,8 @@
-"""The live part's own database threads and the few reads it makes.
+"""The database threads of live updates, and their few reads.
 
-Not asgiref's thread-sensitive executor: that is one thread for the whole process, and a page that is slow
-there would make every viewer late. Reads are autocommit, so a kept connection pins no snapshot; a read that
-fails closes its connection, and the next one opens a new one.
+Not asgiref's thread-sensitive executor: that is one thread for the whole process, and a slow page there would delay
+every viewer. Reads are autocommit, so a kept connection pins no snapshot; a read that fails closes its connection, and
+the next one opens a new one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DatabaseThreads:
         self._connections.append(kept)
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it in one of the threads."""
+        """Return the result of a function, called in one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: _guarded(function, *args, **kwargs))
 
     def close(self) -> None:
@@ -74,12 +74,12 @@ def read_workflows(runs: Iterable[str]) -> set[str]:
 
 
 def read_newest(limit: int) -> list[tuple[int, str, str]]:
-    """Return ``(id, workflow, kind)`` of the events stored last over all runs, newest first."""
+    """Return ``(id, workflow, kind)`` of the newest stored events of all runs, newest first."""
     rows = Event.objects.order_by("-id").values_list("id", "run__workflow", "kind")
     return list(rows[:limit])
 
 
 def read_notified(limit: int) -> list[tuple[str, int]]:
-    """Return ``(id, person)`` of the newest notices to people, newest first: their ids are ordered by time."""
+    """Return ``(id, person)`` of the newest notifications, newest first: their ids are ordered by time."""
     rows = Notice.objects.filter(user_id__isnull=False).order_by("-id").values_list("id", "user_id")
     return [(notice, user) for notice, user in rows[:limit] if user is not None]

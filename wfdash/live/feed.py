@@ -1,7 +1,7 @@
-"""One watched run: what its viewers read, each event fetched and rendered once for all of them.
+"""The event feed of one run for all its viewers: each event is read and rendered once.
 
 A viewer is only a cursor. It asks for the lines after its cursor and is woken when there may be more, so replay,
-following and catching up are one thing, and a gap or a double cannot arise between them.
+following and catching up are the same operation, and there can be no gap or duplicate between them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wfdash.live.recent_events import CachedEvent, RecentEvents
 log = logging.getLogger(__name__)
 
 MAX_BATCHES = 16
-"""How many places of a run have their next message at hand; more are put together again."""
+"""How many cursors of a run have their next message cached; others are built again."""
 
 
 BatchKey = tuple[int, bool]
-"""A cursor, and whether who is there may inspect values."""
+"""A cursor, and whether the viewer may inspect values."""
 
 
 class Render(Protocol):
@@ -50,12 +50,12 @@ class Feed:
     def __init__(self, run: str, *, reader: DatabaseThreads, render: Render, limits: Limits) -> None:
         self.run = run
         self.known = 0
-        """The run is believed to reach this seq; what is read is the truth."""
+        """The highest seq announced for the run; only what is read is certain."""
         self.reached = -1
-        """The run has really come so far, for somebody has looked; -1 before anybody did."""
+        """The highest seq that was read; -1 before the first read."""
         self.watchers: set[Watcher] = set()
         self.loads = 0
-        """How often a thread was asked to read or render."""
+        """How many times a thread was asked to read or render."""
         self._window = RecentEvents(lines=limits.kept_events, chars=limits.kept_chars)
         self._packets: dict[BatchKey, EventBatch] = {}
         self._woke = -math.inf
@@ -66,15 +66,15 @@ class Feed:
         self._reader, self._render, self._limits = reader, render, limits
 
     def bell(self, seq: int) -> None:
-        """Somebody says that the run reaches at least ``seq``. Late, doubled and wrong bells do no harm."""
+        """Note that the run reaches at least ``seq``. Late, duplicate and wrong calls do no harm."""
         if seq > self.known:
             self.known = seq
             self._wake_soon()
 
     def _wake_soon(self) -> None:
-        """Wake the watchers at once, or if they are many and were woken a moment ago, when that moment is over.
+        """Wake the watchers at once or, if they are many and were woken a moment ago, after a pause.
 
-        What each of them costs is a message more than an event: a crowd gets few messages with many events.
+        Their cost is per message rather than per event: a crowd gets few messages with many events.
         """
         if self._wake_timer is not None:
             return
@@ -93,13 +93,13 @@ class Feed:
     async def packet(self, after: int, *, inspect: bool) -> EventBatch | None:
         """Return what follows a cursor, rendered for that right; None if nothing does.
 
-        Whoever comes first reads for everybody who waits; bells that ring meanwhile are folded into the next read.
+        The first caller reads for everyone who waits; updates in the meantime are part of the next read.
         """
         place = (after, inspect)
         while not (ready := self._ready(after, inspect)) and self.known > after:
             if self._reading is None:
                 return await self._begin_to_read(place)
-            # Not a lock: it would let one of hundreds go on in each round of the loop.
+            # Not a lock: it would let one of hundreds continue in each round of the loop.
             read, found = self._reading
             await asyncio.wait([found])
             if read == place and not found.cancelled() and found.exception() is None:
@@ -107,10 +107,10 @@ class Feed:
         return ready
 
     async def _begin_to_read(self, place: BatchKey) -> EventBatch | None:
-        """Read for all at this place. If it fails the others try for themselves."""
+        """Return the batch read for all at this cursor. If it fails the others retry themselves."""
         task = asyncio.get_running_loop().create_task(self._read(*place))
         self._reading = place, task
-        return await asyncio.shield(task)  # who is waited for may leave
+        return await asyncio.shield(task)  # the awaited viewer may leave
 
     async def _read(self, after: int, inspect: bool) -> EventBatch | None:
         self.loads += 1
@@ -124,7 +124,7 @@ class Feed:
         return self._pack(found, inspect) if found else None
 
     def _ready(self, after: int, inspect: bool) -> EventBatch | None:
-        """Return what follows if it is kept, and rendered for that right already."""
+        """Return what follows if it is cached, and rendered for that right already."""
         if packet := self._packets.get((after, inspect)):
             return packet
         found = self._cached(after)
@@ -163,25 +163,25 @@ class Feed:
         last = found[-1].seq if found else after
         self.reached = max(self.reached, found[-1].seq if found else -1)
         if len(found) < self._limits.read_events and self.known == asked:
-            self.known = last  # a bell that promised more than there is must not make anybody read again
+            self.known = last  # an update that announced more than there is must not cause another read
         self.known = max(self.known, last)
         self._window.keep(found)
         self._packets.clear()
 
     def stream(self, step: str, text: str) -> None:
-        """Show text while it is made: joined, at most ten messages a second, dropped where it does not fit."""
+        """Show streamed text: joined, at most ten messages a second, dropped where it exceeds the limit."""
         self._texts[step] = (self._texts.get(step, "") + text)[-self._limits.stream_chars :]
         if self._text_timer is None:
             loop = asyncio.get_running_loop()
             self._text_timer = loop.call_later(self._limits.stream_every, self._flush_text)
 
     def begin_text(self, watcher: Watcher) -> None:
-        """Show a viewer who has just come what is being written, from its beginning."""
+        """Show a new viewer the text streamed so far."""
         for step, text in pubsub.streamed_text.of(self.run).items():
             watcher.show_text(json.dumps({"type": "stream", "step": step, "text": text, "begin": True}))
 
     def flush_text(self) -> None:
-        """Show what was made since the last message, now."""
+        """Show the text since the last message, now."""
         if self._text_timer is not None:
             self._text_timer.cancel()
             self._flush_text()
@@ -194,7 +194,7 @@ class Feed:
                 watcher.show_text(message)
 
     def close(self) -> None:
-        """Forget text that was not shown yet, and whom to wake."""
+        """Drop text that was not shown yet, and pending wake-ups."""
         for timer in (self._text_timer, self._wake_timer):
             if timer is not None:
                 timer.cancel()

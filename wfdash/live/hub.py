@@ -1,7 +1,7 @@
-"""One hub per process: a feed per watched run, the lists, and the bells that drive them.
+"""The hub of a process: a feed per watched run, the lists, and the subscriptions that wake them.
 
-Truth is the Event rows, read by seq. A bell only says where to look, and a poll covers bells that were lost.
-The hub works while somebody watches and is silent otherwise.
+The truth is in the Event rows, read by seq. A published update only says where to look, and a poll covers updates that
+were lost. The hub works only while someone watches.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def render_nothing(event: Event, *, inspect: bool) -> str:
 
 
 class Hub:
-    """Feeds of one process. Everything but the bells happens on the loop it was made on."""
+    """Feeds of one process. Everything but publishing happens on the loop it was created on."""
 
     def __init__(self, *, render: Render = render_nothing, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.loop = asyncio.get_running_loop()
         self.reader = DatabaseThreads(self.limits.reader_threads)
         self.front = DatabaseThreads(1)
-        """For what those who are there wait for: it must not stand behind hundreds who come at once."""
+        """For reads that connected viewers wait for: they must not queue behind hundreds of new ones."""
         self.feeds: dict[str, Feed] = {}
         self.lists = ListUpdates(reader=self.front, limits=self.limits)
         self._render = render
@@ -46,7 +46,7 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def admit(self, person: Hashable) -> bool:
-        """Count one more socket of this person; False if they have too many. ``dismiss`` gives it back."""
+        """Count one more socket of this person; False if they have too many. ``dismiss`` uncounts it."""
         if self._sockets[person] >= self.limits.sockets_per_person:
             return False
         self._sockets[person] += 1
@@ -59,13 +59,13 @@ class Hub:
 
     @property
     def sockets(self) -> int:
-        """How many sockets are open here; for any thread."""
+        """Return how many sockets are open here; for any thread."""
         return sum(list(self._sockets.values()))
 
     async def watch_run(self, run: str, watcher: Watcher, *, after: int) -> tuple[Feed, int]:
-        """Add a viewer with that cursor to the run's feed; return it and a seq the run has really reached.
+        """Add a viewer with that cursor to the run's feed; return it and a seq that the run has certainly reached.
 
-        What a feed has read already is not asked for again: it is told of more, or looks for it every second.
+        What a feed has read already is not read again: it is notified of more, or polls every second.
         """
         feed = self.feeds.get(run)
         if feed is None:
@@ -74,25 +74,25 @@ class Hub:
         self._wake_up()
         if after <= feed.reached:
             return feed, feed.reached
-        # After the feed is listening, or a bell between this read and that moment would be lost.
+        # After the feed has subscribed, or an update between this read and that moment would be lost.
         seq = (await self.front.call(read_seqs, [run])).get(run, 0)
         feed.reached = max(feed.reached, seq)
         feed.bell(seq)
         return feed, feed.reached
 
     def begin_text(self, run: str, watcher: Watcher) -> None:
-        """Show a viewer what the run's steps have streamed so far; what they stream from now on follows it."""
+        """Show a viewer what the run's steps have streamed so far; later text follows it."""
         with pubsub.streamed_text.lock:
             if self._mailbox is not None and run in self.feeds:
                 feed = self.feeds[run]
-                feed.watchers.discard(watcher)  # what is on its way is part of the beginning
+                feed.watchers.discard(watcher)  # text on its way is included
                 self._mailbox.empty()
                 feed.flush_text()
                 feed.watchers.add(watcher)
                 feed.begin_text(watcher)
 
     def leave_run(self, run: str, watcher: Watcher) -> None:
-        """Remove a viewer; the last one takes the feed along."""
+        """Remove a viewer; with the last one the feed is removed."""
         feed = self.feeds.get(run)
         if feed is not None:
             feed.watchers.discard(watcher)
@@ -102,7 +102,7 @@ class Hub:
         self._maybe_sleep()
 
     async def watch_lists(self, watcher: ListWatcher) -> None:
-        """Add a viewer of list pages; on return every later change will be told."""
+        """Add a viewer of list pages; after the return every later change is sent."""
         first = not self.lists.watchers
         self.lists.watchers.add(watcher)
         self._wake_up()
@@ -115,12 +115,12 @@ class Hub:
         self._maybe_sleep()
 
     async def close(self) -> None:
-        """Stop listening, end the tasks and the threads. Sockets still open hear nothing more."""
+        """Unsubscribe, end the tasks and the threads. Sockets still open get nothing more."""
         self._sleep()
         await asyncio.to_thread(self.close_readers)
 
     def close_readers(self) -> None:
-        """End the threads that read, once they have read."""
+        """End the reader threads after their current reads."""
         self.reader.close()
         self.front.close()
 
@@ -176,7 +176,7 @@ class Hub:
 
 @dataclass
 class _CurrentHub:
-    """The process's one hub and the renderer it is made with."""
+    """The process's hub and the renderer it is created with."""
 
     hub: Hub | None = None
     render: Render = render_nothing
@@ -186,12 +186,12 @@ _process = _CurrentHub()
 
 
 def use_renderer(render: Render) -> None:
-    """Set how event rows look. Call it where the application is put together, before the first socket."""
+    """Set the renderer of event rows. Called where the application is put together, before the first socket."""
     _process.render = render
 
 
 def get_hub() -> Hub:
-    """Return this process's hub, made on first use on the running loop (and anew on a new loop)."""
+    """Return this process's hub, created on first use on the running loop (and again on a new loop)."""
     hub = _process.hub
     if hub is None or hub.loop is not asyncio.get_running_loop():
         if hub is not None:
@@ -201,6 +201,6 @@ def get_hub() -> Hub:
 
 
 def count_sockets() -> int:
-    """Return how many sockets are open at this process; for any thread."""
+    """Return how many sockets are open in this process; for any thread."""
     hub = _process.hub
     return hub.sockets if hub is not None else 0

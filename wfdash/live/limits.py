@@ -1,4 +1,4 @@
-"""Every number of the live part, in one place; tests pass smaller ones."""
+"""All limits of live updates; tests pass smaller ones."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one socket, one person and one process may cost. Times in seconds, sizes in bytes."""
+    """What one socket, one person and one process may use. Times in seconds, sizes in bytes."""
 
     unacked_events: int = 500
     """Events sent to one socket and not yet acknowledged; beyond it the socket waits."""
     unacked_bytes: int = 1_000_000
     ack_timeout: float = 60.0
-    """A socket that owes an acknowledgement this long is closed (4408)."""
+    """A socket that does not acknowledge for this long is closed (4408)."""
     unheard_text: int = 256_000
     """Streamed text sent since the client's last frame; beyond it text is dropped."""
     batch_events: int = 100
@@ -26,20 +26,20 @@ class Limits:
     kept_chars: int = 8_000_000
     """The same in characters."""
     snapshot_gap: int = 1_000
-    """A viewer further behind than this at connect is told to reload instead of being sent everything."""
+    """A viewer further behind than this at connect is asked to reload instead of being sent everything."""
     poll_every: float = 1.0
-    """How late a lost bell can make an event."""
+    """The delay of an event whose update was lost."""
     pause_each: float = 0.0002
     """The more viewers a run has, the longer the pause between two messages to them: 0.1 s for 500."""
     stream_every: float = 0.1
     stream_chars: int = 16_000
-    """Streamed text kept per step between two messages; older text of the interval is dropped."""
+    """Streamed text buffered per step between two messages; older text of the interval is dropped."""
     lists_every: float = 0.5
     recheck_every: float = 60.0
     spread: float = 2.0
-    """Within which all sockets look again at who their person is, after a right of many has changed."""
+    """The period over which all sockets check their rights again, after a right of many has changed."""
     tick: float = 5.0
-    """How often a socket looks at its own timers."""
+    """How often a socket checks its own timers."""
     sockets_per_person: int = 20
     frame_chars: int = 4_096
     frames_per_second: int = 20

@@ -1,4 +1,4 @@
-"""Tells list pages that something changed: which lists, of which workflows, and nothing else."""
+"""Notifies list pages that something changed: which lists, of which workflows, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wfdash.live.limits import Limits
 log = logging.getLogger(__name__)
 
 NEWEST = 200
-"""How many of the newest events a poll looks at. If all of them are new, more may be: then everything changed."""
+"""How many of the newest events a poll reads. If all of them are new, there may be more: then everything changed."""
 
 NOTICES = "notices"
 Change = tuple[str, str]
-"""``(runs | inbox | request:id | people:id, workflow)``; workflow ``*`` stands for any. ``(notices, user)``."""
+"""``(runs | inbox | request:id | people:id, workflow)``; workflow ``*`` means any. ``(notices, user)``."""
 
 
 class ListWatcher(Protocol):
@@ -28,7 +28,7 @@ class ListWatcher(Protocol):
 
 
 class ListUpdates:
-    """Collects changes and tells them at most every ``lists_every`` seconds, the first at once."""
+    """Collects changes and sends them at most every ``lists_every`` seconds, the first at once."""
 
     def __init__(self, *, reader: DatabaseThreads, limits: Limits) -> None:
         self.watchers: set[ListWatcher] = set()
@@ -40,7 +40,7 @@ class ListUpdates:
         self._stirred = asyncio.Event()
 
     def stir(self, *, runs: Iterable[str] = (), inboxes: Iterable[str] = ()) -> None:
-        """Runs moved, or requests of workflows did."""
+        """Collect changes of runs, and of inboxes of workflows."""
         self._runs.update(runs)
         self._changes.update(("inbox", workflow) for workflow in inboxes)
         if self._runs or self._changes:
@@ -53,7 +53,7 @@ class ListUpdates:
             watcher.tell(changes)
 
     def tell_at_once(self, requests: Iterable[Change]) -> None:
-        """Tell what people did to requests without waiting: people do not do a thousand things a second.
+        """Send what people did to requests at once: people do not do a thousand things a second.
 
         What happened to a request changed the inbox, too; who has one open did not.
         """
@@ -63,12 +63,12 @@ class ListUpdates:
             watcher.tell(changes)
 
     async def begin(self) -> None:
-        """Count what is stored now as seen."""
+        """Treat everything stored now as seen."""
         self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
         self._told = {notice for notice, _ in await self._reader.call(read_notified, NEWEST)}
 
     async def poll(self) -> None:
-        """Find changes whose bell was lost: events among the newest that the last poll had not seen."""
+        """Collect changes whose update was lost: events among the newest that the last poll had not seen."""
         rows = await self._reader.call(read_newest, NEWEST)
         seen, self._seen = self._seen, {row[0] for row in rows}
         fresh = [(workflow, kind) for number, workflow, kind in rows if number not in seen]

@@ -1,4 +1,4 @@
-"""``/live/lists/``: says that lists of workflows this person may see changed, or their notices. No data."""
+"""``/live/lists/``: says that lists of workflows this person may see changed, or their notifications. No data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ class ListsSocket(Socket):
         self._woken = asyncio.Event()
 
     def authorise(self, viewer: Viewer, seen: None) -> None:
-        """Anybody who may see some workflow."""
+        """Allow everyone who may see some workflow."""
         if not viewer.may_anywhere("see"):
             raise SocketClosed(RIGHT_LOST)
         self._viewer_now = viewer
 
     async def enter(self) -> None:
-        """Begin to watch, and say once that all may have changed: what moved since the page was made is unknown."""
+        """Watch the lists, and say once that all may have changed: what changed since the page was rendered is
+        unknown.
+        """
         await self.hub.watch_lists(self)
         self.tell({("runs", EVERY), ("inbox", EVERY)})
 
@@ -39,7 +41,7 @@ class ListsSocket(Socket):
         self.hub.leave_lists(self)
 
     def tell(self, changes: set[Change]) -> None:
-        """Remember what of it concerns this person."""
+        """Collect the changes that concern this person."""
         viewer = self._viewer_now
         if viewer is not None:
             seen = {what for what, whom in changes if _concerns(viewer, what, whom)}
@@ -48,7 +50,7 @@ class ListsSocket(Socket):
                 self._woken.set()
 
     async def pump(self) -> None:
-        """Tell changes as they come; the lists limit how often."""
+        """Send changes as they come; the lists limit how often."""
         while True:
             await self._woken.wait()
             self._woken.clear()

@@ -16,11 +16,11 @@ class EventBatch:
         self._whole = ""
 
     def last(self, count: int) -> int:
-        """Return the seq of the last of so many."""
+        """Return the seq of the last of the first ``count`` events."""
         return self.first + count - 1
 
     def message(self, count: int) -> str:
-        """Return the message with the first so many events."""
+        """Return the message with the first ``count`` events."""
         if count < len(self._texts):
             return self._join(count)
         self._whole = self._whole or self._join(count)

@@ -1,7 +1,7 @@
-"""Which pages may open a socket: only those of this very server.
+"""Which pages may open a socket: only those of this server.
 
-A browser sends cookies with a socket from any page, so the Origin is the only thing that tells ours from a
-stranger's. Scheme, host and port must all match: Channels' host validator accepts every port of a host.
+A browser sends cookies with a socket from any page, so only the Origin distinguishes our pages from others. Scheme,
+host and port must all match: Channels' host validator accepts every port of a host.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def _scheme(scope: Mapping[str, Any]) -> str:
 
 
 def _host_served(host: str) -> bool:
-    """Guard against a foreign name that resolves to us: then Host and Origin agree, and both are foreign."""
+    """Return whether this server answers for the host. A foreign name that resolves to us agrees with its own
+    Origin.
+    """
     allowed = settings.ALLOWED_HOSTS or (LOOPBACK if settings.DEBUG else [])
     domain, _port = split_domain_port(host)
     return bool(domain) and validate_host(domain, allowed)

@@ -13,7 +13,7 @@ from threading import Lock
 from wfdash import pubsub
 
 TEXT_LIMIT = 64_000
-"""Characters of streamed text per run and step that may wait for the loop; older ones are dropped."""
+"""Characters of streamed text per run and step buffered for the loop; older ones are dropped."""
 
 
 @dataclass
@@ -24,12 +24,12 @@ class PendingUpdates:
     """Watched run -> highest seq."""
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
-    """Every run that moved, watched or not, while lists are watched."""
+    """Every run that changed, watched or not, while lists are watched."""
     inboxes: set[str] = field(default_factory=set)
     requests: set[tuple[str, str]] = field(default_factory=set)
     """``(request:id | people:id, workflow)``."""
     told: set[int] = field(default_factory=set)
-    """People (primary keys) with new notices."""
+    """People (primary keys) with new notifications."""
 
 
 class PubSubBridge:
@@ -57,7 +57,7 @@ class PubSubBridge:
             leave()
 
     def moved(self, run: str, seq: int) -> None:
-        """Any thread: the run reaches at least ``seq``."""
+        """Note that the run reaches at least ``seq``. For any thread."""
         watched, lists = run in self._watched, self._lists()
         if not watched and not lists:
             return
@@ -69,28 +69,28 @@ class PubSubBridge:
             self._knock()
 
     def streamed(self, run: str, step: str, text: str) -> None:
-        """Any thread: text was made just now."""
+        """Buffer streamed text. For any thread."""
         if run in self._watched:
             with self._lock:
                 self._post.texts[run, step] = (self._post.texts.get((run, step), "") + text)[-TEXT_LIMIT:]
                 self._knock()
 
     def inbox_moved(self, workflow: str) -> None:
-        """Any thread: requests of this workflow were opened, answered or closed."""
+        """Note that requests of this workflow were opened, answered or closed. For any thread."""
         if self._lists():
             with self._lock:
                 self._post.inboxes.add(workflow)
                 self._knock()
 
     def request_moved(self, workflow: str, part: str, request: str) -> None:
-        """Any thread: something happened to this request, or to who has it open."""
+        """Note that this request changed, or who has it open. For any thread."""
         if self._lists():
             with self._lock:
                 self._post.requests.add((f"{part}:{request}", workflow))
                 self._knock()
 
     def person_told(self, user: int) -> None:
-        """Any thread: this person was told something, or has read it."""
+        """Note that this person got a notification, or has read one. For any thread."""
         if self._lists():
             with self._lock:
                 self._post.told.add(user)
@@ -102,7 +102,7 @@ class PubSubBridge:
             self._knocked = True
 
     def empty(self) -> None:
-        """Deliver what has come in, now; on the loop."""
+        """Deliver the pending updates now; on the loop."""
         self._empty()
 
     def _empty(self) -> None:

@@ -11,24 +11,24 @@ from checkpoints.models import Event
 
 @dataclass(kw_only=True)
 class CachedEvent:
-    """One event as it goes over the wire; ``texts`` maps the right to inspect to the encoded event."""
+    """An encoded event; ``texts`` maps the right to inspect to its text."""
 
     event: Event
     texts: dict[bool, str] = field(default_factory=dict)
 
     @property
     def seq(self) -> int:
-        """The event's place in its run."""
+        """Return the event's number in its run."""
         return self.event.seq
 
     @property
     def size(self) -> int:
-        """Characters of its longest rendering so far."""
+        """Return the characters of its longest rendering so far."""
         return max(map(len, self.texts.values()), default=0)
 
 
 class RecentEvents:
-    """Lines by seq; over its bounds the oldest go first."""
+    """Lines by seq; beyond the limits the oldest are dropped first."""
 
     def __init__(self, *, lines: int, chars: int) -> None:
         self._max_lines, self._max_chars = lines, chars
@@ -37,14 +37,14 @@ class RecentEvents:
         self._chars = 0
 
     def after(self, seq: int, limit: int) -> list[CachedEvent]:
-        """Return the unbroken row of lines that follows ``seq``, at most ``limit``; empty if the next is not kept."""
+        """Return the contiguous lines after ``seq``, at most ``limit``; empty if the next one is not cached."""
         found: list[CachedEvent] = []
         while len(found) < limit and (kept := self._lines.get(seq + len(found) + 1)):
             found.append(kept[0])
         return found
 
     def keep(self, lines: Iterable[CachedEvent]) -> None:
-        """Add lines that are not kept yet."""
+        """Add lines that are not cached yet."""
         for line in lines:
             if line.seq not in self._lines:
                 self._lines[line.seq] = line, line.size

@@ -1,6 +1,7 @@
-"""Rings when an account or a right changes, so that open sockets look again at once and not only every minute.
+"""Publishes changes of accounts and rights, so that open sockets check theirs at once and not only every minute.
 
-What bypasses the ORM's instances (``QuerySet.update``, SQL), and what another process does, is found by that look.
+What bypasses model instances (``QuerySet.update``, SQL), or happens in another process, is found by the check every
+minute.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from wfdash import pubsub
 
 
 def connect() -> None:
-    """Listen to the signals, once."""
+    """Connect the signal handlers, once."""
     post_save.connect(_user_saved, sender=User, dispatch_uid="wfdash.live.rights_changes")
     for signal, sender in (
         (post_delete, User),
@@ -35,7 +36,7 @@ def _user_saved(sender: Any, instance: User, update_fields: Iterable[str] | None
 
 
 def _rights_changed(sender: Any, instance: Any, **_: Any) -> None:
-    # Of a group it is anybody's right: nobody is looked up for it.
+    # A change of a group concerns anyone: its members are not looked up.
     _publish(instance.pk if isinstance(instance, User) else getattr(instance, "user_id", None))
 
 

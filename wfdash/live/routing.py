@@ -1,4 +1,4 @@
-"""The addresses of the sockets. They authorise themselves: no session or origin middleware is needed around them."""
+"""The URLs of the sockets. They authorise themselves: no session or origin middleware is needed around them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def socket_app(kind: type[Socket], hub: Callable[[], Hub]) -> App:
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    """Turn down a handshake for an address that does not exist."""
+    """Reject a handshake for a path that does not exist."""
     await receive()
     await send({"type": "websocket.close", "code": 4404})
 
 
 def urlpatterns(hub: Callable[[], Hub] = get_hub) -> list[URLPattern]:
-    """Return the socket addresses, served by that hub. Tests pass their own."""
+    """Return the URLs of the sockets, served by that hub. Tests pass their own."""
     runs: Any = socket_app(RunSocket, hub)
     lists: Any = socket_app(ListsSocket, hub)
     other: Any = refuse

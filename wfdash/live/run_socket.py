@@ -1,4 +1,4 @@
-"""``/live/runs/<id>/?after=<seq>``: everything after a cursor, then whatever follows, once each and in order."""
+"""``/live/runs/<id>/?after=<seq>``: everything after a cursor, then what follows, once each and in order."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class RunSocket(Socket):
         self._woken = asyncio.Event()
 
     def look(self, viewer: Viewer) -> bool | None:
-        """Find the run through the viewer."""
+        """Return whether the viewer may see the run and its values."""
         return read_inspect(viewer, self._run)
 
     def authorise(self, viewer: Viewer, seen: bool | None) -> None:
-        """Close with 4404 on connect for what they may not see, with 4403 once they no longer may."""
+        """Close with 4404 on connect if they may not see the run, with 4403 once they no longer may."""
         if seen is None:
             raise SocketClosed(RIGHT_LOST if self._admitted else NO_SUCH_RUN)
         self._inspect, self._admitted = seen, True
 
     async def enter(self) -> None:
-        """Join the feed; a gap too large becomes one snapshot."""
+        """Join the feed; beyond a maximum gap the viewer gets one snapshot."""
         self._cursor = _after(self.scope["query_string"])
         self._feed, reached = await self.hub.watch_run(self._run, self, after=self._cursor)
         if not reached - self.limits.snapshot_gap <= self._cursor <= reached:
@@ -57,11 +57,11 @@ class RunSocket(Socket):
         self.hub.leave_run(self._run, self)
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Note that there may be something to send."""
         self._woken.set()
 
     def show_text(self, message: str) -> None:
-        """Pass text on if the viewer keeps up and may see values; drop it otherwise."""
+        """Send text if the viewer keeps up and may see values; drop it otherwise."""
         if self._inspect and self._credit.take_text(len(message)):
             self._texts.append(message)
             self.wake()
@@ -75,12 +75,12 @@ class RunSocket(Socket):
             self.wake()
 
     def check(self) -> None:
-        """Close a viewer that has owed an acknowledgement for too long."""
+        """Close a viewer whose acknowledgement is overdue."""
         if self._credit.overdue(now=time.monotonic()):
             raise SocketClosed(NO_ACK)
 
     async def pump(self) -> None:
-        """Send texts and events as they come, as far as the credit goes."""
+        """Send texts and events as they come, as far as the credit allows."""
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -102,9 +102,9 @@ class RunSocket(Socket):
             await self.send(json.dumps({"type": "caught_up", "seq": self._cursor}))
 
     async def _send_packet(self, packet: EventBatch) -> bool:
-        """Send as many as the credit allows; False if none went."""
+        """Send as many events as the credit allows; False if none was sent."""
         if packet.first != self._cursor + 1:
-            await self._snapshot(packet.first - 1)  # older events are not kept any more
+            await self._snapshot(packet.first - 1)  # older events are no longer cached
         count = self._credit.fit(packet.sizes)
         if not count:
             return False
@@ -119,7 +119,7 @@ class RunSocket(Socket):
 
 
 def _after(query: bytes) -> int:
-    """Return the cursor from the address; absent it is 0."""
+    """Return the cursor of the address; 0 without one."""
     values = parse_qs(query.decode("latin1")).get("after", ["0"])
     if len(values) != 1 or not (values[0].isascii() and values[0].isdigit()) or len(values[0]) > 15:
         raise SocketClosed(BAD_FRAME)

@@ -1,5 +1,5 @@
-"""One socket from handshake to close: plain ASGI, so that no message takes a detour through Channels' dispatch
-(a hop through one thread per message) or a channel layer (drops silently).
+"""One socket from handshake to close: plain ASGI, because Channels' dispatch takes a hop through one thread per
+message, and a channel layer drops messages silently.
 
 The socket changes nothing: all a client may send is ``{"ack": seq}``, a little at a time.
 """
@@ -42,7 +42,7 @@ class SocketClosed(Exception):
 
 
 class Socket:
-    """The part that every socket shares. Subclasses say what to watch and what to send."""
+    """The base of all sockets. Subclasses say what to watch and what to send."""
 
     def __init__(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         self.hub, self.limits, self.scope = hub, hub.limits, scope
@@ -52,14 +52,16 @@ class Socket:
         self._frames: deque[float] = deque(maxlen=self.limits.frames_per_second)
 
     def look(self, viewer: Viewer) -> Any:
-        """Read what ``authorise`` decides by; runs in a database thread."""
+        """Return what ``authorise`` decides by; runs in a database thread."""
 
     def authorise(self, viewer: Viewer, seen: Any) -> None:
-        """Check the person's rights by what ``look`` saw, on connect and from time to time. Raises ``SocketClosed``."""
+        """Check the person's rights by what ``look`` returned, on connect and from time to time. Raises
+        ``SocketClosed``.
+        """
         raise NotImplementedError
 
     async def enter(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         raise NotImplementedError
 
     def leave(self) -> None:
@@ -71,10 +73,10 @@ class Socket:
         raise NotImplementedError
 
     def acknowledge(self, seq: int) -> None:
-        """The client has everything up to ``seq``."""
+        """Handle that the client has everything up to ``seq``."""
 
     def check(self) -> None:
-        """Look at own timers; called every ``tick`` seconds. May raise ``SocketClosed``."""
+        """Check own timers; called every ``tick`` seconds. May raise ``SocketClosed``."""
 
     async def run(self) -> None:
         """Serve the socket until either side closes it."""
@@ -128,7 +130,7 @@ class Socket:
             raise SocketClosed(None) from error
 
     async def _person(self) -> Hashable:
-        """Return who it is that may watch this. Raises ``SocketClosed``."""
+        """Return the key of the person. Raises ``SocketClosed`` if they may not watch this."""
         viewer, seen = await self.hub.reader.call(self._look)
         if viewer is None:
             raise SocketClosed(SIGNED_OUT)
@@ -137,7 +139,7 @@ class Socket:
         return person
 
     def _look(self) -> tuple[Viewer | None, Any]:
-        # One visit to the threads, however much is read there: hundreds who come at once queue for each.
+        # One call in the threads, however much is read there: hundreds of new clients queue for each.
         viewer = read_viewer(self.scope)
         return viewer, None if viewer is None else self.look(viewer)
 
@@ -176,17 +178,19 @@ class Socket:
                 due = self._next_look()
 
     def _rights_moved(self, who: int | None) -> None:
-        """Hear the bell, in any thread. What concerns everybody is looked at one after the other."""
+        """Handle a change of rights, in any thread. Changes that concern everyone are checked one socket after the
+        other.
+        """
         if who in (None, self._person_here):
             late = 0.0 if who is not None else random.uniform(0, self.limits.spread)  # noqa: S311
             self.hub.loop.call_soon_threadsafe(self.hub.loop.call_later, late, self._look_again.set)
 
     def _next_look(self) -> float:
-        # At a moment of its own, or all who came at once would be looked up at once, minute by minute.
+        # At a random moment, or all sockets opened at once would be checked at once, minute by minute.
         return time.monotonic() + self.limits.recheck_every * random.uniform(0.5, 1)  # noqa: S311
 
 
 def _first(group: BaseExceptionGroup[SocketClosed]) -> SocketClosed:
-    """Return one of the reasons to close; a client that has left comes before the others."""
+    """Return one of the reasons to close; a client that has left comes first."""
     ends = [_first(error) if isinstance(error, BaseExceptionGroup) else error for error in group.exceptions]
     return next((end for end in ends if end.code is None), ends[0])

@@ -1,7 +1,7 @@
-"""The formats a JSON Schema may name: which texts have them, and how to say so. Pure.
+"""The formats a JSON Schema may name: which texts match them, and their descriptions. Pure.
 
-One list for the schema check, the forms and the words of an error. What a type of pydantic's reads as such is what
-has the format, written the one way the standard of the format writes it; a format that is not listed allows any text.
+One list for the schema check, the forms and the error messages. A text matches a format when pydantic's type accepts it
+and it is written the one way the format's standard says; a format that is not listed allows any text.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ADDRESS = r"[^@\s<>]+@[^@\s<>.]+(\.[^@\s<>.]+)+"
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """``words`` end the sentence "Must be ..."; ``fits`` returns or raises ``ValueError`` to say no."""
+    """A format. ``words`` end the sentence "Must be ..."; ``fits`` returns or raises ``ValueError`` to say no."""
 
     words: str
     fits: Callable[[str], Any]
 
     def takes(self, text: str) -> bool:
-        """Say whether a text has this format."""
+        """Return whether a text matches this format."""
         try:
             return self.fits(text) is not False
         except (ValueError, OverflowError, RecursionError):
@@ -44,13 +44,13 @@ class Format:
 
 
 def words_of(name: str) -> str:
-    """Return what a format asks for, with an example: ends "Must be ..."."""
+    """Return what a format requires, with an example: ends "Must be ..."."""
     known = FORMATS.get(name)
     return known.words if known else f"a valid {name.replace('-', ' ')}"
 
 
 def _written(pattern: str, kind: Any = str) -> Callable[[str], bool]:
-    """Return a check: written like this, and taken by this type."""
+    """Return a check: matches this pattern, and is accepted by this type."""
     shape, adapter = re.compile(pattern, re.ASCII), TypeAdapter(kind)
 
     def fits(text: str) -> bool:
@@ -113,5 +113,5 @@ def make_checker() -> FormatChecker:
 
 
 def _for_text(known: Format) -> Callable[[object], bool]:
-    """A format speaks of texts alone: other values have every format."""
+    """Return a check for texts only: other values match every format."""
     return lambda value: not isinstance(value, str) or known.takes(value)

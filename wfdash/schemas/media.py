@@ -1,7 +1,7 @@
-"""What a file is by its first bytes, and whether that is what a schema asks for. Pure.
+"""The type of a file by its first bytes, and whether a schema allows it. Pure.
 
-``contentMediaType`` may be ``image/*`` or several with commas between; ``contentEncoding: base64`` (or the format)
-says that the text is the file's bytes; ``x-max-bytes`` limits them. What has no signature is taken as it comes.
+``contentMediaType`` may be ``image/*`` or several with commas between; ``contentEncoding: base64`` (or the format) says
+that the text is the file's bytes; ``x-max-bytes`` limits them. Files without a signature are accepted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def sniff(content: bytes) -> str:
 
 
 def encoding_of(schema: Mapping[str, Any]) -> str:
-    """Return ``base64`` or ``base64url`` where a schema's text stands for bytes, else nothing.
+    """Return ``base64`` or ``base64url`` where a schema's text represents bytes, else an empty string.
 
     Pydantic writes the media type of an optional file beside its alternatives, the format inside of one.
     """
@@ -73,7 +73,7 @@ def limit_of(schema: Mapping[str, Any]) -> int:
 
 
 def decode(schema: Mapping[str, Any], text: str) -> bytes:
-    """Return the bytes a text stands for; ``ValueError`` if it is not base64 where it has to be."""
+    """Return the bytes a text represents; ``ValueError`` if it is not base64 where it has to be."""
     encoding = encoding_of(schema)
     if encoding == "base64":
         return base64.b64decode(text, validate=True)
@@ -81,7 +81,7 @@ def decode(schema: Mapping[str, Any], text: str) -> bytes:
 
 
 def encode(schema: Mapping[str, Any], content: bytes) -> str:
-    """Return bytes as the text a schema wants; ``ValueError`` for bytes that are no text where text is wanted."""
+    """Return bytes as the text a schema wants; ``ValueError`` for bytes that are not text where text is wanted."""
     encoding = encoding_of(schema)
     if encoding == "base64":
         return base64.b64encode(content).decode()
@@ -112,7 +112,7 @@ def check_size(_: Any, limit: Any, text: Any, schema: Any) -> Iterator[Validatio
 
 
 def too_large(schema: Mapping[str, Any]) -> str:
-    """Return what to say about a file that has more bytes than it may."""
+    """Return the message about a file that is too large."""
     limit = limit_of(schema)
     said = f"{limit // 1_000_000} MB" if limit % 1_000_000 == 0 else f"{limit:,} bytes"
     return f"The file is too large: at most {said}"

@@ -1,4 +1,4 @@
-"""What ``jsonschema`` finds wrong, in words that name the field and the remedy. Pure."""
+"""The errors of ``jsonschema`` as messages that name the field and the remedy. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES = {
 
 
 def explain(error: ValidationError) -> Iterator[Problem]:
-    """Yield the problems an error stands for, each at the field that is to be changed."""
+    """Yield the problems of an error, each at the field that has to be changed."""
     path = list(error.absolute_path)
     if "propertyNames" in error.absolute_schema_path:
         said = _words(error)
@@ -76,7 +76,7 @@ _SEVERAL: dict[Any, Callable[[ValidationError, list[Any]], Iterator[Problem]]] =
 
 
 def _explain_branch(error: ValidationError) -> Iterator[Problem]:
-    """Report the branch that came nearest, never ``null`` if there is another."""
+    """Yield the problems of the closest branch, never ``null`` if there is another."""
     branches: dict[Any, list[ValidationError]] = {}
     for inner in error.context:
         branches.setdefault(inner.schema_path[0], []).append(inner)
@@ -91,7 +91,9 @@ def _explain_branch(error: ValidationError) -> Iterator[Problem]:
 
 
 def _nearness(errors: list[ValidationError]) -> tuple[int, bool, int]:
-    """Rank a branch: the deeper its errors lie the nearer; a branch whose tag is another one is not meant."""
+    """Return the rank of a branch: the deeper its errors the closer; a branch with another tag does not match at
+    all.
+    """
     tagged = any(inner.validator in {"const", "enum"} and len(inner.relative_path) == 1 for inner in errors)
     return min(len(inner.absolute_path) for inner in errors), not tagged, -len(errors)
 
@@ -121,12 +123,12 @@ def _words(error: ValidationError) -> str:
 
 
 def misplaced(actions: list[str]) -> str:
-    """Return what is said of a field that belongs to other actions than the one that was chosen."""
+    """Return the message about a field that belongs to other actions than the chosen one."""
     return f"Belongs to the action {' or '.join(actions)}: remove it or choose that action"
 
 
 def display(value: Any) -> str:
-    """Return a value as a person reads it: numbers with separators, nothing as "empty"."""
+    """Return a value as a person reads it: numbers with separators, None as "empty"."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,9 +1,9 @@
-"""Regular expressions of JSON Schemas, matched in time that grows with the text alone. Pure.
+"""Regular expressions of JSON Schemas, matched in time linear in the text. Pure.
 
-They are matched by the engine of pydantic itself (Rust's, without backtracking), so that a value fits a schema's
-pattern exactly when it fits the model's. What that engine does not know, look-around and back-references, can take
-Python's ``re`` longer than anybody waits: it is refused, but for the one look-ahead that pydantic itself writes, at
-the start of the patterns of ``Decimal``.
+They are matched by the engine of pydantic itself (Rust's, without backtracking), so that a value matches a schema's
+pattern exactly when it matches the model's. Look-around and back-references, which that engine does not support, could
+take Python's ``re`` exponential time: they are refused, but for the one look-ahead that pydantic itself writes, at the
+start of the patterns of ``Decimal``.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _NOT_AHEAD = re.compile(r"\^\(\?!(?P<no>\^[^()]*\$)\)(?P<yes>[^()]*)", re.DOTALL
 
 
 class UnsupportedPattern(ValueError):
-    """A pattern cannot be checked in bounded time, or is no pattern at all; the message names it."""
+    """A pattern that is not valid or cannot be checked in bounded time; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matcher:
-    """What a text must hold, and what it must not."""
+    """The pattern a text must contain, and the one it must not."""
 
     yes: SchemaValidator
     no: SchemaValidator | None = None
 
     def finds(self, text: str) -> bool:
-        """Say whether the pattern occurs in a text, as ``re.search`` would."""
+        """Return whether the pattern occurs in a text, as ``re.search`` would."""
         return self.yes.isinstance_python(text) and not (self.no and self.no.isinstance_python(text))
 
 
 @lru_cache(maxsize=512)
 def matcher_of(pattern: str) -> Matcher:
-    """Return the matcher of a pattern, or raise ``UnsupportedPattern``."""
+    """Return the matcher of a pattern. ``UnsupportedPattern``."""
     parts = _NOT_AHEAD.fullmatch(pattern)
     try:
         if parts is None:
@@ -60,7 +60,7 @@ def refuse_unsupported(schema: Any) -> None:
 
 
 def is_known(schema: Mapping[str, Any], name: str) -> bool:
-    """Say whether an object's schema names this property, or has a pattern for it."""
+    """Return whether an object's schema names this property, or has a pattern for it."""
     return name in schema.get("properties", {}) or any(
         matcher_of(pattern).finds(name) for pattern in schema.get("patternProperties", {})
     )
@@ -107,7 +107,7 @@ def check_pattern_properties(validator: Any, patterns: Any, instance: Any, _sche
 
 
 def check_additional(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Check ``additionalProperties``: what is neither named nor matched by a pattern."""
+    """Check ``additionalProperties``: properties neither named nor matched by a pattern."""
     more = [name for name in instance if not is_known(schema, name)] if isinstance(instance, Mapping) else []
     if isinstance(inner, Mapping):
         for name in more:
@@ -121,4 +121,4 @@ CHECKS = {
     "patternProperties": check_pattern_properties,
     "additionalProperties": check_additional,
 }
-"""For ``jsonschema``, instead of its own, which search with ``re``."""
+"""Replacements for checks of ``jsonschema`` that search with ``re``."""

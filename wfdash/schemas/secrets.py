@@ -1,6 +1,6 @@
-"""What a schema calls a secret (``writeOnly``, or of format ``password``) stays out of sight. Pure.
+"""Hides what a schema calls a secret (``writeOnly``, or of format ``password``). Pure.
 
-A field is known by its name, wherever it lies: what is told too little of is better than what is told too much of.
+A field is recognised by its name, at any depth: hiding too much is better than showing too much.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 HIDDEN = "•••"
-"""Stands for a secret. Where somebody sends it back, the secret stays as it was."""
+"""Shown instead of a secret. Posted back, it leaves the secret unchanged."""
 
 
 def secret_names(schema: Any) -> frozenset[str]:
@@ -27,14 +27,14 @@ def masked(value: Any, names: Collection[str]) -> Any:
 
 
 def without(value: Any, names: Collection[str]) -> Any:
-    """Return the value without its secrets: what a form begins with, where they have to be given anew."""
+    """Return the value without its secrets: the initial value of a form in which they have to be entered again."""
     if isinstance(value, dict):
         return {name: without(part, names) for name, part in value.items() if name not in names}
     return [without(part, names) for part in value] if isinstance(value, list) else value
 
 
 def unmasked(value: Any, before: Any, names: Collection[str]) -> Any:
-    """Return the value with every secret that is still hidden as it was before, at the same place."""
+    """Return the value with every secret that is still hidden replaced by the previous one at the same place."""
     if not names:
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Checks a value against a JSON Schema and says what is wrong in words, field by field. Pure."""
+"""Checks a value against a JSON Schema and returns messages by field. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["MAX_DEPTH", "Problem", "answer_problems", "depth_of", "flaws_of", "p
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
 SHARED = frozenset({"reason"})
-"""Fields that may come with any action: they say why, and change nothing of what is done."""
+"""Fields that may come with any action: they say why, and do not change what is done."""
 ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 _DRAFTS: dict[Any, Any] = {
@@ -31,18 +31,18 @@ _FORMATS = make_checker()
 
 
 def problems_of(schema: Mapping[str, Any], value: Any, *, root: Mapping[str, Any] | None = None) -> list[Problem]:
-    """Return what does not fit, at most one hundred, in the order of the fields; empty when the value is valid.
+    """Return what is wrong, at most one hundred problems, in the order of the fields; empty when the value is valid.
 
-    ``root``: the document that the schema is a part of, where its ``$ref`` point into. A schema that is broken
-    fits nothing, which is a problem like any other.
+    ``root``: the document that the schema is a part of, where its ``$ref`` point into. No value matches an invalid
+    schema, which is reported as a problem, too.
     """
     flaws = flaws_of(value)
     if flaws:
         return flaws
     try:
-        # A list first: half of the problems of a broken schema are none.
+        # A list first: evaluating a broken schema may fail half-way.
         found = [problem for error in _validator(schema, root).iter_errors(value) for problem in explain(error)]
-    except Exception as error:  # A schema is anybody's text: whatever it breaks, it is the schema that is wrong.
+    except Exception as error:  # A schema is untrusted input: whatever it breaks, the schema is wrong.
         words = str(error).strip().splitlines() or [type(error).__name__]
         return [{"loc": [], "msg": f"The schema of this value is invalid: {words[0][:200]}"}]
     unique = {(tuple(map(str, problem["loc"])), problem["msg"]): problem for problem in found}
@@ -52,7 +52,7 @@ def problems_of(schema: Mapping[str, Any], value: Any, *, root: Mapping[str, Any
 def answer_problems(card: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> list[Problem]:
     """Return what is wrong with an answer to a card: by its schema, then fields of an action that was not chosen.
 
-    Schemas written before they had that rule themselves, and those of other engines, are held to it by the card.
+    The card is checked too, for schemas from before they had that rule themselves, and those of other engines.
     """
     return problems_of(schema, value) or list(_stray_fields(card, value))
 
@@ -75,20 +75,20 @@ def _validator(schema: Mapping[str, Any], root: Mapping[str, Any] | None) -> Any
     whole = dict(schema if root is None else root)
     draft = _DRAFTS.get(validator_for(whole, default=Draft202012Validator), _DRAFTS[Draft202012Validator])
     regex.refuse_mixture(whole)
-    # An own registry, because the default one fetches what a ``$ref`` names from the network.
+    # An own registry, because the default one fetches the target of a ``$ref`` from the network.
     made = draft(whole, format_checker=_FORMATS, registry=EMPTY_REGISTRY)
     return made if root is None else made.evolve(schema=dict(schema))
 
 
 def flaws_of(value: Any) -> list[Problem]:
-    """Return what no schema allows: more than ``MAX_DEPTH`` levels, and what cannot be stored everywhere."""
+    """Return what no schema allows: more than ``MAX_DEPTH`` levels, and values that cannot be stored everywhere."""
     if depth_of(value) > MAX_DEPTH:
         return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
     return list(_odd_parts(value, []))
 
 
 def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:
-    """Yield where text holds NUL or half a character (a lone surrogate), and where a number is no JSON number."""
+    """Yield where text contains NUL or a lone surrogate, and where a number is no JSON number."""
     if isinstance(value, str):
         if ODD_TEXT.search(value):
             yield {"loc": loc, "msg": "Contains characters that cannot be stored"}

@@ -1,4 +1,4 @@
-"""Keeps what must not be read later out of the log. Imports nothing: logging is set up before everything else."""
+"""Masks secrets in the log. Imports nothing: logging is set up before everything else."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ LINK = re.compile(r"(/(?:sign-in|answer)/)[^/\s?\"']+")
 
 
 class MaskLinks(logging.Filter):
-    """Replaces the secret of sign-in and answer links: Django logs the address of every request it refuses."""
+    """Masks the secret of sign-in and answer links: Django logs the URL of every request it refuses."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, without secrets."""
+        """Return True for every record, after masking its secrets."""
         text = record.getMessage()
         if LINK.search(text):
             record.msg, record.args = LINK.sub(r"\1…", text), ()

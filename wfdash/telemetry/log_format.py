@@ -1,6 +1,6 @@
-"""Keeps the log readable: what was said again and again is counted, and no record ends a line or moves the cursor.
+"""Keeps the log readable: repeats are counted, and no record ends a line or moves the cursor.
 
-Imports nothing of the house: logging is set up before everything else.
+Imports nothing of the product: logging is set up before everything else.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 PERIOD = 60.0
 """Seconds in which repeats are counted."""
 MOST = 5
-"""Records of one kind that pass in a period."""
+"""Records of one kind that are logged per period."""
 KINDS = 500
-"""Kinds of records that are remembered; the one that is silent longest is forgotten."""
+"""Kinds of records that are remembered; the least recent is forgotten first."""
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Characters that a terminal or a reader of the log obeys instead of showing them. Tabs are harmless."""
+"""Characters that a terminal or a log viewer interprets instead of showing them. Tabs are harmless."""
 INDENT = "    "
 
 
 class LimitRepeats(logging.Filter):
-    """Lets a few records of a kind pass in a minute; the next one that passes says how many were left out.
+    """Logs a few records of a kind per minute; the next one says how many were left out.
 
-    Of a kind are: what one place in the code says, at one level; an error also by its class, and a refused request by
-    its status and method. What differs in ids or addresses is the same. Records below WARNING all pass.
+    Of one kind are records of one line of code at one level; errors also by their class, and refused requests by their
+    status and method. Different ids or addresses do not matter. Records below WARNING are never limited.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,7 +38,7 @@ class LimitRepeats(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let a record pass or not."""
+        """Return whether to log a record."""
         if record.levelno < logging.WARNING:
             return True
         passes, left_out = self._count(_kind(record))
@@ -63,14 +63,14 @@ class LimitRepeats(logging.Filter):
 def _kind(record: logging.LogRecord) -> Any:
     """Return what a record has in common with its repeats."""
     error = record.exc_info[0] if record.exc_info else None
-    # Django says everything it refuses at one place; what was asked for is in the arguments.
+    # Django logs everything it refuses at one place; what was requested is in the arguments.
     request = getattr(record, "request", None)
     refused = (getattr(record, "status_code", 0), getattr(request, "method", ""))
     return (record.name, record.levelno, record.pathname, record.lineno, error, refused)
 
 
 class LineFormatter(logging.Formatter):
-    """Formats records so that each begins one line: control characters are shown, and a traceback is indented."""
+    """Formats records so that each starts one line: control characters are escaped, and a traceback is indented."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the first line."""
@@ -86,7 +86,7 @@ class LineFormatter(logging.Formatter):
 
 
 def guard_last_resort(*filters: logging.Filter) -> None:
-    """Have what no handler is set for, of steps and libraries, written in the same way."""
+    """Format records that no handler is set for, of steps and libraries, in the same way."""
     last = logging.lastResort
     if last is not None and not last.filters:
         last.setFormatter(LineFormatter("%(levelname)s %(name)s: %(message)s"))

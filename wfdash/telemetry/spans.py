@@ -1,8 +1,8 @@
-"""OpenTelemetry spans, made from what a run commits. Imported only where spans were asked for.
+"""OpenTelemetry spans, made from what a run commits. Imported only where spans are enabled.
 
-A run is one trace, its id made from the run's: whoever drives it later, anywhere, goes on with it. Each drive is a span
-from claim to letting go, with a span for each stretch of a step in it; nothing is open while a run waits for people.
-Values never become attributes, and where content is encrypted neither do the words of errors.
+A run is one trace, its id made from the run's: any later worker continues it. Each drive is a span from claim to
+release, with a span for each stretch of a step in it; nothing is open while a run waits for people. Values never become
+attributes, and where content is encrypted neither do error messages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _trace: ContextVar[int | None] = ContextVar("wfdash_trace", default=None)
 
 
 def trace_id_of(run: str) -> int:
-    """Return the trace of a run: its own number, where its id is one."""
+    """Return the trace id of a run: its own number, where its id is one."""
     try:
         return UUID(run).int
     except ValueError:
@@ -63,10 +63,10 @@ def link_to(run: str, relation: str) -> Link:
 
 
 class RunIds(RandomIdGenerator):
-    """Gives a run's first span in this process the trace of its run."""
+    """Gives a run's first span in this process the trace id of its run."""
 
     def generate_trace_id(self) -> int:
-        """Return the trace that is set, or any."""
+        """Return the trace id that is set, or a random one."""
         return _trace.get() or super().generate_trace_id()
 
 
@@ -86,7 +86,7 @@ class Spans:
         self._tracer = provider.get_tracer("wfdash", __version__)
 
     async def follow(self, claim: Claim, facts: RunFacts) -> DriveSpans:
-        """Begin the span of a drive (one query, in a thread)."""
+        """Start the span of a drive (one query, in a thread) and return its spans."""
         origin = await asyncio.to_thread(_origin_of, claim.run)
         attributes: dict[str, Any] = {
             "wfdash.run.id": claim.run,
@@ -98,12 +98,12 @@ class Spans:
         }
         links = [link_to(origin, "forked from")] if origin else []
         with _in_trace(claim.run):
-            # A context of its own: a span of whoever calls has nothing to do with the run's.
+            # A context of its own: the caller's span is unrelated to the run's.
             root = self._tracer.start_span(f"run {facts.workflow}", Context(), attributes=attributes, links=links)
         return DriveSpans(root, self._tracer, facts)
 
     def started(self, run: str, workflow: str, headers: Mapping[str, str]) -> None:
-        """Put a span into the caller's trace that links to the run's; nothing where no caller's trace is named."""
+        """Add a span to the caller's trace that links to the run's; nothing without a caller's trace."""
         given = {name.lower(): value for name, value in headers.items()}
         if "traceparent" not in given:
             return
@@ -127,13 +127,13 @@ class DriveSpans:
         self._ended = False
 
     def saw(self, commit: Commit) -> None:
-        """Make spans of the steps that ended, and note how the run stands."""
+        """Record spans of the steps that ended, and the run's status."""
         now = time.time_ns()
         try:
             for event in commit.events:
                 self._take(event, now)
         except Exception:
-            # It is committed: that nobody can follow it must not end the drive.
+            # It is committed: a failure of tracing must not end the drive.
             log.exception("There is a span missing of run %s", self._facts.run)
         if commit.standing is not None:
             self._root.set_attribute("wfdash.status", commit.standing.phase.value)
@@ -153,7 +153,7 @@ class DriveSpans:
         begun = self._begun.pop(act, None)
         self._steps.pop(act, None)
         if begun is None:
-            # It was begun by an earlier drive, and goes on here.
+            # It was started by an earlier drive, and continues here.
             ms = event.data.get("ms")
             begun = max(now - int(ms * 1e6), self._since) if isinstance(ms, int | float) else self._since
         span = self._step(event.step or "", begun, ENDS[event.kind])
@@ -176,7 +176,7 @@ class DriveSpans:
         return span
 
     def close(self) -> None:
-        """End it; steps that were cut off here end as interrupted."""
+        """End the spans; steps that were interrupted here end as interrupted."""
         if self._ended:
             return
         self._ended = True
@@ -207,7 +207,7 @@ def _origin_of(run: str) -> str | None:
 
 
 def open_tracer() -> Spans:
-    """Return spans that go where the standard ``OTEL_*`` variables say; nowhere if they say nothing."""
+    """Return spans exported as the standard ``OTEL_*`` variables say; not at all if they say nothing."""
     detected = OTELResourceDetector().detect()
     named = {} if SERVICE_NAME in detected.attributes else {SERVICE_NAME: "wfdash"}
     provider = TracerProvider(id_generator=RunIds(), resource=Resource.create(named))
@@ -219,7 +219,7 @@ def open_tracer() -> Spans:
 
 
 def exporters(environment: Mapping[str, str]) -> list[str]:
-    """Return the names of the exporters that are asked for, as packages register them."""
+    """Return the names of the configured exporters, as packages register them."""
     otlp = "otlp" if any(environment.get(name) for name in ENDPOINTS) else ""
     asked = environment.get("OTEL_TRACES_EXPORTER", otlp).split(",")
     protocol = environment.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL")

@@ -19,23 +19,23 @@ log = logging.getLogger(__name__)
 
 
 class Trace(Protocol):
-    """The spans of one drive: from when a worker claimed a run to when it let go."""
+    """The spans of one drive: from a worker's claim of a run to its release."""
 
     def saw(self, commit: Commit) -> None:
-        """Take note of what was committed."""
+        """Record a commit."""
 
     def close(self) -> None:
-        """End what is open. May be called again."""
+        """End open spans. May be called again."""
 
 
 class Tracer(Protocol):
     """Makes spans."""
 
     async def follow(self, claim: Claim, facts: RunFacts) -> Trace:
-        """Begin the span of a drive."""
+        """Start the span of a drive and return its trace."""
 
     def started(self, run: str, workflow: str, headers: Mapping[str, str]) -> None:
-        """Tell the caller's trace (W3C ``traceparent`` among the headers) which trace the run has."""
+        """Add the run's trace to the caller's (W3C ``traceparent`` among the headers)."""
 
 
 class Untraced:
@@ -53,7 +53,7 @@ UNTRACED = Untraced()
 
 @lru_cache(maxsize=1)
 def tracer() -> Tracer | None:
-    """Return what makes spans, None if nobody asked for them. Read once per process."""
+    """Return the tracer, None unless tracing is enabled. Read once per process."""
     if not settings.WFDASH_OTEL:
         return None
     try:
@@ -64,7 +64,7 @@ def tracer() -> Tracer | None:
 
 
 async def follow(claim: Claim, facts: RunFacts) -> Trace:
-    """Return the trace of a drive. Whatever goes wrong with it, the run goes on."""
+    """Return the trace of a drive. A failure of tracing does not affect the run."""
     made = tracer()
     if made is None:
         return UNTRACED
@@ -76,7 +76,7 @@ async def follow(claim: Claim, facts: RunFacts) -> Trace:
 
 
 def started(run: str, workflow: str, headers: Mapping[str, str]) -> None:
-    """Tell the trace of whoever started a run, if they named one, which trace the run has."""
+    """Link the run's trace from the trace of the caller who started it, if there is one."""
     made = tracer()
     if made is not None:
         made.started(run, workflow, headers)

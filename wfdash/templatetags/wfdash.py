@@ -52,7 +52,7 @@ def icon(name: str, size: int = 20, **attributes: str) -> str:
 
 @register.simple_tag
 def once_key(form: str = "") -> SafeString:
-    """Return the hidden field that lets a form count once, however often it is sent. ``form``: the id of its form."""
+    """Return the hidden field with an idempotency key, so that a form counts once. ``form``: the id of its form."""
     of = format_html(' form="{}"', form) if form else ""
     return format_html('<input type="hidden" name="_key" value="{}"{}>', secrets.token_urlsafe(12), of)
 
@@ -65,13 +65,13 @@ def status(value: Any, detail: str = "") -> dict[str, str]:
 
 @register.simple_tag
 def risk(level: str) -> SafeString:
-    """Return a risk chip for low, medium or high; any other word is shown as it is, without a colour."""
+    """Return a risk chip for low, medium or high; any other word is shown without a colour."""
     return draw_risk(level)
 
 
 @register.simple_tag
 def when(at: datetime | None, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
-    """Return a ``<time>`` whose words the browser keeps current. ``due``: red once past. ``since``: no "ago".
+    """Return a ``<time>`` whose text the browser keeps current. ``due``: red once past. ``since``: no "ago".
 
     ``clock``: date and time.
     """
@@ -80,20 +80,20 @@ def when(at: datetime | None, due: bool = False, since: bool = False, clock: boo
 
 @register.filter
 def duration(seconds: float | timedelta | None) -> str:
-    """Return seconds (or a timedelta) in words; a dash for nothing."""
+    """Return seconds (or a timedelta) as text; a dash for None."""
     return times.duration(seconds) if isinstance(seconds, (int, float, timedelta)) else "—"
 
 
 @register.filter
 def ticking(seconds: float | timedelta) -> SafeString:
-    """Return a length of time that still grows; the browser lets it, from the moment it has the page."""
+    """Return a duration that still grows; the browser keeps it current."""
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     return format_html('<span data-ticking="{}">{}</span>', f"{total:.3f}", times.duration(total))
 
 
 @register.filter(name="bytes")
 def size_in_bytes(count: float | None) -> str:
-    """Return a number of bytes in words; a dash for nothing."""
+    """Return a number of bytes as text; a dash for None."""
     return times.size(count) if isinstance(count, (int, float)) else "—"
 
 
@@ -111,31 +111,31 @@ def event_row(line: EventItem) -> SafeString:
 
 @register.filter
 def past(verdict: str) -> str:
-    """Return what somebody did to a request: ``approve`` -> ``approved``; ``answered`` where it has no name."""
+    """Return a verdict in the past tense: ``approve`` -> ``approved``; ``answered`` where it has no name."""
     return event_text.past(verdict)
 
 
 @register.filter
 def because(reason: str) -> str:
-    """Return in words why a checkpoint was written."""
+    """Return the text of the reason a checkpoint was written for."""
     return event_text.REASONS.get(str(reason), str(reason))
 
 
 @register.filter
 def audit_text(row: AuditRow) -> str:
-    """Return in words what an entry of the audit log records."""
+    """Return the text of an audit entry."""
     return action_text.action_text(row.verb, row.facts)
 
 
 @register.filter
 def called(step: str) -> str:
-    """Return a step as people read it."""
+    """Return a step's name as shown to people."""
     return event_text.step_label(step)
 
 
 @register.filter
 def json_pretty(value: Any) -> str:
-    """Return indented JSON text; whatever JSON cannot say becomes its repr."""
+    """Return indented JSON text; values JSON does not support become their repr."""
     return pretty(value)
 
 
@@ -153,7 +153,7 @@ def tone_icon(level: str) -> str:
 
 @register.simple_tag(takes_context=True)
 def query_set(context: template.Context, name: str, value: Any) -> str:
-    """Return the request's query string with one parameter replaced (removed when empty), its page dropped."""
+    """Return the request's query string with one parameter replaced (removed when empty), without its page."""
     request: HttpRequest = context["request"]
     query = request.GET.copy()
     for stale in ("before", "after", "fragment", name):
@@ -171,7 +171,7 @@ def page_links(older: str = "", newer: str = "") -> dict[str, str]:
 
 @register.inclusion_tag("components/form.html")
 def schema_form(form: FormView) -> dict[str, FormView]:
-    """Return the fields of a form and its error summary; the page brings the ``<form>`` tag and the buttons."""
+    """Return the fields of a form and its error summary; the page provides the ``<form>`` tag and the buttons."""
     return {"form": form}
 
 
@@ -189,7 +189,7 @@ def comment(text: Any) -> SafeString:
 
 @register.filter
 def mentioned(text: str, names: Iterable[str]) -> str:
-    """Return markdown in which the mentions of these people stand out."""
+    """Return markdown in which the mentions of these people are highlighted."""
     known = "|".join(re.escape(name) for name in names)
     return re.sub(rf"(?<![\w@/.`*])@({known})(?![\w-])", r"**@\1**", text) if known else text
 
@@ -220,7 +220,7 @@ def text_diff(before: Any, after: Any, label: str = "") -> dict[str, Any]:
 
 @register.inclusion_tag("components/diff_unified.html")
 def unified_diff(text: Any) -> dict[str, Any]:
-    """Return a unified diff by file and hunk; text that is no diff is shown as it is."""
+    """Return a unified diff by file and hunk; text that is no diff is shown unchanged."""
     return {"files": parse_unified(str(text or "")), "text": str(text or "")}
 
 
@@ -244,7 +244,7 @@ def value_diff(before: Any, after: Any) -> dict[str, Any]:
 
 @register.filter(name="grouped")
 def in_groups(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChange, ...]], ...]:
-    """Return the first changes, with neighbours that fit into rows together."""
+    """Return the first changes, with neighbouring short ones grouped into rows."""
     return grouped(islice(changes, MAX_DRAWN))
 
 
@@ -256,7 +256,7 @@ def undrawn(changes: Collection[ValueChange]) -> int:
 
 @register.filter
 def marked(pieces: Iterable[TextRun]) -> SafeString:
-    """Return a line of a difference with what differs marked."""
+    """Return a line of a difference with the changed parts marked."""
     return SafeString(
         "".join(f"<mark>{escape(piece.text)}</mark>" if piece.marked else escape(piece.text) for piece in pieces)
     )

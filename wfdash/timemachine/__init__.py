@@ -1,1 +1,1 @@
-"""What restoring, forking and migrating rest on, for actions and queries alike."""
+"""What restoring, forking and migrating need, for actions and queries alike."""

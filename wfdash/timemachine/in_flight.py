@@ -1,4 +1,4 @@
-"""What a run is in the middle of, before somebody fences it."""
+"""What is in progress in a run, before it is fenced."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wfdash.contract import InFlight, TellsInFlight
 
 
 def of_run(run: Run) -> InFlight:
-    """Return the steps that a worker is running now, and calls of which nobody knows whether they happened.
+    """Return the steps that a worker is running now, and calls whose outcome is unknown.
 
-    Nothing where the workflow is not loaded, its engine cannot tell, or the checkpoint cannot be read.
+    Empty where the workflow is not loaded, its engine cannot tell, or the checkpoint cannot be read.
     """
     entry = catalog.find(run.workflow)
     head = Checkpoint.objects.filter(run=run, n=F("run__n")).first()
@@ -29,7 +29,7 @@ def of_run(run: Run) -> InFlight:
 
 
 def is_driven(run: Run) -> bool:
-    """Say whether a worker has the run."""
+    """Return whether a worker has the run."""
     return Claim.objects.filter(run=run, epoch__gte=F("run__epoch")).exists()
 
 

@@ -1,4 +1,4 @@
-"""What was answered before a checkpoint, and whether somebody may still change values there. Reads only."""
+"""What was answered before a checkpoint, and whether a person may still change values there. Read-only."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wfdash.schemas.validate import Problem
 from wfdash.workflow.authoring.policy import Policy
 
 JUMPS = (Reason.RESTORE.value, Reason.EDIT.value, Reason.FORK.value)
-"""Checkpoints that took the place of a later one: what happened between them and their parent is another branch."""
+"""Checkpoints that replaced a later one: what happened between them and their parent is another branch."""
 LOST = "what was answered there. Values can no longer be changed here. Start a new run with them."
 Span = tuple[str, int, int, int]
 """A run, the events after this one and up to that one, and the number of the checkpoint before them."""
 
 
 def answered_before(chosen: Checkpoint, *, but: Collection[str]) -> list[tuple[HumanRequest, int]]:
-    """Return the questions to people whose answers a checkpoint rests on, newest first.
+    """Return the questions to people whose answers a checkpoint depends on, newest first.
 
     Each with the number of the checkpoint at which it was still open. ``but``: keys of questions that are asked again.
     Follows the branch of the checkpoint, into the runs it was forked from.
@@ -50,7 +50,7 @@ def refuse_edits(
 ) -> None:
     """Raise ``Invalid`` where edits would change what was approved, and this person may not decide that.
 
-    ``record``: the chosen checkpoint as it was read. ``asked_anew``: keys of questions of steps that start over.
+    ``record``: the chosen checkpoint. ``asked_anew``: keys of questions of steps that restart.
     """
     if edited.words:
         again = {*(request.key for request in record.requests), *asked_anew}
@@ -60,10 +60,10 @@ def refuse_edits(
 
 
 def edit_problem(viewer: Viewer, run: Run, chosen: Checkpoint, *, but: Collection[str], reason: str) -> Problem | None:
-    """Say why this person must not change values at a checkpoint; None if they may.
+    """Return why this person must not change values at a checkpoint; None if they may.
 
-    To change what was approved is to decide in its approvers' place: only who could override the answers may, and with
-    a reason. Others change the values where the question is still open, so that it is asked again.
+    Changing what was approved is deciding in place of its approvers: only people who could override the answers may,
+    and with a reason. Others change the values where the question is still open, so that it is asked again.
     """
     if gone := _deleted_origin(run.pk):
         return {"loc": [], "msg": f"Run {gone}, from which this one was forked, was deleted with {LOST}"}
@@ -83,7 +83,7 @@ def edit_problem(viewer: Viewer, run: Run, chosen: Checkpoint, *, but: Collectio
 
 
 def _deleted_origin(run_id: str) -> str:
-    """Return a run that this one descends from, that asked people and was deleted; empty if there is none.
+    """Return a deleted ancestor of this run that asked people; empty if there is none.
 
     Runs and their answers can be deleted, entries of the audit cannot.
     """
@@ -109,9 +109,9 @@ def _words(request: HumanRequest, n: int, run: Run) -> str:
 
 
 def _spans(chosen: Checkpoint) -> Iterator[Span]:
-    """Yield the events that led to a checkpoint, a step back at a time (one query per run).
+    """Yield the events that led to a checkpoint, one step back at a time (one query per run).
 
-    Where the checkpoint before is no longer kept, all that happened earlier counts: rather too much than too little.
+    Where the previous checkpoint was pruned, everything earlier counts: too much rather than too little.
     """
     known = _checkpoints_of(chosen.run_id, chosen.n)
     here: Checkpoint | None = known[chosen.pk]

@@ -1,6 +1,6 @@
-"""What restoring and forking rest on, for the verbs and for the preview alike: both see the same.
+"""What restoring and forking need, the same for actions and previews.
 
-Reads only. Checking edits runs the author's own types, so it is not for the inside of a transaction.
+Read-only. Checking edits runs the author's own types, so it must not run inside a transaction.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from wfdash.schemas.validate import Problem, flaws_of
 from wfdash.workflow.values.fingerprints import note_of, renewed
 
 REMARKS = kinds_with(Trait.REMARK)
-"""Events that change nothing about what restoring would do."""
+"""Events that do not change what restoring would do."""
 ALTERED = ("restored", "edited", "overridden")
-"""How people change a run's course, in the order in which it is told."""
+"""How people change a run's course, in the order in which they are listed."""
 
 
 def mark(run: Run, chosen: Row, verb: str) -> str:
-    """Return what a preview is bound to: another one means that what it said may not hold any more.
+    """Return the fingerprint of a preview: when it changes, the preview is out of date.
 
-    To restore, all that happened to the run counts; to fork only what would happen a second time.
+    For a restore, every event of the run counts; for a fork only what would happen a second time.
     """
     facts: list[object]
     if verb == "fork":
@@ -54,13 +54,13 @@ def earlier_answers(run_id: str, keys: Iterable[str]) -> dict[str, Answer]:
 
 
 def replaced_by(request: HumanRequest) -> HumanRequest | None:
-    """Return the question that is asked in the place of this one: after a restore, or because it changed."""
+    """Return the question that replaced this one: after a restore, or because it changed."""
     same = Q(run_id=request.run_id, key=renewed(request.key), created__gte=request.created)
     return HumanRequest.objects.filter(Q(replaces=request.pk) | same).order_by("-created").first()
 
 
 def replaced(request: HumanRequest) -> HumanRequest | None:
-    """Return the question in whose place this one is asked because something of it changed (one query)."""
+    """Return the question that this one replaced because something of it changed (one query)."""
     was = note_of(request.card).get("was")
     if not isinstance(was, str):
         return None
@@ -69,9 +69,9 @@ def replaced(request: HumanRequest) -> HumanRequest | None:
 
 
 def as_suggestion(answer: Answer) -> dict[str, Any]:
-    """Return an answer given before as what is suggested for the same question."""
+    """Return an earlier answer as a suggestion for the same question."""
     by = answer.by.get_username() if answer.by else None
-    # A secret has to be given anew: it is kept where it was given, and nowhere else.
+    # A secret has to be entered again: it is stored only where it was given.
     value = without(answer.value, secrets_in(answer.request))
     return {"value": value, "verdict": answer.verdict, "by": by, "at": answer.at.isoformat()}
 
@@ -82,12 +82,12 @@ def value_shown(answer: Answer) -> Json:
 
 
 def secrets_in(request: HumanRequest) -> frozenset[str]:
-    """Return the names of what must not be shown of a request's answer: by its form, or by its workflow."""
+    """Return the names of the secret fields of a request's answer: by its form, or by its workflow."""
     return secret_names(request.answer_schema) | catalog.secrets_of(request.workflow)
 
 
 def alterations(*told: str) -> str:
-    """Return several of ``Run.altered`` as one, each once."""
+    """Return several values of ``Run.altered`` as one, without duplicates."""
     said = {word for text in told for word in text.split(",")}
     return ",".join(word for word in ALTERED if word in said)
 
@@ -117,7 +117,7 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
 
 
 def _with_secrets(entry: Entry, record: Checkpoint, edits: Edits) -> Edits:
-    """Return the edits with the secrets that were left hidden as they are."""
+    """Return the edits with the secrets that were left hidden unchanged."""
     if not isinstance(entry.engine, LooksAhead):
         return edits
     outlook = entry.engine.look_ahead(entry.definition, record, record.created)
@@ -131,7 +131,7 @@ def _with_secrets(entry: Entry, record: Checkpoint, edits: Edits) -> Edits:
 
 
 def secrets_of(record: Checkpoint) -> frozenset[str]:
-    """Return the names of what a checkpoint must not show: what the workflow calls secret of its input and state."""
+    """Return the names of a checkpoint's secret fields: those of the workflow's input and state."""
     entry = catalog.find(record.workflow)
     if entry is None:
         return frozenset()
@@ -143,7 +143,7 @@ def secrets_of(record: Checkpoint) -> frozenset[str]:
 
 
 def doing_at(record: Checkpoint) -> tuple[ActivationInfo, ...]:
-    """Return what a checkpoint is about to do; nothing where its engine cannot say."""
+    """Return what a checkpoint does next; empty where its engine cannot tell."""
     entry = catalog.find(record.workflow)
     if entry is None or not isinstance(entry.engine, LooksAhead):
         return ()

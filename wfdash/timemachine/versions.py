@@ -1,7 +1,7 @@
-"""A run and the graph it belongs to: what has changed since, and what it would become under the present one.
+"""A run and the graph it belongs to: what has changed since, and what it would become under the current one.
 
-Reads only; desk and queries stand on it. A run is *held* when the graph it belongs to is not the one that is
-loaded and nothing declared leads there: it is paused, though nobody paused it, with an error of type ``Incompatible``.
+Read-only; used by actions and queries. A run is *held* when the graph it belongs to is not the one that is loaded and
+no declared migration leads there: it is paused automatically, with an error of type ``Incompatible``.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from wfdash.contract import Carried, Description, InvalidInput, Migrates
 from wfdash.domain.graph_diff import GraphDiff, compare
 
 HELD = "Incompatible"
-"""The type of the error of a run that is held."""
+"""The type of the error of a held run."""
 BEGINS = "nothing had run yet: it starts on the new version"
 
 
 def is_held(run: Run) -> bool:
-    """Say whether the run waits for its old code or for an operator's choice."""
+    """Return whether the run waits for its old code or for an operator's choice."""
     return run.phase == Phase.PAUSED and not run.acted_by
 
 
 def is_behind(run: Run) -> bool:
-    """Say whether the run belongs to another graph than the loaded one, or to none that is loaded."""
+    """Return whether the run belongs to another graph than the loaded one, or to none that is loaded."""
     entry = catalog.find(run.workflow)
     return entry is None or bool(run.version and run.version != entry.description.version)
 
 
 def find_description(workflow: str, version: str) -> Description | None:
-    """Return the graph of a version as it was remembered, None if it was not."""
+    """Return the stored graph of a version, None if there is none."""
     row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
     return Description.model_validate(row.description) if row is not None else None
 
 
 def diff_since(workflow: str, version: str) -> GraphDiff | None:
-    """Return what changed since a version; None where one of the two graphs is not known."""
+    """Return what changed since a version; None where one of the two graphs is unknown."""
     entry, old = catalog.find(workflow), find_description(workflow, version)
     return compare(old, entry.description) if entry is not None and old is not None else None
 
 
 def has_way(run: Run) -> bool:
-    """Say whether the run's own graph is loaded, or what is declared leads from its head to the loaded one."""
+    """Return whether the run's own graph is loaded, or a declared migration leads from its head to the loaded one."""
     entry = catalog.find(run.workflow)
     if entry is None:
         return False
@@ -59,7 +59,7 @@ def has_way(run: Run) -> bool:
 
 
 def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]:
-    """Return the run's head (None before the first) and what it becomes. ``Incompatible`` says why it cannot."""
+    """Return the run's head (None before the first) and its migrated form. ``Incompatible`` with the reason."""
     entry = catalog.find(run.workflow)
     if entry is None:
         raise Incompatible(f"Workflow {run.workflow!r} is not loaded. The run resumes once it is")

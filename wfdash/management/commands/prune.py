@@ -17,7 +17,7 @@ from checkpoints.retention import PrunePlan
 
 
 class Command(BaseCommand):
-    """Remove checkpoints that nobody needs any more."""
+    """Remove checkpoints that the retention policy does not keep."""
 
     help = "Remove checkpoints that WFDASH_RETENTION does not keep. --dry-run only lists them."
 
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="remove nothing")
 
     def handle(self, *args: Any, runs: list[str], dry_run: bool, **options: Any) -> None:
-        """Go through the runs one by one."""
+        """Prune the runs one by one."""
         known = runs_to_look_at(runs)
         asyncio.run(self._prune(known, dry_run=dry_run, all_reasons=options["verbosity"] > 1))
 

@@ -1,4 +1,4 @@
-"""``manage.py reset_second_factor USER``: let somebody who lost their device sign in without a code."""
+"""``manage.py reset_second_factor USER``: let a person who lost their device sign in without a code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py rotate_keys``: seal everything with the first of ``WFDASH_ENCRYPTION_KEYS``."""
+"""``manage.py rotate_keys``: encrypt everything with the first of ``WFDASH_ENCRYPTION_KEYS``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Rotate, and say how much was."""
+        """Rotate the keys, and print how much was rotated."""
         try:
             counts = rotate()
-            # What runs are found by is not encrypted: nothing of their content may be left in it.
+            # Search attributes are not encrypted: nothing of the content may be left in them.
             forgotten = remove_content() if current_encryptor().active else 0
         except CheckpointsError as error:
             raise CommandError(str(error)) from error

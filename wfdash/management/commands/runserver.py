@@ -14,7 +14,7 @@ from wfdash.worker.embedded import EmbeddedWorker
 
 
 class Command(DaphneRunserver):
-    """daphne's runserver that also drives runs, unless another process already does."""
+    """daphne's runserver that also runs workflows, unless another process already does."""
 
     addr: str
 

@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--base", default="", help="address of the dashboard (default: the last known one)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the link, or say that there is no such person."""
+        """Print the link, or that there is no such person."""
         user = get_user_model().objects.filter(username=options["user"], is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active person named {options['user']!r}")

@@ -1,4 +1,4 @@
-"""``manage.py verify [PACK.json [NEWER.json]]``: prove that the audit, or exported packs of it, were not altered."""
+"""``manage.py verify [PACK.json [NEWER.json]]``: verify that the audit, or exported packs of it, were not altered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSIGNED = (
 
 
 class Command(BaseCommand):
-    """Check every hash, link and signature of the chain; exit status 1 and a line each for what does not hold."""
+    """Check every hash, link and signature of the chain; exit status 1 and a line for each flaw."""
 
     help = "Verify that the audit log in the database, or exported packs, were not altered."
 
@@ -47,7 +47,9 @@ class Command(BaseCommand):
 
 
 def check_packs(paths: Iterable[Path], *, signed: bool = True) -> tuple[int, list[Break]]:
-    """Check exported packs, and that the second goes on from the first; returns how many entries the last one has."""
+    """Check exported packs, and that the second continues the first. Returns how many entries the last has, and all
+    breaks.
+    """
     proofs = [prove(path, signed=signed) for path in paths]
     found = [broken for proof in proofs for broken in proof.breaks]
     if len(proofs) == 2:
@@ -56,7 +58,7 @@ def check_packs(paths: Iterable[Path], *, signed: bool = True) -> tuple[int, lis
 
 
 def prove(path: Path, *, signed: bool) -> Proof:
-    """Check one exported pack. ``CommandError`` if it is none, or has no signature where one is to be checked."""
+    """Return the result of checking one exported pack. ``CommandError`` if it is none, or has no required signature."""
     try:
         proof = prove_pack(path.open, keys=current_keyring() if signed else None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

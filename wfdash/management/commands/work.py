@@ -1,4 +1,4 @@
-"""``manage.py work``: drive runs without serving pages (set ``WFDASH_EMBED=0`` for the servers beside it)."""
+"""``manage.py work``: run workflows without serving pages (set ``WFDASH_EMBED=0`` for the servers beside it)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Command(BaseCommand):
     help = "Run workflows until stopped. Several workers can run at once on PostgreSQL."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Work until SIGINT or SIGTERM, then release what is in flight and end the process.
+        """Work until SIGINT or SIGTERM, then release what is in progress and end the process.
 
-        A plain function of a step that still runs does not hold it: the process ends under it.
+        It does not wait for synchronous step functions: the process ends while they run.
         """
         with asyncio.Runner() as runner:
             runner.run(self._work())
-            # Not by the runner: it waits for every thread, as long as it takes.
+            # Not by ``asyncio.run``: it waits for every thread, as long as it takes.
             exit_process(0)
 
     async def _work(self) -> None:
@@ -38,7 +38,7 @@ class Command(BaseCommand):
             loop.call_soon_threadsafe(worker.stop)
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            # Not the loop's own way: a step that blocks it would keep the signal from being heard.
+            # Not by ``loop.add_signal_handler``: a step that blocks the loop would delay the signal.
             signal.signal(number, stop)
         self.stdout.write(f"Worker {worker.name} started")
         try:
