@@ -1,4 +1,4 @@
-"""What a program sends: bodies that take no field they do not know, and refusals in the API's one shape."""
+"""Request bodies of the API, which allow no unknown field, and errors in the API's one format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING = "This field is required"
 
 
 class Body(BaseModel):
-    """A body of JSON. A field that it does not have is refused: a slip of the pen must not become a default."""
+    """A JSON body. An unknown field is refused: a typo must not become a default."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,12 +39,12 @@ class Body(BaseModel):
 
 
 def error_response(status: int, words: str, facts: Mapping[str, Any]) -> HttpResponse:
-    """Return an error as every address of the API tells it."""
+    """Return an error in the API's format."""
     return JsonResponse({"error": words, "status": status, "facts": dict(facts)}, status=status)
 
 
 def add_error_handlers(api: NinjaAPI) -> None:
-    """Have the framework's own refusals told like those of the dashboard, which the pages' middleware answers."""
+    """Give the framework's own errors the format of the dashboard's, which the pages' middleware returns."""
 
     @api.exception_handler(Exception)
     def hand_on(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -64,6 +64,6 @@ def add_error_handlers(api: NinjaAPI) -> None:
 
 
 def _location_and_message(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where and what, without the framework's own names on the way: of the body, and of its parameter."""
+    """Return location and message, without the framework's own names in the path: of the body, and of its parameter."""
     where, *loc = found["loc"]
     return {"loc": loc[1:] if where == "body" else loc, "msg": MISSING if found["type"] == "missing" else found["msg"]}

@@ -1,4 +1,4 @@
-"""The API of a run's history: compare, look back, preview, restore and fork with edits or without, label."""
+"""The API of a run's checkpoints: compare, replay, preview, restore and fork with edits or without, label."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ EDITING = TypeAdapter(queries.Editing)
 
 
 class ChangeIn(Body):
-    """How to go on from a checkpoint. ``seen``: the ``mark`` of the preview that was looked at; empty: none was.
+    """How to continue from a checkpoint. ``seen``: the ``mark`` of the preview that was shown; empty: none was.
 
-    ``edits``: ``state`` (all of it anew), ``messages`` (activation -> message), ``answers`` (request key -> answer),
-    ``reason``; null: as it is.
+    ``edits``: ``state`` (the whole new one), ``messages`` (activation -> message), ``answers`` (request key -> answer),
+    ``reason``; null: without edits.
     """
 
     edits: Edits | None = None
@@ -33,20 +33,20 @@ class ChangeIn(Body):
 
 
 class PreviewIn(Body):
-    """What to look ahead at."""
+    """What to preview."""
 
     verb: Literal["restore", "fork"] = "restore"
     edits: Edits | None = None
 
 
 class LabelIn(Body):
-    """A label; empty takes it away."""
+    """A label; empty removes it."""
 
     label: str = ""
 
 
 class MovedOut(Schema):
-    """A step that stood otherwise: how many activations were in which state."""
+    """A step whose counts of activations by state differ."""
 
     step: str
     before: dict[str, int]
@@ -62,7 +62,7 @@ class AskedOut(Schema):
 
 
 class CompareOut(Schema):
-    """What differs. ``patch``: RFC 6902, from state to state; ``body_patch``: from body to body."""
+    """The differences. ``patch``: RFC 6902, from state to state; ``body_patch``: from body to body."""
 
     before: dict[str, Any]
     after: dict[str, Any]
@@ -75,7 +75,9 @@ class CompareOut(Schema):
 
 @router.get("/runs/{run_id}/compare", response=CompareOut)
 def compare(request: HttpRequest, run_id: str, a: str, b: str) -> Any:
-    """What differs from checkpoint ``a`` to ``b``: each a number in this run, or an id or address of any run's."""
+    """Return the differences from checkpoint ``a`` to ``b``: each a number in this run, or an id or address of any
+    run's.
+    """
     found = queries.compare(viewer_of(request), run_id, a, b)
     return {
         "before": found.before.info.model_dump(mode="json"),
@@ -97,20 +99,22 @@ def compare(request: HttpRequest, run_id: str, a: str, b: str) -> Any:
 
 @router.get("/runs/{run_id}/at/{seq}", response=dict[str, Any])
 def replay(request: HttpRequest, run_id: str, seq: Seq) -> Any:
-    """The run as it was after event ``seq``: board, open requests, last events, nearest checkpoint. Nothing runs."""
+    """Return the run as it was after event ``seq``: steps, open requests, last events, nearest checkpoint. Nothing
+    runs.
+    """
     return REPLAY.dump_python(queries.replay(viewer_of(request), run_id, seq), mode="json")
 
 
 @router.get("/runs/{run_id}/checkpoints/{checkpoint_id}/edits", response=dict[str, Any])
 def editing(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
-    """What may be edited: the state's schema, what is under way with its messages, what is pending; or why nothing."""
+    """Return what may be edited: the state's schema, messages in progress, pending requests; or why nothing may."""
     found = EDITING.dump_python(queries.editing(viewer_of(request), run_id, checkpoint_id), mode="json")
     return {name: value for name, value in found.items() if name != "chosen"}
 
 
 @router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/preview", response=dict[str, Any])
 def preview(request: HttpRequest, run_id: str, checkpoint_id: str, given: PreviewIn) -> Any:
-    """What restoring or forking would do, with edits or as it is. Changes nothing. 422 for edits that do not fit."""
+    """Return what restoring or forking would do, with or without edits. Changes nothing. 422 for invalid edits."""
     viewer = viewer_of(request)
     found = queries.preview(viewer, run_id, checkpoint_id, verb=given.verb, edits=given.edits)
     return PREVIEW.dump_python(found, mode="json")
@@ -118,7 +122,7 @@ def preview(request: HttpRequest, run_id: str, checkpoint_id: str, given: Previe
 
 @router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/restore", response=Created)
 def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: ChangeIn | None = None) -> Any:
-    """Make it the run's head again; answers with the new head. 409 once the run has moved on since ``seen``."""
+    """Make it the run's head again and return the new head. 409 once the run has moved on since ``seen``."""
     change = given or ChangeIn()
     head = actions.restore_run(
         viewer_of(request), run_id, checkpoint_id, edits=change.edits, seen=change.seen, key=key_of(request)
@@ -128,7 +132,7 @@ def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: Ch
 
 @router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/fork", response={201: Created})
 def fork_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: ChangeIn | None = None) -> Any:
-    """Start a new run from it. 409 once more would happen twice than ``seen`` said."""
+    """Start a new run from it. 409 if more would happen twice than ``seen`` said."""
     change = given or ChangeIn()
     run = actions.fork_run(
         viewer_of(request), run_id, checkpoint_id, edits=change.edits, seen=change.seen, key=key_of(request)
@@ -138,6 +142,6 @@ def fork_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: Chang
 
 @router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/label", response=Created)
 def label_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str, given: LabelIn) -> Any:
-    """Give it a label, or take it away."""
+    """Set its label, or remove it."""
     chosen = actions.label_checkpoint(viewer_of(request), run_id, checkpoint_id, given.label, key=key_of(request))
     return {"id": chosen.pk, "n": chosen.n}

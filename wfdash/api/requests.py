@@ -17,7 +17,7 @@ router = Router()
 
 
 class TextIn(Body):
-    """What is said: ``kind`` comment, ask (a question back) or reply (to it); markdown."""
+    """A text: ``kind`` comment, ask (a question back) or reply (to it); markdown."""
 
     text: str
     kind: str = "comment"
@@ -48,26 +48,26 @@ class AssignOut(Schema):
 
 
 class DueIn(Body):
-    """When it shall be due: an aware time."""
+    """The new deadline: a time with an offset."""
 
     due: AwareDatetime
 
 
 class DueOut(Schema):
-    """When it is due."""
+    """The deadline."""
 
     request: str
     due: datetime
 
 
 class DraftIn(Body):
-    """A half-filled answer: field names and values as a browser sends them."""
+    """A draft of an answer: field names and values as a browser sends them."""
 
     fields: dict[str, list[str]]
 
 
 class AmendIn(Body):
-    """What is added to the card: markdown for the body, pieces of evidence ``{kind, title, value}``."""
+    """An addition to the card: markdown for the body, pieces of evidence ``{kind, title, value}``."""
 
     body: str = ""
     evidence: list[dict[str, Any]] = []
@@ -83,20 +83,20 @@ class PersonOut(Schema):
 
 @router.post("/requests/{request_id}/undo", response={204: None})
 def undo_answer(request: HttpRequest, request_id: str) -> Any:
-    """Take one's own answer or vote back. 409 when it has taken effect."""
+    """Undo one's own answer or vote. 409 when it has taken effect."""
     actions.undo_answer(viewer_of(request), request_id, key=key_of(request))
     return Status(204, None)
 
 
 @router.get("/requests/{request_id}/comments", response=list[LineOut])
 def list_comments(request: HttpRequest, request_id: str) -> Any:
-    """The thread, oldest first."""
+    """Return the thread, oldest first."""
     return list(queries.thread(queries.request(viewer_of(request), request_id)))
 
 
 @router.post("/requests/{request_id}/comments", response={201: LineOut})
 def say(request: HttpRequest, request_id: str, given: TextIn) -> Any:
-    """Comment, ask back, or reply to what was asked."""
+    """Comment, ask back, or reply to a question."""
     verbs = {"comment": actions.comment_on, "ask": actions.ask_back, "reply": actions.reply_to_ask}
     viewer = viewer_of(request)
     line = verbs.get(given.kind, actions.comment_on)(viewer, request_id, given.text, key=key_of(request))
@@ -106,40 +106,40 @@ def say(request: HttpRequest, request_id: str, given: TextIn) -> Any:
 
 @router.post("/requests/{request_id}/assign", response=AssignOut)
 def assign_request(request: HttpRequest, request_id: str, given: AssignIn) -> Any:
-    """Give it to somebody who may answer it, or to nobody. 422 at ``to`` for others."""
+    """Assign it to someone who may answer it, or to no one. 422 at ``to`` for others."""
     assigned = actions.assign_request(viewer_of(request), request_id, given.to, key=key_of(request))
     return {"request": assigned.pk, "assignee": assigned.assignee.get_username() if assigned.assignee else ""}
 
 
 @router.post("/requests/{request_id}/deadline", response=DueOut)
 def extend_deadline(request: HttpRequest, request_id: str, given: DueIn) -> Any:
-    """Move its deadline; reminder, escalation and default answer move along. 422 at ``due`` for a time gone by."""
+    """Change its deadline, with reminder, escalation and default answer. 422 at ``due`` for a time in the past."""
     moved = actions.extend_deadline(viewer_of(request), request_id, given.due, key=key_of(request))
     return {"request": moved.pk, "due": moved.due}
 
 
 @router.put("/requests/{request_id}/draft", response={204: None})
 def save_draft(request: HttpRequest, request_id: str, given: DraftIn) -> Any:
-    """Keep one's own half-filled answer."""
+    """Save one's own draft."""
     actions.save_draft(viewer_of(request), request_id, given.fields)
     return Status(204, None)
 
 
 @router.delete("/requests/{request_id}/draft", response={204: None})
 def drop_draft(request: HttpRequest, request_id: str) -> Any:
-    """Throw it away."""
+    """Delete one's own draft."""
     actions.drop_draft(viewer_of(request), request_id)
     return Status(204, None)
 
 
 @router.post("/requests/{request_id}/amend", response={204: None})
 def amend_request(request: HttpRequest, request_id: str, given: AmendIn) -> Any:
-    """Add to body and evidence; those who have it open are shown the difference. The proposal stays."""
+    """Add to body and evidence; people who have it open are shown the difference. The proposal does not change."""
     actions.amend_request(viewer_of(request), request_id, body=given.body, evidence=given.evidence, key=key_of(request))
     return Status(204, None)
 
 
 @router.get("/requests/{request_id}/people", response=list[PersonOut])
 def list_people(request: HttpRequest, request_id: str) -> Any:
-    """Who else has it open now."""
+    """Return the other people who have it open now."""
     return list(queries.collaboration(queries.request(viewer_of(request), request_id)).people)

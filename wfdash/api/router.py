@@ -1,4 +1,6 @@
-"""The HTTP API: the same two counters as the pages, as JSON. Signed-in sessions only, with Django's CSRF token."""
+"""The HTTP API: the same queries and actions as the pages, as JSON. Signed-in sessions only, with Django's CSRF
+token.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,13 @@ api.add_router("", checkpoints.router)
 
 @api.get("/runs", response=RunPage)
 def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 30) -> Any:
-    """Runs, newest first; ``q`` is the filter language of the runs page."""
+    """Return runs, newest first; ``q`` is the filter language of the runs page."""
     return queries.runs(viewer_of(request), q, cursor=after, limit=limit)
 
 
 @api.post("/runs", response={201: Created})
 def start_run(request: HttpRequest, given: StartIn) -> Any:
-    """Start a run. 422 with errors per field when the message does not fit."""
+    """Start a run. 422 with errors per field when the message does not match."""
     run = actions.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
     tracing.started(run.pk, run.workflow, request.headers)
     return Status(201, {"id": run.pk})
@@ -67,13 +69,13 @@ api.post("/runs/bulk", response={200: bulk.RehearsalOut, 202: bulk.BulkOut})(bul
 
 @api.get("/runs/{run_id}", response=RunDetail)
 def get_run(request: HttpRequest, run_id: str) -> Any:
-    """One run."""
+    """Return one run."""
     return queries.run(viewer_of(request), run_id)
 
 
 @api.get("/runs/{run_id}/events", response=list[EventOut])
 def list_events(request: HttpRequest, run_id: str, after: Seq = 0, limit: Limit = 500) -> Any:
-    """Events with ``seq > after``, in order."""
+    """Return events with ``seq > after``, in order."""
     return queries.events(viewer_of(request), run_id, after=after, limit=limit)
 
 
@@ -81,7 +83,7 @@ def list_events(request: HttpRequest, run_id: str, after: Seq = 0, limit: Limit 
 def list_checkpoints(
     request: HttpRequest, run_id: str, where: Query[CheckpointFilter], before: Seq = 0, limit: Limit = 50
 ) -> Any:
-    """The run's checkpoints, newest first, without content; ``total`` counts those that the filters admit."""
+    """Return the run's checkpoints, newest first, without content; ``total`` is the number that matches the filters."""
     rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit, where=where)
     items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
     return {"items": items, "total": rail.total, "before": rail.before}
@@ -89,7 +91,7 @@ def list_checkpoints(
 
 @api.get("/runs/{run_id}/checkpoints/{checkpoint_id}", response=CheckpointDetail)
 def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
-    """One checkpoint with its content."""
+    """Return one checkpoint with its content."""
     view = queries.checkpoint(viewer_of(request), run_id, checkpoint_id)
     requests = [request.model_dump(mode="json") for request in view.requests]
     return {**view.info.model_dump(), "body": view.body, "requests": requests, "problem": view.problem}
@@ -97,7 +99,9 @@ def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any
 
 @api.get("/runs/{run_id}/skew", response=SkewOut)
 def get_skew(request: HttpRequest, run_id: str, override: bool = False) -> Any:
-    """What changed since the run began, and what migrating (or, with ``override``, going on as it is) would do."""
+    """Return what changed since the run started, and what migrating (or, with ``override``, continuing unchanged) would
+    do.
+    """
     viewer = viewer_of(request)
     found = queries.graph_difference(queries.run(viewer, run_id))
     changed = {"old": found.old, "new": found.new, "held": found.held, "changes": list(found.words)} if found else {}
@@ -106,19 +110,21 @@ def get_skew(request: HttpRequest, run_id: str, override: bool = False) -> Any:
 
 @api.get("/requests", response=RequestPage)
 def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
-    """A tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names what of the filter is wrong."""
+    """Return a tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names the invalid part of the
+    filter.
+    """
     return queries.inbox(viewer_of(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
 
 
 @api.get("/requests/{request_id}", response=RequestDetail)
 def get_request(request: HttpRequest, request_id: str) -> Any:
-    """One request with its card and schema."""
+    """Return one request with its card and schema."""
     return queries.request(viewer_of(request), request_id)
 
 
 @api.post("/requests/{request_id}/answer", response=AnswerOut)
 def answer_request(request: HttpRequest, request_id: str, given: AnswerIn) -> Any:
-    """Answer. 422 with errors per field, 409 with who was first, or with what changed since it was ``seen``."""
+    """Answer. 422 with errors per field, 409 with the earlier answer, or with what changed since ``seen``."""
     reply = actions.answer_request(
         viewer_of(request), request_id, given.value, **given.model_dump(exclude={"value"}), key=key_of(request)
     )
@@ -131,13 +137,13 @@ def answer_request(request: HttpRequest, request_id: str, given: AnswerIn) -> An
 
 @api.delete("/runs/{run_id}", response={204: None})
 def delete_run(request: HttpRequest, run_id: str) -> Any:
-    """Remove an ended run for good, with all it has; its audit entries stay. 409 while it has not ended."""
+    """Delete an ended run with everything it has; its audit entries stay. 409 while it has not ended."""
     actions.delete_run(viewer_of(request), run_id, key=key_of(request))
     return Status(204, None)
 
 
 @api.delete("/runs/{run_id}/checkpoints/{checkpoint_id}", response={204: None})
 def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
-    """Remove a checkpoint that nobody needs. 409 for what the run would continue from, and for one with a label."""
+    """Delete a checkpoint that is not needed. 409 for what the run would continue from, and for one with a label."""
     actions.delete_checkpoint(viewer_of(request), run_id, checkpoint_id, key=key_of(request))
     return Status(204, None)

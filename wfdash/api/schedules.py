@@ -1,4 +1,4 @@
-"""The API of schedules: list, make, change, pause, resume, delete, run now; and when an expression fires next."""
+"""The API of schedules: list, create, change, pause, resume, delete, run now; and when an expression fires next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = Router()
 
 
 class PlanIn(Body):
-    """What a schedule says. ``missed``: skip, once or all; ``overlap``: allow or skip."""
+    """A schedule's settings. ``missed``: skip, once or all; ``overlap``: allow or skip."""
 
     name: str
     cron: str
@@ -65,7 +65,7 @@ class ScheduleDetail(ScheduleOut):
 
 
 class ComingOut(Schema):
-    """An expression in words, and when it fires next."""
+    """An expression as text, and when it fires next."""
 
     words: str
     upcoming: list[datetime]
@@ -73,13 +73,13 @@ class ComingOut(Schema):
 
 @router.get("/schedules", response=list[ScheduleOut])
 def list_schedules(request: HttpRequest, q: str = "", workflow: str = "") -> Any:
-    """Schedules, those that come next first; ``q`` is the filter language of the page."""
+    """Return schedules, the next to fire first; ``q`` is the filter language of the page."""
     return [_schedule_out(row) for row in queries.schedules(viewer_of(request), workflow, q)]
 
 
 @router.post("/schedules", response={201: ScheduleDetail})
 def create_schedule(request: HttpRequest, given: ScheduleIn) -> Any:
-    """Make a schedule; its runs are started in the caller's name. 422 with errors per field."""
+    """Create a schedule; its runs are started on behalf of the caller. 422 with errors per field."""
     plan = actions.SchedulePlan(**given.model_dump(exclude={"workflow"}))
     made = actions.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
     return Status(201, _found(request, made))
@@ -87,7 +87,7 @@ def create_schedule(request: HttpRequest, given: ScheduleIn) -> Any:
 
 @router.get("/schedules/next", response=ComingOut)
 def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
-    """What an expression says, and its next five times. 422 with what is wrong with it, and where."""
+    """Return an expression as text, and its next five times. 422 with what is wrong with it, and where."""
     try:
         found = parse(cron, zone)
     except BadCron as error:
@@ -97,39 +97,39 @@ def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
 
 @router.get("/schedules/{schedule_id}", response=ScheduleDetail)
 def get_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """One schedule."""
+    """Return one schedule."""
     return _schedule_out(queries.schedule(viewer_of(request), schedule_id))
 
 
 @router.put("/schedules/{schedule_id}", response=ScheduleDetail)
 def change_schedule(request: HttpRequest, schedule_id: str, given: PlanIn) -> Any:
-    """Let it say something else; its runs are started in the caller's name from then on."""
+    """Change it; its runs are started on behalf of the caller from then on."""
     plan = actions.SchedulePlan(**given.model_dump())
     return _found(request, actions.change_schedule(viewer_of(request), schedule_id, plan, key=key_of(request)))
 
 
 @router.delete("/schedules/{schedule_id}", response={204: None})
 def delete_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """Remove it for good. Its runs stay."""
+    """Delete it. Its runs stay."""
     actions.delete_schedule(viewer_of(request), schedule_id, key=key_of(request))
     return Status(204, None)
 
 
 @router.post("/schedules/{schedule_id}/pause", response=ScheduleDetail)
 def pause_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """Start nothing until it is resumed. 409 if it is paused."""
+    """Pause it until it is resumed. 409 if it is paused."""
     return _found(request, actions.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/resume", response=ScheduleDetail)
 def resume_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """Let it go on with its next time, in the caller's name. 409 if it is neither paused nor stopped."""
+    """Resume it with its next time, on behalf of the caller. 409 if it is neither paused nor stopped."""
     return _found(request, actions.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/run", response={201: Created})
 def run_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """Start a run of it now, in the caller's name; answers with the run's id."""
+    """Start a run of it now, on behalf of the caller, and return the run's id."""
     run = actions.run_now(viewer_of(request), schedule_id, key=key_of(request))
     return Status(201, {"id": run.pk, "n": run.n})
 

@@ -1,4 +1,4 @@
-"""What the API says and takes. The words are the dashboard's own."""
+"""The API's input and output. The field names are the dashboard's own."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class RunDetail(RunOut):
 
 
 class RunPage(Schema):
-    """Part of the list; ``next`` is the cursor of the following part, empty at the end.
+    """A page of the list; ``next`` is the cursor of the next page, empty at the end.
 
-    ``reached``: no index leads to what the filter asks for, and only runs newer than this were looked at yet.
+    ``reached``: no index covers the filter, and only runs newer than this were scanned yet.
     """
 
     items: list[RunOut]
@@ -54,7 +54,7 @@ class RunPage(Schema):
 
 
 class SkewOut(Schema):
-    """How a run's graph differs from the loaded one, and what carrying the run over would do. Empty: it does not."""
+    """How a run's graph differs from the loaded one, and what migrating the run would do. Empty: it does not."""
 
     old: str = ""
     new: str = ""
@@ -90,14 +90,14 @@ class RequestOut(Schema):
 
 
 class RequestPage(Schema):
-    """Part of an inbox tab."""
+    """A page of an inbox tab."""
 
     items: list[RequestOut]
     next: str
 
 
 class RequestDetail(Schema):
-    """A request with its card and the schema that answers must fit."""
+    """A request with its card and the schema that answers must match."""
 
     id: str
     run: str
@@ -118,7 +118,7 @@ class RequestDetail(Schema):
     need: int
     votes: int
     unanswerable: str
-    """Why nobody can decide it, in words; empty where somebody can."""
+    """Why no one can decide it, as text; empty where someone can."""
     suggestion: dict[str, Any] | None
 
 
@@ -131,7 +131,7 @@ class StartIn(Body):
 
 
 class AnswerIn(Body):
-    """An answer; its value must fit the request's own schema."""
+    """An answer; its value must match the request's own schema."""
 
     value: Any = None
     verdict: str = ""
@@ -139,17 +139,17 @@ class AnswerIn(Body):
     seen: str = ""
     """The request's ``seen`` as it was read: the answer counts only for that."""
     undo: bool = False
-    """Let it take effect only after the time in which it may be taken back."""
+    """Let it take effect only after the time in which it can be undone."""
     override: bool = False
     """As an operator, decide instead of those it is addressed to; needs a reason."""
     on_behalf_of: str = ""
-    """As an operator, write down what this person decided; needs a reason."""
+    """As an operator, record what this person decided; needs a reason."""
 
 
 class AnswerOut(Schema):
-    """The answer that was accepted. ``settles``: it may be taken back until then.
+    """The answer that was accepted. ``settles``: it can be undone until then.
 
-    Where several must say the same it is a vote: ``votes`` people say this, ``need`` must; ``decided``: enough do.
+    Where several must agree it is a vote: ``votes`` people say this, ``need`` must; ``decided``: enough do.
     """
 
     request: str
@@ -164,7 +164,7 @@ class AnswerOut(Schema):
 
 
 class CheckpointOut(Schema):
-    """A checkpoint without its content. ``lane`` 0 is the line the run stands on."""
+    """A checkpoint without its content. ``lane`` 0 is the current branch."""
 
     id: str
     n: int
@@ -177,18 +177,18 @@ class CheckpointOut(Schema):
     seq: int
     clean: bool
     flaw: str
-    """Why it cannot be read, where it is not clean."""
+    """Why it cannot be read, where it is damaged."""
     waiting: int
     """How many requests are pending there."""
     facts: dict[str, Any]
-    """What its owner noted beside it; empty for those who may not inspect values."""
+    """Metadata its owner stored with it; empty for people who may not inspect values."""
     lane: int
     head: bool
     by: str = ""
 
 
 class CheckpointPage(Schema):
-    """Part of the tree, newest first; ``before`` is the next part's, 0 at the end."""
+    """A page of the tree, newest first; ``before`` is the next page's, 0 at the end."""
 
     items: list[CheckpointOut]
     total: int
@@ -209,7 +209,7 @@ class CheckpointDetail(Schema):
 
 
 class EventOut(Schema):
-    """One thing that happened; ``seq`` has no gaps per run."""
+    """One event; ``seq`` has no gaps per run."""
 
     seq: int
     kind: str
@@ -219,7 +219,7 @@ class EventOut(Schema):
 
 
 class Created(Schema):
-    """The id of what was made."""
+    """The id of what was created."""
 
     id: str
     n: int = 0

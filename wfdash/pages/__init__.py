@@ -1,1 +1,1 @@
-"""The pages, one folder per kind of thing; ``site`` surrounds them all, ``ui`` draws."""
+"""The pages, one folder per noun; ``site`` is shared by all, ``ui`` renders."""

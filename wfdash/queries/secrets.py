@@ -1,4 +1,4 @@
-"""What nobody is shown, whatever their rights: the fields that a workflow calls secrets, in all that is read of it."""
+"""Masks secrets in everything that is read, whatever the viewer's rights: the secret fields of a workflow."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wfdash.schemas.secrets import masked
 
 
 def masked_for(workflow: str, value: Json) -> Json:
-    """Return a value of a run with what its workflow calls a secret hidden."""
+    """Return a value of a run with its workflow's secrets masked."""
     return masked(value, secrets_of(workflow))
 
 
 def masked_data(run_id: str, data: dict[str, Json]) -> dict[str, Json]:
-    """Return an event's data with secrets hidden (one query per run and process, if anything in it may be one)."""
+    """Return an event's data with secrets masked (one query per run and process, if anything in it may be one)."""
     told = {name: data[name] for name in VALUES & data.keys()}
     known = frozenset[str]().union(*(entry.secrets for entry in catalog.entries())) if told else frozenset[str]()
     if not known or masked(told, known) == told:

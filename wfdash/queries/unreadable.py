@@ -1,4 +1,4 @@
-"""Content that does not open is shown as a state in its own place: one such row takes no list down."""
+"""Content that cannot be decrypted is shown as unreadable in its place: one such row breaks no list."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
 
 UNREADABLE = "unreadable"
-"""The key under which a document that does not open says why."""
+"""The key under which an unreadable document says why."""
 
 
 def why(error: CheckpointsError) -> str:
-    """Return in words why content does not open."""
+    """Return the reason why content cannot be decrypted, as text."""
     if isinstance(error, NotEncrypted):
         return "Not encrypted with your keys"
     if isinstance(error, Locked):
@@ -26,7 +26,7 @@ def why(error: CheckpointsError) -> str:
 
 
 def document(row: Model, column: str) -> Any:
-    """Return a column's document; ``{"unreadable": words}`` for one that does not open."""
+    """Return a column's document; ``{"unreadable": words}`` for an unreadable one."""
     try:
         return getattr(row, column)
     except (Damaged, Locked) as error:
@@ -34,7 +34,7 @@ def document(row: Model, column: str) -> Any:
 
 
 def text(row: Model, column: str) -> str:
-    """Return a column's text; why it does not open, if it does not."""
+    """Return a column's text, or why it is unreadable."""
     try:
         return str(getattr(row, column))
     except (Damaged, Locked) as error:
@@ -42,18 +42,18 @@ def text(row: Model, column: str) -> str:
 
 
 def data_of(row: Any) -> dict[str, Json]:
-    """Return an event's data; ``{"unreadable": words}`` for data that does not open."""
+    """Return an event's data; ``{"unreadable": words}`` for unreadable data."""
     data = document(row, "data")
     return data if isinstance(data, dict) else {}
 
 
 def subject_of(row: HumanRequest) -> str:
-    """Return what a request is about, for lists."""
+    """Return a request's subject, for lists."""
     return headline(document(row, "card"), row.step)
 
 
 def subject_in(card: Any, request_id: str, step: str) -> str:
-    """Return what a request is about, of a card that was read without its row."""
+    """Return a request's subject, from a card that was read without its row."""
     try:
         return headline(decrypted(HumanRequest, "card", card, request_id), step)
     except (Damaged, Locked) as error:
@@ -61,6 +61,6 @@ def subject_in(card: Any, request_id: str, step: str) -> str:
 
 
 def headline(card: Any, step: str) -> str:
-    """Return the headline of a card, or of one that does not open."""
+    """Return the headline of a card, or of an unreadable one."""
     told = card if isinstance(card, dict) else {}
     return str(told.get("subject") or told.get(UNREADABLE) or step)

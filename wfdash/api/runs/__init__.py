@@ -1,1 +1,1 @@
-"""The API of what is done to runs: one, or many at once."""
+"""The API of actions on runs: one, or many at once."""

@@ -1,4 +1,4 @@
-"""Many runs at once, through the API: rehearsed with ``dry_run``, begun without, asked after by id."""
+"""Bulk operations on runs: previewed with ``dry_run``, started without, polled by id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = Router()
 
 
 class BulkIn(Body):
-    """The verb (retry, cancel, pause, resume, tag), and the runs: their ids, or with ``all`` what ``q`` finds."""
+    """The action (retry, cancel, pause, resume, tag), and the runs: their ids, or with ``all`` what ``q`` finds."""
 
     verb: str
     runs: list[str] = []
@@ -28,14 +28,14 @@ class BulkIn(Body):
 
 
 class Stays(Schema):
-    """Why runs stay as they are, and how many."""
+    """Why runs would be unchanged, and how many."""
 
     why: str
     count: int
 
 
 class RehearsalOut(Schema):
-    """What would happen: to how many runs, and how many would stay as they are."""
+    """A preview: how many runs would accept, and how many would be unchanged."""
 
     verb: str
     acts: int
@@ -44,7 +44,7 @@ class RehearsalOut(Schema):
 
 
 class BulkOut(Schema):
-    """How far it is. ``acted`` of ``done`` runs obeyed; ``stayed`` names at most 200 that did not."""
+    """The progress. ``acted`` of ``done`` runs accepted; ``stayed`` names at most 200 that did not."""
 
     id: str
     verb: str
@@ -57,10 +57,10 @@ class BulkOut(Schema):
 
 
 def bulk_runs(request: HttpRequest, given: BulkIn) -> Any:
-    """Tell a verb to many runs, at most 10,000; with ``dry_run`` say what it would do. Honours ``Idempotency-Key``.
+    """Apply an action to many runs, at most 10,000; with ``dry_run`` only preview it. Honours ``Idempotency-Key``.
 
-    422 for a filter or verb that is none. Each run is told in its own transaction; what is not done when this answers
-    goes on by itself: ask after it.
+    422 for an invalid filter or action. Each run has its own transaction; what is not done when this returns continues
+    in the background: poll it.
     """
     viewer = viewer_of(request)
     ids = queries.all_ids(viewer, given.q, actions.MOST_AT_ONCE) if given.all else tuple(given.runs)
@@ -84,7 +84,7 @@ def bulk_runs(request: HttpRequest, given: BulkIn) -> Any:
 
 @router.get("/bulk/{bulk_id}", response=BulkOut)
 def get_bulk(request: HttpRequest, bulk_id: str) -> Any:
-    """How far an act of yours on many runs is."""
+    """Return the progress of a bulk operation of yours."""
     return _bulk_out(actions.find_bulk(viewer_of(request), bulk_id))
 
 

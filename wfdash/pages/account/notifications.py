@@ -20,7 +20,7 @@ FRAGMENTS = {"menu": "account/notifications/menu_items.html"}
 
 @page("GET", "POST")
 def notifications(request: HttpRequest) -> HttpResponse:
-    """List notices, newest first; a POST marks all as read. ``?fragment=menu``: the newest few, for the bar."""
+    """List notifications, newest first; a POST marks all as read. ``?fragment=menu``: the newest few, for the bar."""
     viewer = viewer_of(request)
     if request.method == "POST":
         read_notices(viewer)

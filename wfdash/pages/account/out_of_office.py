@@ -1,4 +1,4 @@
-"""Out of office: absences, and who decides during them."""
+"""Out of office: absences and their delegates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 
 @page("GET", "POST")
 def out_of_office(request: HttpRequest) -> HttpResponse:
-    """Show when this person is away and for whom they stand in; a POST sets a new absence."""
+    """Show this person's absences and those they are a delegate in; a POST creates one."""
     viewer = viewer_of(request)
     problems: dict[str, str] = {}
     if request.method == "POST":
@@ -50,7 +50,7 @@ def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
 
 
 def _read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:
-    """Read the first and the last day; the last one counts whole. Today begins now."""
+    """Return the first and the last day, and errors by field; the last one counts whole. Today starts now."""
     first, problem = _read_day(request, "since")
     last, second = _read_day(request, "until")
     problems = {name: words for name, words in (("since", problem), ("until", second)) if words}

@@ -1,4 +1,4 @@
-"""Saved views of lists: save, change, delete; and the words the filter of the inbox suggests."""
+"""Saved views of lists: save, change, delete; and the suggestions of the inbox filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wfdash.pages.site.inbox_address import InboxAddress, inbox_address_in
 
 @page("POST")
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Save what a list (``page``) shows at present (``query``) under a name."""
+    """Save the current filter (``query``) of a list (``page``) under a name."""
     name = "runs" if request.POST.get("page") == "runs" else "inbox"
     place = _place(name, request.POST.get("query", ""))
     try:
@@ -32,7 +32,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def view(request: HttpRequest, view_id: str) -> HttpResponse:
-    """Open a view; a POST renames it, shares it or not, lets it show the present filter, or deletes it."""
+    """Open a view; a POST renames it, shares or unshares it, replaces its filter, or deletes it."""
     viewer = viewer_of(request)
     shows = queries.view(viewer, view_id).page
     if request.method != "POST":
@@ -54,7 +54,7 @@ def view(request: HttpRequest, view_id: str) -> HttpResponse:
 
 @page("GET")
 def suggestions(request: HttpRequest) -> HttpResponse:
-    """Return what the filter of the inbox suggests, as JSON."""
+    """Return the suggestions of the inbox filter, as JSON."""
     return JsonResponse(queries.suggestions(viewer_of(request)))
 
 

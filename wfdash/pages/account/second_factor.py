@@ -1,4 +1,4 @@
-"""The second factor: asked for at sign-in, set up and looked after in the settings."""
+"""The second factor: asked for at sign-in, set up and managed in the settings."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from wfdash.signin.known_browsers import remember_browser
 
 PENDING = "wfdash_signing_in"
 SETUP = "wfdash_second_factor_setup"
-"""What the set-up is known by that this session began."""
+"""The session key with the id of the set-up that this session started."""
 SECONDS = 600
-"""For a code to be given after the password or the link."""
+"""Time to enter a code after the password or the link."""
 
 
 def enter(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
-    """Begin the session of somebody who gave their password or link, or ask for the second factor first."""
+    """Start the session after the password or link, or ask for the second factor first."""
     if not signin_second_factor.is_on(user) and not signin_second_factor.is_required():
         return _begin(request, user, target, how=how)
     request.session.cycle_key()
@@ -86,7 +86,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 
 
 class RequireSecondFactor:
-    """Middleware: where everybody must have a second factor, ends sessions that were begun without one."""
+    """Middleware: where everyone must have a second factor, ends sessions that were started without one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -143,7 +143,7 @@ def _complete(request: HttpRequest, user: User, pending: dict[str, Any]) -> Http
 
 
 def _begin(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
-    """Begin the session and go on."""
+    """Start the session and redirect to the target."""
     request.session.pop(PENDING, None)
     request.signed_in_by = how  # type: ignore[attr-defined]
     login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
@@ -161,7 +161,7 @@ def _confirm(request: HttpRequest, user: User, code: str) -> list[str]:
 
 
 def _state(request: HttpRequest, user: User) -> dict[str, Any]:
-    """Return what the page shows: on, being set up (picture and text of the secret), or off."""
+    """Return the page's context: on, being set up (QR code and text of the secret), or off."""
     secret = _pending_secret(request, user)
     if not secret:
         return {

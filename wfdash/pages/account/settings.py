@@ -1,4 +1,4 @@
-"""Settings of notifications, and the webhooks that admins manage."""
+"""Notification settings, and the webhooks that administrators manage."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def webhooks(request: HttpRequest) -> HttpResponse:
-    """List webhooks; a POST adds one, and shows its secret this once."""
+    """List webhooks; a POST creates one, and shows its secret only this once."""
     viewer = _admin(request)
     problems: dict[str, str] = {}
     if request.method == "POST":
@@ -88,7 +88,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
-    """Show a webhook and its last deliveries; a POST tests, renews, retires, switches or removes."""
+    """Show a webhook and its last deliveries; a POST tests, renews, retires, enables, disables or removes."""
     viewer = _admin(request)
     act = request.POST.get("act", "") if request.method == "POST" else ""
     if act == "renew":
@@ -135,12 +135,12 @@ def _admin(request: HttpRequest) -> Viewer:
 
 
 def _channels(viewer: Viewer) -> list[str]:
-    """Return the channels by which this person can be reached at all."""
+    """Return the channels by which this person can be reached."""
     return [channel for channel in PERSONAL if reachable(viewer.user, channel)]
 
 
 def _read(request: HttpRequest, channels: list[str], before: Preferences) -> dict[str, Any]:
-    """Read the form. What is chosen for channels that it does not show stays as it was."""
+    """Return the form's settings. Those of channels that it does not show are kept."""
     post = request.POST
     chosen = {
         kind: [channel for channel in channels if post.get(f"{kind}.{channel}")]

@@ -1,4 +1,4 @@
-"""Signing in, by password or by a one-time link, and out again."""
+"""Signing in, by password or by a one-time link, and out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wfdash.signin import links
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """Show the form; sign in and go where the person was going."""
+    """Show the form; a POST signs in and redirects to the page the person wanted."""
     target = _target(request)
     if request.method != "POST":
         return HttpResponseRedirect(target) if request.user.is_authenticated else _form(request, target)
@@ -41,7 +41,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Show whom a link signs in; only the button uses it up, so that link scanners cannot."""
+    """Show who a link signs in; only the button uses it up, so that link scanners cannot."""
     try:
         if request.method != "POST":
             return render(request, "account/signin/link.html", {"person": links.find_link(secret).user})
@@ -53,7 +53,7 @@ def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
 
 @never_cache
 def admin_sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:
-    """Lead from the administration's sign-in to this one; ``NotAllowed`` for those who are signed in already."""
+    """Redirect from the admin's sign-in to this one; ``NotAllowed`` for people who are signed in already."""
     if request.user.is_authenticated and not request.user.is_staff:
         raise NotAllowed("The administration is for staff. Sign in with a staff account.")
     return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
@@ -70,7 +70,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 def _target(request: HttpRequest) -> str:
     target = request.POST.get("next") or request.GET.get("next") or "/"
     safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
-    # A path: what else is safe could be a name of a page, and would be looked up as one.
+    # A path: other safe values could be the name of a page, and would be resolved as one.
     return target if safe and target.startswith("/") else "/"
 
 

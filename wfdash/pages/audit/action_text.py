@@ -1,4 +1,4 @@
-"""What an entry of the audit log says was done, in words. Pure."""
+"""The text of an audit entry's action. Pure."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ TEXTS: dict[str, str] = {
 
 
 def action_text(verb: str, facts: Mapping[str, Any]) -> str:
-    """Return what was done; a verb that is not in the table is its own text."""
+    """Return what was done, as text; an action that is not in the table is its own text."""
     verdict = str(facts.get("verdict") or "")
     if verdict and verb == "undo":
         return f"Decision undone ({past(verdict)})"

@@ -39,7 +39,7 @@ COLUMNS = (
 
 @page("GET")
 def acts(request: HttpRequest) -> HttpResponse:
-    """Show one page of acts, newest first; ``q`` filters, ``after`` is the cursor of the next page."""
+    """Show one page of entries, newest first; ``q`` filters, ``after`` is the cursor of the next page."""
     viewer, text = viewer_of(request), request.GET.get("q", "").strip()
     context: dict[str, Any] = {"text": text}
     try:
@@ -53,7 +53,7 @@ def acts(request: HttpRequest) -> HttpResponse:
 
 @page("GET")
 def act(request: HttpRequest, n: int) -> HttpResponse:
-    """Show one act: who, by which right, what exactly was shown, what was changed, and why."""
+    """Show one entry: who, by which right, what exactly was shown, what was changed, and why."""
     row = queries.entry(viewer_of(request), n)
     title = queries.titles().get(row.workflow, row.workflow)
     return render(request, "audit/entry.html", entry_context(row, queries.evidence(row)) | {"title": title})
@@ -61,13 +61,13 @@ def act(request: HttpRequest, n: int) -> HttpResponse:
 
 @page("GET")
 def shown(request: HttpRequest, n: int) -> HttpResponse:
-    """Show the page as it was rendered then, without anything that could be pressed."""
+    """Show the page as it was rendered then, without working buttons."""
     row = queries.entry(viewer_of(request), n)
     evidence = queries.evidence(row)
     if evidence is None or not evidence.page:
         raise NotFound("No content was recorded for this entry")
     response = render(request, "audit/shown.html", {"row": row, "html": evidence.page})
-    # What was kept is never to run or send anything, whatever became of it since.
+    # Stored pages must never run or send anything, even if they were altered.
     policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; form-action 'none'"
     response["Content-Security-Policy"] = policy
     return response
@@ -75,7 +75,7 @@ def shown(request: HttpRequest, n: int) -> HttpResponse:
 
 @page("GET")
 def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
-    """Send what the filter finds, as a JSON pack that ``wfdash verify`` proves, or as CSV, piece by piece."""
+    """Send the entries the filter finds, as a JSON pack that ``wfdash verify`` checks, or as CSV, in chunks."""
     viewer, text, now = viewer_of(request), request.GET.get("q", "").strip(), timezone.now()
     queries.check_export(viewer, text)
     actions.record_export(viewer, "audit", text=text, kind=kind)
@@ -91,7 +91,7 @@ def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
 
 @page("GET")
 def record(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show every human act on a run on one page, made to be printed."""
+    """Show every action of a person on a run on one printable page."""
     viewer = viewer_of(request)
     rows = queries.entries_of_run(viewer, run_id)
     run = queries.run(viewer, run_id)
@@ -102,7 +102,7 @@ def record(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def entry_context(row: queries.AuditRow, evidence: queries.Evidence | None) -> dict[str, Any]:
-    """Return what the templates show of an act, and of what was shown then."""
+    """Return the template context of an entry, and of what was shown then."""
     rest = {
         name: value for name, value in row.facts.items() if name not in _SHOWN_FACTS and value not in (None, "", {})
     }
@@ -134,7 +134,7 @@ _SHOWN_FACTS = frozenset(
 
 
 def as_csv(portions: Iterable[list[queries.AuditRow]]) -> Iterator[str]:
-    """Yield acts as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
+    """Yield entries as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
     yield csv_text([list(COLUMNS)])
     for rows in portions:
         yield csv_text([[_cell({**row.facts, **row.told()}.get(name)) for name in COLUMNS] for row in rows])

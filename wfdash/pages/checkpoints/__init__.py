@@ -1,1 +1,1 @@
-"""Pages of the time machine: one checkpoint, two compared, one edited."""
+"""Pages of checkpoints: one, two compared, one edited."""

@@ -1,4 +1,4 @@
-"""One checkpoint: its content, how it differs from another, its label, and what restoring or forking it would do."""
+"""One checkpoint: its content, its difference to another, its label, and the preview of restoring or forking it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fork(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
 
 @page("POST")
 def label(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
-    """Give the checkpoint a label, or take it away, and go back to it."""
+    """Set the checkpoint's label, or remove it, and redirect to it."""
     try:
         key = request.POST.get("_key") or None
         actions.label_checkpoint(viewer_of(request), run_id, checkpoint_id, request.POST.get("label", ""), key=key)
@@ -85,7 +85,7 @@ def _act(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str) -> Ht
 def apply_verb(
     request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, edits: Edits | None = None
 ) -> HttpResponse:
-    """Restore or fork as a confirmed preview said, and open the run; ``Changed`` if it has moved on since."""
+    """Restore or fork as confirmed in a preview, and redirect to the run; ``Changed`` if it has moved on since."""
     call = actions.restore_run if verb == "restore" else actions.fork_run
     seen, key = request.POST.get("_seen", ""), request.POST.get("_key") or None
     done: Any = call(viewer_of(request), run_id, checkpoint_id, edits=edits, seen=seen, key=key)
@@ -103,7 +103,7 @@ def show_preview(
     edits: Edits | None = None,
     problem: str = "",
 ) -> HttpResponse:
-    """Answer with what a verb would do, and the button that does it; 409 with the ``problem`` of the last attempt."""
+    """Render the preview of an action with its button; 409 with the ``problem`` of the last attempt."""
     viewer = viewer_of(request)
     found = queries.preview(viewer, run_id, checkpoint_id, verb=verb, edits=edits)
     context: dict[str, Any] = {
@@ -122,7 +122,7 @@ def show_preview(
 
 
 def _may_ask(found: queries.Preview) -> list[str]:
-    """Return the steps that ask people and run again, or may after those: what they ask is known only once they do."""
+    """Return the steps that ask people and run again, or may afterwards: their questions are known only then."""
     entry = next((entry for entry in catalog.entries() if entry.name == found.chosen.workflow), None)
     if entry is None:
         return []
@@ -150,7 +150,7 @@ def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against:
 
 
 def _changes(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> dict[str, Any]:
-    """Return what differs: in the workflow's own state, and in what the engine keeps to go on."""
+    """Return what differs: in the workflow's own state, and in the engine's data."""
     found = diff_values(_content(other), _content(chosen)) if other else ()
     return {
         "changes": [change for change in found if change.path[:1] == ("state",)],

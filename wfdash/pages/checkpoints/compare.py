@@ -1,4 +1,4 @@
-"""Two checkpoints side by side: what differs in state, in where the run stood, in what people were asked."""
+"""Two checkpoints side by side: state, position of the run, requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfdash.pages.ui.diff import diff_values
 from wfdash.queries import StepCounts
 
 MOST_PATCH = 200_000
-"""Characters of a patch that a page shows; longer ones are told by the API."""
+"""Characters of a patch that a page shows; longer ones are in the API."""
 STATES = (
     ("done", "finished"),
     ("running", "running"),
@@ -82,6 +82,6 @@ def _content(view: queries.CheckpointView) -> dict[str, Any]:
 
 
 def describe_counts(counts: StepCounts) -> str:
-    """Return where a step stood in words: ``2 finished, 1 waiting for people``; not begun if it had not."""
+    """Return a step's counts as text: ``2 finished, 1 waiting for people``; not started if there are none."""
     parts = [f"{getattr(counts, name)} {words}" for name, words in STATES if getattr(counts, name)]
     return ", ".join(parts) if counts.total > 1 else parts[0][2:] if parts else "not started"

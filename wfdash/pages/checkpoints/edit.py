@@ -32,9 +32,9 @@ VERBS = ("restore", "fork")
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A value that may be edited. ``loc``: where it stands in ``Edits``. ``form`` None: too large for a page.
+    """An editable value. ``loc``: its place in ``Edits``. ``form`` None: too large for a page.
 
-    ``switch``: the name of the box that says whether it counts; empty if it always does.
+    ``switch``: the name of the checkbox that enables it; empty if it is always enabled.
     """
 
     loc: tuple[str, ...]
@@ -49,7 +49,9 @@ class Section:
 
 @page("GET", "POST")
 def edit(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
-    """Show what can be edited. A POST shows what that would do (``_phase`` preview), does it (confirm), or edits on."""
+    """Show what can be edited. A POST shows the preview (``_phase`` preview), does it (confirm), or returns to
+    editing.
+    """
     viewer = viewer_of(request)
     editing = queries.editing(viewer, run_id, checkpoint_id)
     if request.method != "POST" or editing.refusal:
@@ -123,7 +125,7 @@ def _form(
 
 
 def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
-    """Return what can be edited, with what is there, or what was typed before."""
+    """Return the editable sections with their current values, or with what was typed before."""
     typed = edits or Edits()
     state = typed.state if typed.state is not None else editing.state
     found: list[Section] = []
@@ -142,7 +144,7 @@ def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
 
 
 def _answer_schema(request: Request, value: Json) -> dict[str, Json]:
-    """Return what a form asks for: an edited proposal only where the answer that fills it brings one."""
+    """Return the form's schema: an edited proposal only where the suggested answer contains one."""
     edited = isinstance(value, dict) and any(value.get(name) is not None for name in EDITED)
     return dict(request.answer_schema) if edited else unedited(request.answer_schema, request.card)
 
@@ -153,7 +155,7 @@ def _draw(schema: Mapping[str, Json], prefix: str, value: Json) -> FormView | No
         return None
     form = FormView.from_schema(dict(schema), prefix=prefix, initial=value)
     loose = not schema or (schema.get("type") == "object" and not schema.get("properties"))
-    # A control of a form never shows a secret, so that what is left alone would be lost: text keeps its place.
+    # A control never shows a secret, so leaving it alone would lose it: a placeholder keeps its place.
     return replace(form, initial=value, text=write(value)) if loose or secret_names(schema) else form
 
 
@@ -180,7 +182,7 @@ def _edits(sections: Iterable[Section], reason: str) -> Edits:
 
 
 def _with_problems(sections: Iterable[Section], problems: list[dict[str, Any]]) -> tuple[list[Section], list[str]]:
-    """Return the sections with their problems, and what belongs to none of them."""
+    """Return the sections with their problems, and the problems that belong to none of them."""
     found, left = [], list(problems)
     for section in sections:
         size = len(section.loc)

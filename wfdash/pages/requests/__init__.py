@@ -1,1 +1,1 @@
-"""Pages of requests: the inbox, one request, many alike, answer links."""
+"""Pages of requests: the inbox, one request, similar requests, answer links."""

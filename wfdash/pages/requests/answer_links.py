@@ -1,4 +1,4 @@
-"""Answer links: the card for one person without a session. Looking changes nothing; only the form's POST decides."""
+"""Answer links: the card for one person without a session. Viewing changes nothing; only the form's POST decides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = "requests/answer_link/page.html"
 @sensitive_variables("token")
 @require_http_methods(["GET", "HEAD", "POST"])
 def answer_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Show the request a link leads to, or what became of it; a POST answers, or takes back."""
+    """Show the request of a link, or its outcome; a POST answers, or undoes."""
     try:
         response = _answer(request, token) if request.method == "POST" else _show(request, token)
     except (NotFound, NotAllowed, WrongState) as error:
@@ -66,7 +66,7 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -> dict[str, Any]:
-    """Return what the page shows: the card with a form only where this link may still answer it."""
+    """Return the page's context: the card, with a form only where this link may still answer it."""
     found = queries.request(link.viewer, link.request)
     signed_in = _signed_in(request)
     stranger = signed_in is not None and signed_in.pk != link.viewer.user.pk

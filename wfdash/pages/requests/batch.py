@@ -27,13 +27,13 @@ RESULT = "batch_result"
 LEAD = ("subject",)
 BODY = ("body",)
 ONCE = (LEAD, BODY, ("undo",))
-"""Shown in places of their own where they are the same for all."""
+"""Shown outside of the table where they are the same for all."""
 LONG = 160
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchRow:
-    """A row of the table: the request, its cells with their classes, and whether it is ticked."""
+    """A row of the table: the request, its cells with their classes, and whether it is selected."""
 
     alike: queries.SimilarRequest
     title: str
@@ -45,7 +45,7 @@ class BatchRow:
 
 @page("GET", "POST")
 def similar(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Show what is alike to a request; a POST decides those that are ticked. ``all`` ticks every one that may be."""
+    """Show the requests similar to one; a POST decides the selected ones. ``all`` selects every one that may be."""
     viewer, place = viewer_of(request), read_inbox_address(request.GET)
     found = queries.similar_requests(viewer, request_id, place.tab, place.q)
     if request.method == "POST":
@@ -56,7 +56,7 @@ def similar(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("GET")
 def result(request: HttpRequest) -> HttpResponse:
-    """Show what came of the last batch."""
+    """Show the result of the last batch."""
     told = request.session.get(RESULT)
     if not told:
         return redirect("inbox")
@@ -67,7 +67,7 @@ def result(request: HttpRequest) -> HttpResponse:
 
 @page("POST")
 def undo(request: HttpRequest) -> HttpResponse:
-    """Take the answers of the last batch back."""
+    """Undo the answers of the last batch."""
     told = request.session.get(RESULT) or {}
     done, late = actions.undo_batch(viewer_of(request), [one["id"] for one in told.get("taken", [])])
     words = f"{done} answer{'' if done == 1 else 's'} undone."
@@ -95,7 +95,7 @@ def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests
 
 
 def _chosen(tick: str) -> tuple[str, str]:
-    """Read a tick: the request and the fingerprint of what its row showed."""
+    """Return a selected row's request and the fingerprint of what it showed."""
     request_id, _, seen = tick.partition(" ")
     return request_id, seen
 
@@ -103,7 +103,7 @@ def _chosen(tick: str) -> tuple[str, str]:
 def _stored_result(
     found: queries.SimilarRequests, place: InboxAddress, outcomes: list[actions.Outcome], reading: card.PostedAnswer
 ) -> dict[str, Any]:
-    """Return the outcome as the session keeps it."""
+    """Return the outcome as the session stores it."""
     taken = [one for one in outcomes if one.reply is not None]
     stayed = [one for one in outcomes if one.reply is None]
     settles = [one.reply.settles for one in taken if one.reply and one.reply.settles]
@@ -120,7 +120,7 @@ def _stored_result(
 
 
 def _batch_card(found: queries.SimilarRequests) -> dict[str, Any]:
-    """Return the card one decides the batch with: what differs is in the table, and nobody edits thirty proposals."""
+    """Return the card of the batch: differing values are in the table, and proposals cannot be edited."""
     actions = [one for one in found.like.card.get("actions") or [] if isinstance(one, dict)]
     kept = [one for one in actions if not set(one.get("fields") or []).intersection(card.EDITED)]
     face: dict[str, Any] = {"subject": "Decide selected requests"}
@@ -180,7 +180,7 @@ def _short(value: Any) -> str:
 
 
 def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[tuple[str, ...]]) -> str:
-    """Return a column's heading: the last part of its path, all of it where two would be called the same."""
+    """Return a column's heading: the last part of its path, all of it where two would be the same."""
     last = path[-1]
     alone = sum(other[-1] == last for other in others) < 2
     parts = path[-1:] if alone else path

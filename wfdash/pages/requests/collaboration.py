@@ -28,19 +28,19 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("POST")
 def undo_all(request: HttpRequest) -> HttpResponse:
-    """Take back one's own answers to the requests that the form names (``request``): those that the page listed."""
+    """Undo one's own answers to the requests that the form names (``request``): those that the page listed."""
     done, late = actions.undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
     words = f"{done} answer{'' if done == 1 else 's'} undone." + (f" {late} could not be undone." if late else "")
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
     back = request.POST.get("next", "")
-    # A path: what else is safe could be a name of a page, and would be looked up as one.
+    # A path: other safe values could be the name of a page, and would be resolved as one.
     safe = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
     return redirect(back if safe else "inbox")
 
 
 @page("POST")
 def draft(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Keep what is typed in the card's form; ``_drop`` throws it away. 204 for a script, else the request again."""
+    """Save the card's form as a draft; ``_drop`` deletes it. 204 for a script, else the request again."""
     viewer = viewer_of(request)
     if "_drop" in request.POST:
         actions.drop_draft(viewer, request_id)
@@ -54,7 +54,9 @@ def draft(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("POST")
 def presence(request: HttpRequest, request_id: str) -> HttpResponse:
-    """A sign of life of a page that shows the request; ``typing``, or ``leave`` with the last ``seen`` when it goes."""
+    """Record the heartbeat of a page that shows the request; ``typing``, or ``leave`` with the last ``seen`` when it
+    closes.
+    """
     viewer = viewer_of(request)
     if "leave" in request.POST:
         actions.leave_request(viewer, request_id, moment_in(request.POST.get("seen", "")))
@@ -66,14 +68,14 @@ def presence(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("POST")
 def take(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Take the request over from whoever has it open."""
+    """Take the request over from the person who has it open."""
     actions.take_over(viewer_of(request), request_id)
     return back_to(request_id, address_params(request.GET))
 
 
 @page("GET", "POST")
 def assign(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Choose whose it is; a POST with ``to`` (a user name, empty: nobody) gives it to them."""
+    """Show the choice of assignees; a POST with ``to`` (a user name, empty: no one) assigns it."""
     viewer, problem, status = viewer_of(request), "", 200
     if request.method == "POST":
         to = request.POST.get("to", "")
@@ -93,5 +95,5 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("GET")
 def people(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Return the names of those whom a comment can mention, as JSON."""
+    """Return the names of the people whom a comment can mention, as JSON."""
     return JsonResponse({"names": queries.mentionable(queries.request(viewer_of(request), request_id))})

@@ -22,7 +22,7 @@ KINDS = {"markdown": "Text (markdown)", "text": "Plain text", "link": "Link", "d
 
 @page("POST")
 def talk(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Say something; ``kind`` is comment, ask (a question back) or reply (to it). Kept if it does not go."""
+    """Add a comment; ``kind`` is comment, ask (a question back) or reply (to it). The text is kept if it is refused."""
     viewer, place = viewer_of(request), address_params(request.GET)
     text = _unix_lines(request.POST.get("text", ""))
     say = COMMENT_ACTIONS.get(request.POST.get("kind", ""), actions.comment_on)
@@ -38,7 +38,7 @@ def talk(request: HttpRequest, request_id: str) -> HttpResponse:
 
 @page("GET", "POST")
 def amend(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Add to the description and the evidence of an open request; the proposal stays as it is."""
+    """Add to the description and the evidence of an open request; the proposal does not change."""
     viewer = viewer_of(request)
     problems: dict[str, str] = {}
     if request.method == "POST":
@@ -64,7 +64,7 @@ def _again(request: HttpRequest, viewer: Viewer, request_id: str, text: str, pro
 
 
 def _warn_unreached(request: HttpRequest, comment: Comment) -> None:
-    """Say whom a mention did not reach."""
+    """Show a warning about mentioned people who were not notified."""
     unheard = set(MENTION.findall(comment.text)) - set(comment.mentions)
     if unheard:
         names = ", ".join(f"@{name}" for name in sorted(unheard))
@@ -81,5 +81,5 @@ def _evidence(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _unix_lines(text: str) -> str:
-    """Return text with plain line ends: browsers send both characters."""
+    """Return text with ``\\n`` as line ends: browsers send ``\\r\\n``."""
     return text.replace("\r\n", "\n")

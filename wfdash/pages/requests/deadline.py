@@ -1,4 +1,4 @@
-"""Moving a request's deadline, in the person's own time zone."""
+"""Changing a request's deadline, in the person's own time zone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPE = "%Y-%m-%dT%H:%M"
 
 @page("GET", "POST")
 def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Show when it is due; a POST moves that. Operators, and whom it is assigned to."""
+    """Show the deadline; a POST changes it. For operators and the assignee."""
     viewer, problem = viewer_of(request), ""
     zone = ZoneInfo(zone_of(viewer))
     if request.method == "POST":

@@ -1,4 +1,4 @@
-"""The bytes of a card's images and files: for those who may see the request, and never run by a browser."""
+"""The images and files of a card: for people who may see the request, and never run by a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADERS = {
 def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse:
     """Send an image to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
 
-    The type is what the content says, and for a file never one that a browser shows; ``download`` saves images too.
+    The type is detected from the content, and for a file never one that a browser shows; ``download`` saves images too.
     """
     found = queries.request(viewer_of(request), request_id)
     media = media_at(found.card, number) if found.shown else None

@@ -1,4 +1,4 @@
-"""The panel of one request, on its own page and in the inbox: the card, who else is there, what was said."""
+"""The panel of one request, on its own page and in the inbox: the card, who else is there, the comments."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def panel(
     *,
     override: bool = False,
 ) -> dict[str, Any]:
-    """Return what ``requests/request/panel.html`` needs; with a form if this person may answer.
+    """Return the context of ``requests/request/panel.html``, with a form if this person may answer.
 
-    ``reading``: what was typed, else their draft, their answer that was taken back, or a suggestion fills the form.
-    ``override``: an operator wants to decide instead of those it is addressed to.
+    ``reading``: what was typed; else their draft, their undone answer, or a suggestion fills the form. ``override``: an
+    operator wants to decide instead of those it is addressed to.
     """
     errors = [dict(error) for error in errors]
     context = live_context(found, place, override=override)
@@ -61,7 +61,7 @@ def panel(
 
 
 def live_context(found: queries.RequestView, place: Mapping[str, str], *, override: bool = False) -> dict[str, Any]:
-    """Return what changes by itself while the panel is open: who is there, what was said, whether it can be decided."""
+    """Return the context that changes while the panel is open: who is there, comments, whether it can be decided."""
     here = queries.collaboration(found)
     overrides = override and found.may_speak
     decides = found.open and here.mine is None and (not found.refusal or overrides)
@@ -69,23 +69,25 @@ def live_context(found: queries.RequestView, place: Mapping[str, str], *, overri
 
 
 def address_params(query: QueryDict) -> dict[str, str]:
-    """Return the place in the inbox that an address names; empty for a request's own page."""
+    """Return the inbox parameters of an address; empty for a request's own page."""
     return read_inbox_address(query).parts if query.get("tab") in queries.TABS else {}
 
 
 def address(name: str, request_id: str, query: str) -> str:
-    """Return an address of a request with where in the inbox the person is."""
+    """Return an address of a request with the person's place in the inbox."""
     return reverse(name, args=[request_id]) + (f"?{query}" if query else "")
 
 
 def back_to(request_id: str, place: Mapping[str, str], anchor: str = "") -> HttpResponse:
-    """Return to the request: in the inbox, if the person came from there."""
+    """Redirect to the request: in the inbox, if the person came from there."""
     where = f"/?{urlencode({**place, 'request': request_id})}" if place else reverse("request", args=[request_id])
     return redirect(where + anchor)
 
 
 def offer_undo(request: HttpRequest, response: HttpResponse, answered: str, settles: datetime | None) -> HttpResponse:
-    """Let this browser's next pages offer to take this answer back, and those before it, until they take effect."""
+    """Set the cookie by which this browser's next pages offer to undo this answer, and earlier ones until they take
+    effect.
+    """
     if settles is not None:
         until, before = answered_here(request)
         until = max(until, ceil(settles.timestamp()) + 1)
@@ -96,7 +98,7 @@ def offer_undo(request: HttpRequest, response: HttpResponse, answered: str, sett
 
 
 def fields_of(post: QueryDict) -> dict[str, list[str]]:
-    """Return the fields of a card's form as they were sent, without the page's own."""
+    """Return the fields of a card's form as they were posted, without the page's own."""
     own = {
         "csrfmiddlewaretoken",
         "_seen",
@@ -114,7 +116,7 @@ def fields_of(post: QueryDict) -> dict[str, list[str]]:
 
 
 def _from_draft(found: queries.RequestView, draft: Any) -> card.PostedAnswer | None:
-    """Read a draft as if it had been sent, without its errors: it is not finished."""
+    """Return a draft as if it had been posted, without its errors: it is not finished."""
     if draft is None:
         return None
     post = QueryDict(mutable=True)
@@ -124,7 +126,7 @@ def _from_draft(found: queries.RequestView, draft: Any) -> card.PostedAnswer | N
 
 
 def _path(found: queries.RequestView) -> tuple[card.PathStep, ...]:
-    """Return where the run stood in its workflow's graph when it asked; nothing if that is not loaded."""
+    """Return the path through the workflow's graph to the step that asked; empty if that is not loaded."""
     entry = next((entry for entry in catalog.entries() if entry.name == found.workflow), None)
     if entry is None:
         return ()

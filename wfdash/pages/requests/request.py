@@ -34,7 +34,7 @@ FRAGMENTS = {"live": "requests/request/live.html"}
 def request(request: HttpRequest, request_id: str) -> HttpResponse:
     """Show a request; a POST answers it. 422 and 409 keep what was typed.
 
-    ``tab``, ``q`` and ``sort`` say from where in the inbox the person came, so that the next one opens after it.
+    ``tab``, ``q`` and ``sort`` say where in the inbox the person came from, so that the next one opens after it.
     ``override`` is an operator's way to decide instead of those it is addressed to.
     """
     viewer = viewer_of(request)
@@ -45,7 +45,7 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     draw = live_context if request.GET.get("fragment") == "live" else panel
     context = draw(found, address_params(request.GET), override=override)
     shown = request.GET.get("seen", "")
-    # What the open page shows stays what it compares with, however often this part of it is renewed.
+    # What the open page shows stays the base of its comparison, however often this part is refreshed.
     context |= {"fragment": "fragment" in request.GET, "seen": shown}
     context["stale"] = found.open and shown not in {"", found.seen}
     return respond(request, PAGE, context, FRAGMENTS)
@@ -82,21 +82,21 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
 
 
 def _taken(request: HttpRequest, following: HttpResponseRedirect) -> HttpResponse:
-    """Name the next page to a script that sent the answer: following a redirect itself would read that page unseen."""
+    """Return the next page's address to a script that posted the answer: a redirect would load that page unseen."""
     if "X-Answer" not in request.headers:
         return following
     return HttpResponse(status=204, headers={"X-Next": following.url})
 
 
 def _again(request: HttpRequest, found: queries.RequestView, context: dict[str, Any], status: int) -> HttpResponse:
-    """Show the card with what was typed: in the inbox, if the person came from there."""
+    """Render the card with what was typed: in the inbox, if the person came from there."""
     if address_params(request.GET):
         return in_list(request, found.id, context, status=status)
     return render(request, PAGE, context, status=status)
 
 
 def _operator_fields(request: HttpRequest) -> dict[str, str]:
-    """Return what an operator wrote beside the card: why they decide, and in whose name."""
+    """Return an operator's fields beside the card: why they decide, and on whose behalf."""
     return {"override_reason": request.POST.get("_reason", ""), "override_for": request.POST.get("_for", "")}
 
 
@@ -107,7 +107,7 @@ def _conflict(
     reading: card.PostedAnswer,
     error: AlreadyAnswered | Changed | NoLongerOpen,
 ) -> HttpResponse:
-    """Say why the answer was not taken, what changed, and keep what was typed."""
+    """Render why the answer was refused and what changed, with what was typed."""
     now = queries.request(viewer, found.id)
     context = panel(now, address_params(request.GET), reading._replace(errors=[]), override="override" in request.GET)
     context |= {
@@ -125,7 +125,7 @@ def _conflict(
 
 
 def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
-    """Keep what was typed as a draft of the request that took the place of this one; returns its card."""
+    """Store what was typed as a draft of the request that replaced this one, and return its card."""
     try:
         later = queries.request(viewer, replaced_by)
         if later.open and not later.refusal:
@@ -136,12 +136,12 @@ def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
 
 
 def _rendered_card(found: queries.RequestView) -> str:
-    """Return the card as HTML, for the record. It is what was shown: its fingerprint is compared."""
+    """Return the card as HTML, for the audit. It is what was shown: its fingerprint is compared."""
     return render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
 
 
 def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestView, reply: Reply) -> None:
-    """Say what became of the answer; while it may be taken back, the undo bar does."""
+    """Flash the outcome of the answer; while it can be undone, the undo bar shows it."""
     if reply.settles is not None:
         return
     if found.rules.need > 1 and queries.request(viewer, found.id).open:
@@ -156,13 +156,13 @@ def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestVi
 
 
 def _next_page(viewer: Viewer, found: queries.RequestView, place: dict[str, str]) -> HttpResponseRedirect:
-    """Open the next request of the inbox where the answer came from there, else show what became of this one."""
+    """Redirect to the next request of the inbox where the answer came from there, else to this one's outcome."""
     if not place:
         return redirect("request", found.id)
     try:
         order = {"sort": place.get("sort", "age")}
         following = queries.next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)
-    except Invalid:  # a filter that is none: the answer was taken all the same
+    except Invalid:  # an invalid filter: the answer was accepted all the same
         following = ""
     further = {"request": following} if following and place["tab"] != "answered" else {}
     return redirect("/?" + urlencode({**place, **further}))

@@ -1,1 +1,1 @@
-"""Pages of runs: the parts of a run's page, its events and state, and what is done to it."""
+"""Pages of runs: the parts of a run's page, its events and state, and its actions."""

@@ -1,4 +1,4 @@
-"""What can be done to a run: the buttons on its page, and the addresses they go to."""
+"""The actions on a run: the buttons on its page, and the addresses they post to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANY = OPEN | {"failed", "completed", "cancelled"}
 
 @dataclass(frozen=True, kw_only=True)
 class RunAction:
-    """Something that can be done to a run in one of these statuses. ``page``: it is asked for on a page of its own."""
+    """An action on a run in one of these statuses. ``page``: it has a confirmation page of its own."""
 
     name: str
     label: str
@@ -38,12 +38,12 @@ class RunAction:
     icon: str
     said: str = ""
     page: str = ""
-    """The name of that page's address."""
+    """The URL name of that page."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunButton:
-    """A verb on this run: a form that does it (``key``: done once, however often it is sent), or a link."""
+    """A button of an action on this run: a form with an idempotency key (``key``), or a link."""
 
     verb: RunAction
     address: str
@@ -143,7 +143,7 @@ HANDLERS: dict[str, Callable[..., Run]] = {
 
 
 def action_buttons(run: queries.RunView) -> list[RunButton]:
-    """Return the buttons of a run, for ``runs/actions/buttons.html``; none for those who may not operate."""
+    """Return the buttons of a run, for ``runs/actions/buttons.html``; none for people who may not operate."""
     offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
     offered = [verb for verb in offered if verb.name != "force" or run.lingers]
     offered = [verb for verb in offered if verb.name != "pause" or run.ending != "paused"]
@@ -153,13 +153,13 @@ def action_buttons(run: queries.RunView) -> list[RunButton]:
 
 
 def new_key() -> str:
-    """Return a key for a form: sent twice, it is done once."""
+    """Return an idempotency key for a form."""
     return secrets.token_urlsafe(12)
 
 
 @page("POST")
 def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
-    """Carry out a verb and go back to the run; what cannot be done is said there."""
+    """Perform an action and redirect to the run, with a message if it was refused."""
     try:
         run = HANDLERS[verb](viewer_of(request), run_id, key=key_of(request))
     except WrongState as error:
@@ -172,7 +172,9 @@ def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
 
 @page("GET", "POST")
 def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show what is open in a run before it is cancelled. A POST does it; with ``when=step`` once the step has ended."""
+    """Show what is open in a run before it is cancelled. A POST cancels it; with ``when=step`` once the step has
+    ended.
+    """
     viewer = viewer_of(request)
     if request.method != "POST":
         context = {"run": queries.run(viewer, run_id), "open": queries.open_work(viewer, run_id)}
@@ -188,7 +190,7 @@ def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
-    """Say what cancelling did; with a warning if it cut something off."""
+    """Flash what cancelling did; as a warning if it interrupted something."""
     if run.phase != Phase.CANCELLED:
         messages.success(request, "The run is cancelled after the current step. Its result is kept.")
         return
@@ -199,7 +201,7 @@ def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
 
 
 def _address(run: queries.RunView, verb: RunAction) -> str:
-    """Return where a verb is done or asked for; empty if that cannot be."""
+    """Return the address of an action or its page; empty if there is none."""
     if verb.name == "again":
         return f"{reverse('workflow', args=[run.workflow])}?from={run.id}"
     try:

@@ -1,4 +1,4 @@
-"""Deleting a run or one checkpoint: a page that says what goes and what stays, and the POST that does it."""
+"""Deleting a run or one checkpoint: a page that lists what is deleted and what stays, and the POST that does it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wfdash.pages.site.decorators import key_of, page, viewer_of
 
 @page("GET", "POST")
 def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Say what goes with a run. A POST removes it and goes to the list."""
+    """Show what is deleted with a run. A POST deletes it and redirects to the list."""
     viewer = viewer_of(request)
     if request.method != "POST":
         context = {"run": queries.run(viewer, run_id), "held": queries.contents_of(viewer, run_id)}
@@ -29,7 +29,9 @@ def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @page("GET", "POST")
 def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
-    """Ask whether to remove a checkpoint. A POST does and goes to the run's others; what cannot be removed is said."""
+    """Ask whether to delete a checkpoint. A POST does and redirects to the run's checkpoints, or says why it is
+    refused.
+    """
     viewer = viewer_of(request)
     if request.method != "POST":
         found = queries.checkpoint(viewer, run_id, checkpoint_id)

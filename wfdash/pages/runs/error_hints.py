@@ -1,4 +1,4 @@
-"""What usually helps when a run failed: by the class of its error, then for any. Pure."""
+"""Hints for a failed run: by the class of its error, or general ones. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ANY = (
 
 
 def hint(error: Mapping[str, Any] | None) -> str:
-    """Return what usually helps with an error, as one or two sentences; always something."""
+    """Return what usually helps with an error, as one or two sentences; never empty."""
     kind = str((error or {}).get("type") or "").rpartition(".")[2]
     if kind in HINTS:
         return HINTS[kind]

@@ -46,7 +46,7 @@ class StepEvents:
 
     @property
     def last(self) -> EventItem:
-        """What was heard of it last."""
+        """Return its last event."""
         return self.lines[-1]
 
 
@@ -66,7 +66,7 @@ def events(request: HttpRequest, run_id: str) -> HttpResponse:
     found = queries.find_events(
         viewer, run_id, wanted, before=before, after=following, limit=SHOWN, top=0 if before else run.seq
     )
-    # The newest page goes on by itself; the others are what was asked for, and stay it.
+    # Only the newest page is updated live.
     at_end = not found.newer or found.newer >= run.seq
     context = head(viewer, run, "events") | _shown(request, run, found, wanted, seq) | {"at_end": at_end}
     return respond(request, "runs/events/page.html", context, FRAGMENTS)
@@ -111,7 +111,7 @@ def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the events that match as JSON lines, oldest first; ``after``: those that follow this one."""
     viewer = viewer_of(request)
     found = queries.all_events(viewer, run_id, filter_of(request), after=page_number(request.GET.get("after", "")))
-    # What is refused is refused before anything is sent.
+    # Errors are raised before anything is sent.
     first = list(islice(found, LINES))
     response = StreamingHttpResponse(_lines(first, found), content_type="application/x-ndjson; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="wfdash-events-{run_id[-8:]}.jsonl"'
@@ -125,7 +125,7 @@ def _lines(some: list[Event], rest: Iterator[Event]) -> Iterator[str]:
 
 
 def filter_of(request: HttpRequest) -> queries.EventFilter:
-    """Return the filter of an address; what it does not know is left out."""
+    """Return the filter of an address; unknown values are ignored."""
     level = request.GET.get("level", "").upper()
     return queries.EventFilter(
         kind=request.GET.get("kind", "")[:60].replace("\0", ""),
@@ -136,7 +136,7 @@ def filter_of(request: HttpRequest) -> queries.EventFilter:
 
 
 def group_by_step(events: Iterable[Event], lines: Iterable[EventItem]) -> tuple[StepEvents, ...]:
-    """Return the lines by step, in the order in which each step was first heard of; the run itself is ''."""
+    """Return the lines by step, in the order of each step's first event; the run itself is ''."""
     found: dict[str, list[EventItem]] = {}
     for event, line in zip(events, lines, strict=True):
         found.setdefault(event.step or "", []).append(line)

@@ -1,4 +1,4 @@
-"""The graph of one run: what every step is doing, how long it took, what it was tried again; sub-workflows folded."""
+"""The graph of one run: what every step is doing, its duration and retries; sub-workflows folded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wfdash.queries import StepCounts, StepTransition
 from wfdash.queries.history.idle_periods import OPEN
 
 Link = Callable[..., str]
-"""Makes an address of the present page with these parts of it changed."""
+"""Returns an address of the current page with these parts changed."""
 
 
 def draw(
@@ -28,8 +28,9 @@ def draw(
     chosen: str = "",
     live: bool = True,
 ) -> Drawing:
-    """Return the drawing. ``counts``, ``found``: what each step does and did; ``opened``: sub-workflows open.
-    ``live``: the run has not ended, so that what goes on lasts longer by the second."""
+    """Return the drawing. ``counts``, ``found``: states of each step; ``opened``: sub-workflows open. ``live``: the run
+    has not ended, so durations still grow.
+    """
     folded = fold(described, opened)
     names = folded.names
     again = Counter(names.get(move.step, move.step) for move in moved if move.state == "retrying")
@@ -76,7 +77,7 @@ def _with(opened: Any, name: str) -> str:
 
 
 def _without(opened: Any, name: str, folded: Folded) -> str:
-    """Return what stays open without this one; ``*`` stands for all of them."""
+    """Return the open sub-workflows without this one; ``*`` means all of them."""
     parents = {step.parent for step in folded.description.steps if step.parent}
     every = parents if "*" in opened else set(opened)
     return ",".join(sorted(every - {name}))

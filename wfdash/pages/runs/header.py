@@ -1,4 +1,4 @@
-"""What all pages of a run share: its head in words, the tabs, and addresses that keep what one is looking at."""
+"""The header of all pages of a run: its status as text, the tabs, and addresses that keep the current view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences,
 
 DRIVEN = frozenset({"running"})
 PASSING = ("fragment", "before", "after", "seq", "older")
-"""Parts of an address that are not kept when another part changes."""
+"""Parameters of an address that are not kept when another one changes."""
 
 
 def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, bool], ...]:

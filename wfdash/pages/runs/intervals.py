@@ -1,4 +1,4 @@
-"""Stretches of time that steps spent in a state. Pure."""
+"""Intervals that steps spent in a state. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wfdash.queries.history.idle_periods import OPEN
 
 Interval = tuple[datetime, datetime]
 Intervals = dict[str, list[Interval]]
-"""State -> stretches; of ``failed`` the moments."""
+"""State -> intervals; of ``failed`` the times."""
 
 
 def intervals_by_state(moves: Sequence[StepTransition], end: datetime, *, apart: str = "") -> dict[str, Intervals]:
-    """Return step -> state -> stretches, of all activations together; what has not ended lasts until ``end``.
+    """Return step -> state -> intervals, of all activations together; what has not ended lasts until ``end``.
 
-    ``apart``: of this step alone, by activation instead of by step.
+    ``apart``: only of this step, by activation instead of by step.
     """
     lasts: dict[tuple[str, str], StepTransition] = {}
     found: dict[str, Intervals] = {}
@@ -41,7 +41,7 @@ def _add(mine: Intervals, move: StepTransition, until: datetime) -> None:
 
 
 def union(spans: Iterable[Interval]) -> list[Interval]:
-    """Return the stretches in order, those that touch or overlap joined."""
+    """Return the intervals in order, adjacent and overlapping ones joined."""
     joined: list[Interval] = []
     for low, high in sorted(spans):
         if joined and low <= joined[-1][1]:
@@ -53,15 +53,15 @@ def union(spans: Iterable[Interval]) -> list[Interval]:
 
 
 def length(spans: Iterable[Interval]) -> timedelta:
-    """Return how long they are in all."""
+    """Return their total length."""
     return sum((high - low for low, high in spans), timedelta())
 
 
 def total_busy(spans: Mapping[str, Iterable[Interval]]) -> timedelta:
-    """Return how long a step ran or waited in all, without counting anything twice."""
+    """Return how long a step ran or waited in all, overlaps counted once."""
     return length(union(span for state, parts in spans.items() if state != "failed" for span in parts))
 
 
 def clip(spans: Iterable[Interval], begin: datetime, end: datetime) -> list[Interval]:
-    """Return what of the stretches lies between two moments."""
+    """Return the parts of the intervals between two times."""
     return [(max(low, begin), min(high, end)) for low, high in spans if low <= end and high >= begin]

@@ -1,4 +1,4 @@
-"""A run whose workflow has changed: a preview of what migrating or overriding would do, and the button that does it."""
+"""A run whose workflow has changed: a preview of migrating or overriding, and its button."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def migrate(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @page("GET", "POST")
 def override(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show what going on under the present graph would mean; a POST does it."""
+    """Show what continuing under the current graph would do; a POST does it."""
     return _migration_page(request, run_id, override=True)
 
 

@@ -23,7 +23,7 @@ STATUS: Mapping[str, str] = {
     EventKind.RUN_HELD: "held",
     EventKind.RUN_QUEUED: "queued",
 }
-"""What the last word about the run as a whole said of it; whatever else it was, the run was going on."""
+"""The status of a run by its last event about the run as a whole; after any other kind it was running."""
 
 
 @page("GET")

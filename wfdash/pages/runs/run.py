@@ -1,4 +1,4 @@
-"""One run at a glance: where it stands, its graph, a step of it, requests, timeline, the newest events, checkpoints."""
+"""One run at a glance: status, graph, a step of it, requests, timeline, the newest events, checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of, respond
 
 SHOWN = 200
-"""Events on this page; all of them have a page of their own."""
+"""Events on this page; the events page has all of them."""
 RAIL = 25
 OPEN_SHOWN, PAST_SHOWN = 5, 3
 FRAGMENTS = {
@@ -49,12 +49,12 @@ PART_DATA = {
     "live": ("requests", "graph", "rail", "deeds"),
     "": ("requests", "graph", "rail", "deeds", "events"),
 }
-"""What each part of the page reads; what an open page asks for anew leaves out the events: they come by socket."""
+"""The data of each part of the page; refreshes leave out the events: they come by socket."""
 
 
 @page("GET")
 def run(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show one run. ``step``, ``activation``: a step's panel; ``unfold``: open sub-workflows, comma between them.
+    """Show one run. ``step``, ``activation``: a step's panel; ``unfold``: open sub-workflows, comma-separated.
 
     ``from``, ``to``: the part of the timeline that is shown, in seconds; ``older``: older checkpoints.
     """
@@ -98,7 +98,7 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
 
 
 def _busy(moved: list[queries.StepTransition]) -> dict[str, datetime]:
-    """Return the steps that run, with when the first of their activations began, or went on."""
+    """Return the running steps, with when the first of their activations started or resumed."""
     last = {(move.step, move.activation): move for move in moved}
     running = sorted((move for move in last.values() if move.state == "running"), key=lambda move: move.at)
     return {move.step: move.at for move in reversed(running)}
@@ -135,7 +135,7 @@ def _shown(request: HttpRequest) -> tuple[float, ...] | None:
 
 
 def _zooms(request: HttpRequest, drawn: Timeline, apart: bool) -> tuple[tuple[str, str, str], ...]:
-    """Return what can be done to the window: (label, icon, address), an empty address where it changes nothing."""
+    """Return the zoom buttons: (label, icon, address), an empty address where it would change nothing."""
     window = drawn.window
     present = (window.low, window.high)
     ways = (
@@ -146,7 +146,7 @@ def _zooms(request: HttpRequest, drawn: Timeline, apart: bool) -> tuple[tuple[st
     )
     made = [(label, icon, _zoomed(request, at) if at != present else "") for label, icon, at in ways]
     whole = ""
-    if window.zoomed:  # of a step with several activations the whole has to be asked for
+    if window.zoomed:  # for a step with several activations everything must be requested explicitly
         whole = _zoomed(request, (0.0, window.whole)) if apart else address(request, **{"from": "", "to": ""})
     return (*made, ("Fit", "arrows-pointing-out", whole))
 
@@ -156,7 +156,7 @@ def _zoomed(request: HttpRequest, at: tuple[float, float]) -> str:
 
 
 def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    """Split them: open ones in the order of the inbox, the rest newest first, each with a fold for the many."""
+    """Return the requests: open ones in the order of the inbox, the rest newest first, each folded beyond a number."""
     found = queries.requests_of(viewer, run.id)
     waiting = [item for item in reversed(found) if not item.answered and not item.closed_as]
     past = [item for item in found if item.answered or item.closed_as]
@@ -174,7 +174,7 @@ def _checkpoints(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> 
 
 
 def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    # The header was read first: an event newer than it must come over the socket, or the header stays as it is.
+    # The header was read first: an event newer than it must come over the socket, or the header is not refreshed.
     found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
     return {"lines": [event_row_of(event, inspect=run.inspect) for event in found.events], "older_events": found.older}
 
@@ -194,7 +194,7 @@ PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]
 
 @page("GET")
 def history(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show the run's checkpoints on a page of their own: the time machine. ``older``: older ones."""
+    """Show the run's checkpoints on a page of their own. ``older``: older ones."""
     viewer = viewer_of(request)
     header = queries.run(viewer, run_id)
     context = head(viewer, header, "history") | {

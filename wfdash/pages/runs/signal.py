@@ -1,4 +1,4 @@
-"""Sending a signal into a run: its name, and a form for what the step that waits for it takes."""
+"""Sending a signal to a run: its name, and a form for what the waiting step takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def signal(request: HttpRequest, run_id: str) -> HttpResponse:
     name = request.GET.get("name", "").strip() or _only(found)
     wait = next((wait for wait in found.waits if wait.name == name), None)
     if request.POST.get("_request"):
-        # The form that was shown is read as it was, whoever was quicker: the desk knows it by its key.
+        # The posted form is read as it was shown; the idempotency key makes a repeated one harmless.
         wait = queries.signal_wait(viewer, run_id, request.POST["_request"]) or wait
     form = FormView.from_schema(wait.answer_schema if wait else ANY, initial=wait.before if wait else None)
     context = {"run": queries.run(viewer, run_id), "found": found, "name": name, "wait": wait, "form": form}
@@ -56,7 +56,7 @@ def _show(request: HttpRequest, context: dict[str, Any], status: int = 200) -> H
 
 
 def _only(found: queries.RunSignals) -> str:
-    """Return the name of the signal that is waited for, if there is one alone."""
+    """Return the name of the awaited signal, if there is only one."""
     names = {wait.name for wait in found.waits}
     return names.pop() if len(names) == 1 else ""
 

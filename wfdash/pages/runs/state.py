@@ -1,4 +1,4 @@
-"""The state inspector: a run's state, input and output as a tree that is opened piece by piece, searched and copied."""
+"""The state inspector: a run's state, input and output as a lazily opened tree, searched and copied."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FRAGMENTS = {"head": "runs/header/header.html"}
 
 @page("GET")
 def state(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show a part of what the run holds. ``what``: state, input, output or position; ``path``: a JSON pointer into it.
+    """Show a part of a run's values. ``what``: state, input, output or position; ``path``: a JSON pointer into it.
 
-    ``from``: which child comes first; ``find``: where a text stands; ``as=json``: the part itself, to be copied;
-    ``fragment=node``: the rows of a place alone.
+    ``from``: which child comes first; ``find``: a text to search for; ``as=json``: the part itself, to be copied;
+    ``fragment=node``: only the rows of a node.
     """
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)

@@ -23,7 +23,7 @@ MOST_MESSAGE = 90
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePart:
-    """A piece of a sentence: words, or a moment. ``since``: said as a length of time; ``due``: red once it is past."""
+    """A part of a sentence: text, or a time. ``since``: shown as a duration; ``due``: red once it has passed."""
 
     text: str = ""
     at: datetime | None = None
@@ -37,16 +37,16 @@ Sentence = tuple[SentencePart, ...]
 def status_sentence(
     run: RunView, asked: Sequence[RequestRow] = (), course: Sequence[Intervention] = (), busy: Busy = NOTHING
 ) -> Sentence:
-    """Return what it does, for what or whom it waits, since when, until when; or how it ended.
+    """Return what it does, what or whom it waits for, since when, until when; or how it ended.
 
-    ``asked``: its requests; ``course``: what changed its course; ``busy``: the steps that run, with when each began.
+    ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started.
     """
     told = SENTENCES.get(run.status.value)
     return told(run, asked, course, busy) if told else _sentence(STATUS_TEXTS[run.status.value])
 
 
 def plain(sentence: Iterable[SentencePart], now: datetime) -> str:
-    """Return a sentence as text, for where no browser keeps it true."""
+    """Return a sentence as plain text, for where no browser keeps it current."""
     return "".join(part.text or (since if part.since else relative)(part.at or now, now) for part in sentence)
 
 
@@ -114,14 +114,14 @@ def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interve
 
 
 def _asked(course: Sequence[Intervention]) -> str:
-    """Return what is to happen once the step that runs has ended."""
+    """Return what will happen once the running step has ended."""
     last = next((deed.kind for deed in reversed(course) if deed.kind.startswith("run.")), "")
     told: Mapping[str, str] = {EventKind.RUN_ENDING: "is cancelled", EventKind.RUN_PAUSING: "pauses"}
     return f" It {told[last]} after the running steps." if last in told else ""
 
 
 def _blocking(course: Sequence[Intervention]) -> Sentence:
-    """Return what is said of a step that blocks its worker now."""
+    """Return the sentence about a step that blocks its worker now."""
     last = next((deed for deed in reversed(course) if deed.kind in BLOCKS), None)
     if last is None or last.kind != EventKind.STEP_BLOCKING:
         return ()
@@ -173,7 +173,8 @@ ALTERED: Mapping[str, str] = {
 def intervention_sentences(course: Iterable[Intervention], altered: str = "") -> tuple[tuple[int, Sentence], ...]:
     """Return the permanent marks of how people changed the run's course: (seq of the event, sentence).
 
-    ``altered``: all that was done to it, comma between; what this run does not tell itself was done before a fork (0).
+    ``altered``: everything that was done to it, comma-separated; what has no event in this run was done before a fork
+    (0).
     """
     told: list[tuple[int, Sentence]] = []
     seen = {deed.kind.removeprefix("run.") for deed in course}
@@ -192,7 +193,7 @@ def _last(course: Sequence[Intervention], kind: str) -> datetime | None:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Return names as people say them: ``finance, ana and 2 more``."""
+    """Return names as a list in a sentence: ``finance, ana and 2 more``."""
     known = list(names)
     shown, rest = known[:MOST_NAMES], len(known) - MOST_NAMES
     if rest > 0:

@@ -1,4 +1,4 @@
-"""One step of a run: its activations, and of one of them everything that is known."""
+"""One step of a run: its activations, and the details of one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "do
 
 @dataclass(frozen=True, kw_only=True)
 class StepPanel:
-    """What the panel of a step shows. ``inside``: the activation that is open, None while one is to be chosen."""
+    """The context of a step's panel. ``inside``: the open activation, None while one has to be chosen."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ class StepPanel:
 
     @property
     def filters(self) -> tuple[tuple[str, int], ...]:
-        """The states that occur, with how many activations are in each."""
+        """Return the states that occur, with how many activations are in each."""
         return tuple((state, number) for state in STATES if (number := getattr(self.counts, state)))
 
 
@@ -45,10 +45,10 @@ def step_panel(
     described: Description | None,
     counts: dict[str, queries.StepCounts],
 ) -> StepPanel | None:
-    """Return the panel of ``?step=``; None if none is asked for or the run has no such step.
+    """Return the panel of ``?step=``; None if none is requested or the run has no such step.
 
-    ``activation``: the one that is open, the only one of its own accord; ``of``: those in one state; ``page``: after
-    which one the list begins.
+    ``activation``: the open one, by default the only one; ``of``: those in one state; ``page``: the activation after
+    which the list starts.
     """
     name = request.GET.get("step", "")
     known = {step.name: step for step in described.steps} if described else {}

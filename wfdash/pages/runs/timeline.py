@@ -16,13 +16,13 @@ from wfdash.queries.history.idle_periods import OPEN
 
 WIDTH = 1000.0
 MIN_BAR = 3.0
-"""No bar is narrower, or nobody would see it."""
+"""Minimum width of a bar, so that it is visible."""
 NEAR = 1.5
 """Bars of one state that are this close are drawn as one."""
 MAX_ROWS = 40
 TICKS = 4
 MIN_WINDOW = 0.001
-"""Seconds; nobody can zoom in further."""
+"""Seconds; the closest zoom."""
 STATE_TEXTS = {"running": "Running", "waiting": "Waiting for people", "sleeping": "Sleeping", "retrying": "Retry delay"}
 LEGEND = {**STATE_TEXTS, "failed": "failed"}
 STATES = ("waiting", "sleeping", "retrying", "running", "failed")
@@ -31,7 +31,7 @@ STATES = ("waiting", "sleeping", "retrying", "running", "failed")
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineBar:
-    """A stretch of time in one state; ``x`` and ``width`` in thousandths of the whole."""
+    """An interval in one state; ``x`` and ``width`` in thousandths of the whole."""
 
     state: str
     x: float
@@ -41,21 +41,21 @@ class TimelineBar:
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineRow:
-    """A step, or an activation of one: its bars, and the same in words."""
+    """A step, or an activation of one: its bars, and the same as text."""
 
     step: str
     title: str
     bars: tuple[TimelineBar, ...]
     words: str
     busy: str
-    """How long it ran or waited in all, without counting anything twice."""
+    """How long it ran or waited in all, overlaps counted once."""
     growing: timedelta | None = None
     """The same as a length, while it grows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeWindow:
-    """What of the whole is shown, in seconds from its beginning."""
+    """The visible part of the whole, in seconds from its start."""
 
     low: float
     high: float
@@ -63,23 +63,23 @@ class TimeWindow:
 
     @property
     def zoomed(self) -> bool:
-        """Say whether it is less than the whole."""
+        """Return whether it is less than the whole."""
         return self.low > 0 or self.high < self.whole
 
     @property
     def closer(self) -> tuple[float, float]:
-        """The middle half."""
+        """Return the middle half."""
         quarter = (self.high - self.low) / 4
         return (self.low + quarter, self.high - quarter) if quarter * 2 >= MIN_WINDOW else (self.low, self.high)
 
     @property
     def farther(self) -> tuple[float, float]:
-        """Twice as much."""
+        """Return twice as much."""
         half = (self.high - self.low) / 2
         return max(self.low - half, 0.0), min(self.high + half, self.whole)
 
     def moved(self, direction: int) -> tuple[float, float]:
-        """Return a window half its width earlier (-1) or later (1), as far as there is something."""
+        """Return a window half its width earlier (-1) or later (1), within the whole."""
         by = direction * (self.high - self.low) / 2
         by = max(by, -self.low) if by < 0 else min(by, self.whole - self.high)
         return self.low + by, self.high + by
@@ -87,7 +87,7 @@ class TimeWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """All rows share one scale; ``ticks`` name the points of time along it: when, and how long after the beginning."""
+    """All rows share one scale; ``ticks`` are the times along it, with the time since the start."""
 
     rows: tuple[TimelineRow, ...]
     ticks: tuple[tuple[str, str], ...]
@@ -98,7 +98,7 @@ class Timeline:
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """What the colours that occur mean: state and words."""
+        """Return the legend of the colours that occur: state and text."""
         seen = {bar.state for row in self.rows for bar in row.bars}
         return tuple((state, words) for state, words in LEGEND.items() if state in seen)
 
@@ -112,11 +112,11 @@ def timeline(
     apart: str = "",
     known: Mapping[str, Intervals] | None = None,
 ) -> Timeline | None:
-    """Return the rows in the order in which the steps were first heard of; None where nothing happened yet.
+    """Return the rows in the order of the steps' first events; None where nothing happened yet.
 
     ``until``: when the run ended, or now; what has not ended is drawn up to there. ``shown``: seconds from and to, of
-    the whole. ``apart``: a row for each activation of this step that has a title. ``known``: what ``spent`` says of
-    the moves, where that has been asked.
+    the whole. ``apart``: a row for each activation of this step that has a title. ``known``: what ``spent`` returned
+    for the transitions, if the caller has it.
     """
     if not moves:
         return None
@@ -144,7 +144,7 @@ def _last(moves: Sequence[StepTransition]) -> Iterable[StepTransition]:
 
 
 def window_of(shown: Sequence[float] | None, whole: float) -> TimeWindow:
-    """Return what is asked for, as far as it exists: the whole if that is nothing."""
+    """Return the requested window within the whole; the whole if that is empty."""
     low, high = shown or (0.0, whole)
     low, high = max(low, 0.0), min(high, whole)
     return (
@@ -159,7 +159,7 @@ def _cut(spans: Intervals, low: datetime, high: datetime) -> Intervals:
 
 
 def _tick(begin: datetime, at: datetime, end: datetime) -> tuple[str, str]:
-    """Return a moment by the clock, as exact as the whole needs, and how long after the beginning it is."""
+    """Return a clock time, as exact as the whole needs, and the time since the start."""
     clock, after = timezone.localtime(at), at - begin
     pattern = "%H:%M:%S" if end - begin < timedelta(days=1) else "%d %b %H:%M"
     return clock.strftime(pattern), f"+{duration(after)}" if after else "0"

@@ -1,4 +1,4 @@
-"""The form of a schedule: when, in which zone, with which input. Without scripts a button says when it fires."""
+"""The form of a schedule: when, in which zone, with which input. Without scripts a button shows when it fires."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from wfdash.pages.workflows.form_defaults import default_input
 
 PREFIX = "input:"
 TIMES = (("0 9 * * MON-FRI", "Weekdays at 9:00"), ("0 * * * *", "Every hour"), ("0 0 1 * *", "First of the month"))
-"""Expressions to begin with."""
+"""Expressions to start from."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleForm:
-    """What the form shows: of which workflow, what was typed, what is wrong."""
+    """The form's context: its workflow, what was typed, what is wrong."""
 
     row: queries.WorkflowRow
     typed: dict[str, str]
     form: FormView
     problems: dict[str, str] = field(default_factory=dict)
     filled: str = ""
-    """Where its input comes from, in words."""
+    """Where its input comes from, as text."""
     schedule: queries.ScheduleRow | None = None
-    """The one that is edited."""
+    """The edited schedule."""
     key: str = ""
 
 
 @page("GET", "POST")
 def new(request: HttpRequest) -> HttpResponse:
-    """Show the form for ``workflow``; a POST makes the schedule. ``example``, ``last``, ``from`` fill the input."""
+    """Show the form for ``workflow``; a POST creates the schedule. ``example``, ``last``, ``from`` fill the input."""
     viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
     if not name:
         rows = [row for row in queries.workflows(viewer) if row.may_start]
@@ -61,7 +61,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def edit(request: HttpRequest, schedule_id: str) -> HttpResponse:
-    """Show a schedule's form; a POST changes it, and whoever does answers for its runs from then on."""
+    """Show a schedule's form; a POST changes it, and its runs start on behalf of that person from then on."""
     viewer = viewer_of(request)
     known = queries.schedule(viewer, schedule_id)
     row = _startable(viewer, known.workflow)
@@ -83,7 +83,7 @@ def _startable(viewer: Viewer, name: str) -> queries.WorkflowRow:
 
 
 def _submit(request: HttpRequest, viewer: Viewer, blank: ScheduleForm, save: Any) -> HttpResponse:
-    """Read the form and save it; draw it again with what was typed if it is not to be saved, or cannot be."""
+    """Save the posted form; render it again with what was typed if it is not to be saved, or is not valid."""
     bound = blank.form.bind(request.POST, request.FILES)
     typed = {name: request.POST.get(name, "") for name in blank.typed}
     sheet = replace(blank, typed=typed, form=bound, filled="", key=request.POST.get("_key") or blank.key)
@@ -102,7 +102,7 @@ def _submit(request: HttpRequest, viewer: Viewer, blank: ScheduleForm, save: Any
 
 
 def _marked(sheet: ScheduleForm, bound: BoundForm, error: Invalid) -> ScheduleForm:
-    """Return the form with what is wrong at its fields: those of the schedule, those of the input."""
+    """Return the form with errors at its fields: those of the schedule, those of the input."""
     within = [{**one, "loc": one["loc"][1:]} for one in error.errors if one["loc"][0] == "message"]
     problems = {str(one["loc"][0]): str(one["msg"]) for one in error.errors if one["loc"][0] != "message"}
     return replace(sheet, form=bound.with_errors([*bound.errors, *within]), problems=problems)

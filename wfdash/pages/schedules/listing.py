@@ -1,4 +1,4 @@
-"""Schedules: all of them, one, and what can be done with it. The form that makes one is in ``form``."""
+"""Schedules: the list, one schedule, and its actions. The form is in ``form``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DONE_MESSAGES = {
 
 @dataclass(frozen=True, kw_only=True)
 class FiringTime:
-    """A time at which a schedule fires, as the clocks of its zone and of the person's show it."""
+    """A time at which a schedule fires, in its own zone and in the person's."""
 
     at: datetime
     there: str
@@ -43,7 +43,7 @@ class FiringTime:
 
 @page("GET")
 def schedules(request: HttpRequest) -> HttpResponse:
-    """Show every schedule this person may see, those that come next first; ``q`` filters."""
+    """Show every schedule this person may see, the next to fire first; ``q`` filters."""
     viewer, text = viewer_of(request), request.GET.get("q", "")
     context = {
         "rows": queries.schedules(viewer, text=text),
@@ -58,7 +58,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
-    """Show a schedule; a POST (``act``: run, pause, resume, delete) does that and goes on."""
+    """Show a schedule; a POST (``act``: run, pause, resume, delete) performs that and redirects."""
     viewer = viewer_of(request)
     if request.method == "POST":
         return _act(request, viewer, schedule_id)
@@ -78,12 +78,12 @@ def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
 
 @page("GET")
 def upcoming(request: HttpRequest) -> HttpResponse:
-    """Return the part of the form that says when an expression fires next, while it is typed."""
+    """Return the part of the form that shows when an expression fires next, while it is typed."""
     return render(request, "schedules/coming.html", upcoming_context(request.GET, zone_of(viewer_of(request))))
 
 
 def upcoming_context(given: Mapping[str, Any], here: str) -> dict[str, object]:
-    """Return what ``schedules/coming.html`` shows of ``cron`` and ``zone`` in a form's data."""
+    """Return the context of ``schedules/coming.html`` for ``cron`` and ``zone`` in a form's data."""
     text, zone = (str(given.get(name, "")).strip() for name in ("cron", "zone"))
     try:
         cron: Cron = parse(text, zone)
@@ -94,7 +94,7 @@ def upcoming_context(given: Mapping[str, Any], here: str) -> dict[str, object]:
 
 
 def fire_times(times: tuple[datetime, ...], there: str, here: str) -> list[FiringTime]:
-    """Return times as two clocks show them; a zone that is not known is shown as UTC."""
+    """Return times in two zones; an unknown zone is shown as UTC."""
     return [_fire_time(at, in_zone(at, there), here) for at in times]
 
 
@@ -125,6 +125,6 @@ def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse
 
 
 def _back(request: HttpRequest, schedule_id: str) -> str:
-    """Return where a button of a list was pressed, or the schedule's own page."""
+    """Return the list where its button was pressed, or the schedule's own page."""
     listed = request.POST.get("from") == "list"
     return reverse("schedules") if listed else reverse("schedule", args=[schedule_id])

@@ -1,1 +1,1 @@
-"""What every page shares: decorators, navigation, headers, error pages; and addresses for probes and scrapers."""
+"""What every page shares: decorators, navigation, headers, error pages; and endpoints for probes and scrapers."""

@@ -57,7 +57,7 @@ class NavLink:
 
     @property
     def key(self) -> str:
-        """The two keys that lead there: g and its first letter."""
+        """Return the two keys that lead there: g and its first letter."""
         return f"g {self.label[:1].lower()}"
 
 
@@ -70,19 +70,23 @@ class SiteContext:
 
     @cached_property
     def theme(self) -> str:
-        """``auto``, ``light`` or ``dark``: the person's choice, from a cookie so that the first paint is right."""
+        """Return ``auto``, ``light`` or ``dark``: the person's choice, from a cookie so that the first paint is
+        right.
+        """
         chosen = self._request.COOKIES.get(THEME_COOKIE, "auto")
         return chosen if chosen in THEMES else "auto"
 
     @cached_property
     def nav(self) -> tuple[NavLink, ...]:
-        """The links this installation has; the current one is marked."""
+        """Return this installation's links; the current one is marked."""
         match = self._request.resolver_match
         return tuple(place for spec in NAV_LINKS if (place := _nav_link(*spec, here=match.url_name if match else None)))
 
     @cached_property
     def open_count(self) -> int:
-        """The number of open requests for this person; 0 without sign-in. A page may have counted them already."""
+        """Return the number of open requests for this person; 0 without sign-in. A page may have counted them
+        already.
+        """
         counted: int | None = getattr(self._request, "open_count", None)
         if counted is not None:
             return counted
@@ -90,50 +94,50 @@ class SiteContext:
 
     @cached_property
     def unread_count(self) -> int:
-        """How many notices this person has not read."""
+        """Return how many notifications this person has not read."""
         return count_unread(self._viewer) if self._viewer is not None and self.name else 0
 
     @cached_property
     def undoable(self) -> tuple[queries.Undoable, ...]:
-        """The person's answers, given in this browser, that can still be undone, latest first."""
+        """Return the person's answers, given in this browser, that can still be undone, latest first."""
         given = answered_here(self._request)[1] if self.name else []
         return queries.undoable(self._viewer, given) if given else ()
 
     @property
     def undo_place(self) -> str:
-        """The query string of this page's inbox address; empty on other pages."""
+        """Return the query string of this page's inbox address; empty on other pages."""
         return read_inbox_address(self._request.GET).query if self._request.path == "/" else ""
 
     @property
     def may_start(self) -> bool:
-        """Whether this person may start runs of any workflow."""
+        """Return whether this person may start runs of any workflow."""
         return bool(self.name) and bool(self._viewer.may_anywhere("start"))
 
     @property
     def name(self) -> str:
-        """The person's user name, empty when nobody is signed in."""
+        """Return the person's user name, empty without sign-in."""
         return str(getattr(self._viewer, "name", ""))
 
     @property
     def initial(self) -> str:
-        """The letter on the person's badge."""
+        """Return the letter on the person's badge."""
         return self.name[:1].upper() or "?"
 
     @property
     def email(self) -> str:
-        """The person's mail address, empty without one."""
+        """Return the person's mail address, empty without one."""
         return str(getattr(getattr(self._viewer, "user", None), "email", ""))
 
     @property
     def is_staff(self) -> bool:
-        """Whether the link to Django's admin is of use to this person."""
+        """Return whether the link to Django's admin is of use to this person."""
         return bool(getattr(getattr(self._viewer, "user", None), "is_staff", False))
 
 
 def answered_here(request: HttpRequest) -> tuple[int, list[str]]:
-    """Return what a browser remembers: when the last undo window closes (Unix time), and what it answered, last first.
+    """Return the cookie's content: when the last undo window closes (Unix time), and the answered requests, last first.
 
-    Only requests: what of them may be taken back, and by whom, the database says.
+    Only their ids: what can be undone, and by whom, is decided by the database.
     """
     until, _, ids = request.COOKIES.get(UNDO_COOKIE, "").partition(":")
     if not ids or not re.fullmatch("[0-9]{1,12}", until):

@@ -1,4 +1,4 @@
-"""Owns what people see when something cannot be done: one page per kind, the same facts as JSON under /api/."""
+"""Error pages: one page per kind of error, the same facts as JSON under /api/."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WORDS = {
 class ErrorPages:
     """Middleware: attaches ``request.viewer`` (read when first used) and turns known errors into pages.
 
-    What a request does to accounts is recorded as an act of who sent it.
+    Changes of accounts during a request are audited as actions of its user.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -60,7 +60,7 @@ class ErrorPages:
         return wrong_method(request, response) if response.status_code == 405 else response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answer errors of the table; leave every other to Django's own handling."""
+        """Return the page of a known error; None for others, which Django handles."""
         status = status_for(error)
         if status == 503 and not isinstance(error, Busy):
             log.error("Database unavailable for %s: %s", request.path, error)
@@ -69,7 +69,7 @@ class ErrorPages:
 
 
 def _title(error: Exception) -> str:
-    """Return what its page is called, empty for that of its status."""
+    """Return the page's title, empty for that of its status."""
     return why(error) if isinstance(error, Damaged | Locked) else ""
 
 
@@ -81,7 +81,7 @@ def _facts(error: Exception) -> dict[str, Any]:
 def error_page(
     request: HttpRequest, status: int, message: str = "", facts: dict[str, Any] | None = None, title: str = ""
 ) -> HttpResponse:
-    """Return the page for this status; JSON ``{"error", "status", "facts"}`` under /api/. ``title``: one of its own."""
+    """Return the page for this status; JSON ``{"error", "status", "facts"}`` under /api/. ``title``: an own one."""
     title = title or TITLES.get(status, TITLES[500])
     message = message or WORDS.get(status, "")
     facts = facts or {}
@@ -97,7 +97,7 @@ def error_page(
 
 
 def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpResponseBase:
-    """Return a page, or the API's error, instead of a bare answer to a method that an address does not take."""
+    """Return a page, or the API's error, for a method that an address does not accept."""
     if not isinstance(refused, HttpResponse) or (refused.content and not request.path.startswith("/api/")):
         return refused
     response = error_page(request, 405)
@@ -106,27 +106,27 @@ def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpRespons
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Django's handler for 400."""
+    """Return the page for 400 (Django's handler)."""
     return error_page(request, 400)
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Django's handler for 403."""
+    """Return the page for 403 (Django's handler)."""
     return error_page(request, 403)
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Django's handler for 404."""
+    """Return the page for 404 (Django's handler)."""
     return error_page(request, 404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler for 500."""
+    """Return the page for 500 (Django's handler)."""
     return broken_page(request, 500)
 
 
 def broken_page(request: HttpRequest, status: int) -> HttpResponse:
-    """Return a page without any lookup, so that it cannot fail in turn; JSON under /api/."""
+    """Return a page without any query, so that it cannot fail in turn; JSON under /api/."""
     if request.path.startswith("/api/"):
         return JsonResponse({"error": WORDS[status], "status": status, "facts": {}}, status=status)
     context = {"heading": TITLES[status], "message": WORDS[status]}
@@ -134,5 +134,5 @@ def broken_page(request: HttpRequest, status: int) -> HttpResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's view for a form without a valid token; nothing was changed."""
+    """Return the page for a form without a valid token (Django's view); nothing was changed."""
     return error_page(request, 403, "Session expired. Reload and try again.")

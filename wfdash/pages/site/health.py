@@ -19,7 +19,7 @@ from wfdash.pages.ui.times import duration
 from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
 
 LATE = 30.0
-"""Seconds by which something due at a time may be late."""
+"""Seconds by which something that was due may be late."""
 CAUSES = {
     "deadlines": "a deadline or reminder of a request",
     "answers": "an answer to be applied",
@@ -30,7 +30,7 @@ CAUSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A readiness check with its result in words."""
+    """A readiness check and its result as text."""
 
     name: str
     good: bool
@@ -43,14 +43,14 @@ class Check:
 @never_cache
 @require_safe
 def livez(request: HttpRequest) -> HttpResponse:
-    """Answer 200 as long as the process answers at all."""
+    """Return 200 as long as the process answers at all."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Answer 200 if all checks are good, else 503; the body names each, one a line (about nine small queries)."""
+    """Return 200 if all checks pass, else 503; the body names each, one per line (about nine small queries)."""
     checks = run_checks()
     ready = all(check.good for check in checks)
     body = "\n".join(["ready" if ready else "not ready", *map(str, checks)])
@@ -58,7 +58,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def run_checks() -> list[Check]:
-    """Check the database, migrations, workers and timers; what needs one that failed is left out."""
+    """Return the checks of database, migrations, workers and timers; those that depend on a failed one are left out."""
     try:
         now = database_now()
     except DatabaseError:
@@ -81,7 +81,7 @@ def _safely(check: Callable[[datetime], Check], now: datetime) -> Check:
 
 @lru_cache(maxsize=1)
 def _last_migrations() -> frozenset[tuple[str, str]]:
-    """The last migration of each app; read from the disk once, for code does not change under a process."""
+    """Return the last migration of each app; read from disk once, because code does not change under a process."""
     return frozenset((app, name) for app, name in MigrationLoader(None).graph.leaf_nodes())
 
 

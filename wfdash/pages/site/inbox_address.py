@@ -16,7 +16,7 @@ MOST_OF = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class InboxAddress:
-    """A list of requests and how it is looked at. ``of``: how many there were when focus mode began."""
+    """A list of requests and its view. ``of``: how many there were when focus mode started."""
 
     tab: str = "mine"
     q: str = ""
@@ -27,19 +27,19 @@ class InboxAddress:
 
     @property
     def query(self) -> str:
-        """The query string, without defaults."""
+        """Return the query string, without defaults."""
         return urlencode(self.parts)
 
     @property
     def parts(self) -> dict[str, str]:
-        """The query parameters. The tab is always there: it says that the person comes from the inbox."""
+        """Return the query parameters. The tab is always there: it says that the person comes from the inbox."""
         found = {"tab": self.tab, "q": self.q, "sort": self.sort if self.sort != "age" else "", "view": self.view}
         found |= {"focus": "1" if self.focus else "", "of": str(self.of or "") if self.focus else ""}
         return {name: value for name, value in found.items() if value}
 
     @property
     def saved(self) -> str:
-        """The query string that a saved view stores."""
+        """Return the query string that a saved view stores."""
         return replace(self, view="", focus=False, of=0).query
 
     def url(self, **changes: str) -> str:

@@ -1,4 +1,4 @@
-"""``/metrics``: the figures for a scraper with the token, or for a person who operates everything."""
+"""``/metrics``: all metrics, for a scraper with the token, or for a person who operates everything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSAL = (
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer with all figures in the text format, or 403 in words."""
+    """Return all metrics in the text format, or 403."""
     if not _may_scrape(request):
         return HttpResponse(REFUSAL, status=403, content_type="text/plain")
     registry = CollectorRegistry()

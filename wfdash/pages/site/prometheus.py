@@ -1,7 +1,7 @@
 """Prometheus metrics, read from the database and this process when scraped.
 
-Counters come from what was counted (``wfdash.domain.histograms``): they survive restarts, the same at every server.
-Labels are workflows, steps and classes of errors; never a run, a person or a value.
+Counters come from the stored metrics (``wfdash.domain.histograms``): they survive restarts and are the same on every
+server. Labels are workflows, steps and classes of errors; never a run, a person or a value.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wfdash.queries.statistics import gauges
 from wfdash.queries.statistics.readiness import lateness, workers
 
 SERIES = 200
-"""Combinations of labels of one metric; beyond them the smaller ones are ``(others)``."""
+"""Combinations of labels per metric; beyond them the smaller ones are ``(others)``."""
 SHORT = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0, 3600.0)
 LONG = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 28_800.0, 86_400.0, 259_200.0, 604_800.0)
 EVERYTHING = Viewer(user=None, name="", rights={EVERY: RIGHTS["viewer"]})
-"""Figures are of all workflows; whether somebody may have them is for the door to say."""
+"""A viewer for the metrics of all workflows; the view checks the permission."""
 Values = dict[tuple[str, ...], float]
 """By labels."""
 LABEL_INDEX = {"workflow": 0, "step": 1, "error": 2}
@@ -53,7 +53,7 @@ HISTOGRAMS = (
 
 @dataclass
 class _SocketCounter:
-    """What this process is asked for."""
+    """How to count this process's sockets."""
 
     sockets: Callable[[], int] | None = None
 
@@ -62,15 +62,15 @@ _process = _SocketCounter()
 
 
 def use_sockets(count: Callable[[], int]) -> None:
-    """Set how to count open sockets. Call it where the application is put together."""
+    """Set how to count open sockets. Called where the application is put together."""
     _process.sockets = count
 
 
 class DatabaseCollector(Collector):
-    """Everything there is, read when it is asked for (about twelve queries)."""
+    """Collects all metrics on request (about twelve queries)."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics."""
+        """Yield the metrics."""
         yield _gauge("wfdash_info", "The version that answers", ("version",), {(__version__,): 1})
         yield from _current()
         yield from _watched()
@@ -99,7 +99,7 @@ def _current() -> Iterator[Metric]:
 
 
 def largest(values: Values) -> Values:
-    """Return the largest of them, as many as a metric may have."""
+    """Return the largest of them, at most as many as a metric may have."""
     ordered = sorted(values.items(), key=lambda item: -item[1])
     return dict(ordered[:SERIES])
 

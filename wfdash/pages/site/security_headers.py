@@ -1,4 +1,4 @@
-"""Owns the headers that every response carries: nothing inline, nothing from elsewhere, no framing."""
+"""The headers of every response: nothing inline, nothing from elsewhere, no framing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICY: dict[str, str] = {
 }
 
 ADMIN_POLICY = POLICY | {"style-src": "'self' 'unsafe-inline'"}
-"""Django's admin sets styles from its widgets; scripts stay as strict as everywhere."""
+"""Django's admin sets styles from its widgets; scripts are as strict as everywhere."""
 
 PERMISSIONS = ", ".join(f"{name}=()" for name in ("camera", "microphone", "geolocation", "payment", "usb"))
 
@@ -35,9 +35,9 @@ def policy_text(policy: dict[str, str]) -> str:
 
 
 def add_headers(response: HttpResponseBase, *, policy: str = "") -> HttpResponseBase:
-    """Add to a response, also one made outside of Django's middleware, what it does not say itself.
+    """Return a response with the headers it does not set itself, also one made outside of Django's middleware.
 
-    Nothing is kept by browsers or proxies unless the response says so.
+    Nothing is cached by browsers or proxies unless the response says so.
     """
     headers = {
         "Content-Security-Policy": policy or policy_text(POLICY),

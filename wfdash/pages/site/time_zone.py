@@ -1,7 +1,7 @@
 """The time zone of pages: the browser's, from a cookie that a script sets; UTC without one.
 
-What depends on a person and not on a screen (deadlines they type, quiet hours, mails) goes by the zone of their
-settings; without one, by the same.
+What depends on a person and not on a screen (deadlines they type, quiet hours, mails) uses the zone of their settings;
+without one, the browser's.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COOKIE = "wfdash_zone"
 
 
 class LocalTime:
-    """Middleware: templates and ``times`` show times in the browser's zone while a request is answered."""
+    """Middleware: templates and ``times`` show times in the browser's zone during a request."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer the request."""
+        """Return the response, rendered in the browser's zone."""
         with timezone.override(browser_zone(request)):
             return self.get_response(request)
 
@@ -48,14 +48,14 @@ def zone_of(viewer: Viewer) -> str:
 
 @cache
 def known_zones() -> frozenset[str]:
-    """Return the names of all zones; it takes the file system some time to list them."""
+    """Return the names of all zones; cached, because listing them takes the file system some time."""
     return frozenset(available_timezones())
 
 
 def moment_in(text: str) -> datetime | None:
-    """Return the time that a parameter gives as ISO text with an offset; None where it gives none."""
+    """Return the time of a parameter, ISO text with an offset; None without one."""
     try:
-        # Where it was not escaped, the offset's plus sign arrives as a space.
+        # Unescaped, the offset's plus sign arrives as a space.
         found = parse_datetime(text.replace(" ", "+"))
     except ValueError:
         return None

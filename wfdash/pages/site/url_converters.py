@@ -15,12 +15,12 @@ class IdConverter(StringConverter):
         return unquote(value)
 
     def to_url(self, value: str) -> str:
-        """Return it without anything that means something in a path."""
+        """Return it without anything that has a meaning in a path."""
         return quote(str(value), safe="")
 
 
 class VerbConverter(StringConverter):
-    """What can be done to a run."""
+    """An action on a run."""
 
     regex = "pausenow|pause|resume|force|retry"
 

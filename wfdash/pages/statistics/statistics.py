@@ -40,7 +40,7 @@ ATTENTION = (Status.FAILED, Status.INTERRUPTED, Status.HELD)
 
 @dataclass(frozen=True, kw_only=True)
 class StateRow:
-    """How many runs stand so, and where they are listed."""
+    """How many runs have a status, and where they are listed."""
 
     status: str
     count: str
@@ -50,7 +50,7 @@ class StateRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRow:
-    """How long something took: in words, and as two bars of a thousand, one within the other."""
+    """A duration: as text, and as two bars out of a thousand, one within the other."""
 
     name: str
     workflow: str
@@ -76,7 +76,7 @@ class ReasonRow:
 
 @page("GET")
 def statistics(request: HttpRequest) -> HttpResponse:
-    """Show the figures of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
+    """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
     days = chosen_days(request.GET.get("days", ""))
     told = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""))
     titles = queries.titles()
@@ -103,18 +103,18 @@ def statistics(request: HttpRequest) -> HttpResponse:
 
 
 def chosen_days(text: str) -> int:
-    """Return the range that was asked for; the usual one for anything else."""
+    """Return the requested range; the default for anything else."""
     return next((days for days, _ in RANGES if str(days) == text), DEFAULT_DAYS)
 
 
 def slot_names(told: Statistics) -> tuple[str, ...]:
-    """Return each stretch of time in words, in UTC: ``Nov 21, 14:00`` or ``Sat Nov 21``."""
+    """Return the name of each slot, in UTC: ``Nov 21, 14:00`` or ``Sat Nov 21``."""
     form = "%b %d, %H:%M" if told.slot < timedelta(days=1) else "%a %b %d"
     return tuple(at.strftime(form) for at in told.slots)
 
 
 def tick_names(slots: Sequence[datetime], slot: timedelta) -> tuple[str, ...]:
-    """Return a short word under each stretch of time, of which at most ``TICKS`` are not empty."""
+    """Return a short label under each slot, of which at most ``TICKS`` are not empty."""
     stride = -(-len(slots) // TICKS)
     form = "%H:%M" if slot < timedelta(days=1) else "%b %d"
     return tuple(at.strftime(form) if place % stride == 0 else "" for place, at in enumerate(slots))
@@ -131,7 +131,7 @@ def outcome_charts(told: Statistics) -> tuple[BarChart, ...]:
 
 
 def duration_charts(told: Statistics) -> tuple[LineChart, ...]:
-    """Return how long runs, steps and decisions took over time, those that were measured."""
+    """Return the durations of runs, steps and decisions over time, those that were measured."""
     names, ticks = slot_names(told), tick_names(told.slots, told.slot)
     return tuple(
         line_chart(
@@ -151,7 +151,7 @@ def duration_charts(told: Statistics) -> tuple[LineChart, ...]:
 
 
 def state_rows(told: Statistics) -> tuple[StateRow, ...]:
-    """Return how many runs are in each state, those that need somebody first."""
+    """Return how many runs are in each state, those that need attention first."""
     order = [*ATTENTION, *(status for status in Status if status not in ATTENTION)]
     most = max(told.states.values(), default=0)
     return tuple(
@@ -186,7 +186,7 @@ def timed_rows(rows: Sequence[Timing], titles: dict[str, str]) -> tuple[TimedRow
 
 
 def name_of(row: Timing) -> str:
-    """Return what was timed, in words; empty for whole runs."""
+    """Return what was timed, as text; empty for whole runs."""
     if row.label:
         return AUDIENCES.get(row.label, row.label.removeprefix(GROUP))
     return step_label(row.step) if row.step else ""

@@ -1,1 +1,1 @@
-"""Drawing, without rules: the decision card, forms, graphs, charts, diffs, values, times and event texts."""
+"""Rendering, without rules: the decision card, forms, graphs, charts, diffs, values, times and event texts."""

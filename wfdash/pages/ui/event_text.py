@@ -65,7 +65,7 @@ class _Fields(dict[str, Any]):
 
 
 def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
-    """Return an event in words; an unknown kind is its own name."""
+    """Return the text of an event; an unknown kind is its own name."""
     known = {**data, "step": step_label(step) if step else "The run", "past": past(str(data.get("verdict") or ""))}
     words = KINDS[kind].text.format_map(_Fields(known)) if kind in KINDS else kind
     if kind == EventKind.REQUEST_ASSIGNED and not data.get("to"):
@@ -84,19 +84,19 @@ def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
 
 
 def step_label(step: str) -> str:
-    """Return a step as people read it: ``part/try_out`` -> ``Try out``."""
+    """Return a step's name as shown to people: ``part/try_out`` -> ``Try out``."""
     return humanize(step.replace("/", ".").rpartition(".")[2] or step)
 
 
 def past(verdict: str) -> str:
-    """Return what somebody did: ``approve`` -> ``approved``, a verdict without a verb -> ``answered``."""
+    """Return a verdict in the past tense: ``approve`` -> ``approved``, one that is not a verb -> ``answered``."""
     if verdict in {"", "answered"}:
         return "answered"
     return PAST.get(verdict, f"chose {humanize(verdict).lower()}")
 
 
 def _added(kind: str, data: Mapping[str, Any]) -> str:
-    """Return what an event adds to its sentence: how long it took, why it failed, until when it sleeps."""
+    """Return what an event adds to its sentence: its duration, why it failed, until when it sleeps."""
     if kind == EventKind.STEP_FINISHED and isinstance(data.get("ms"), int | float) and data["ms"] >= 1:
         return f" in {duration(data['ms'] / 1000)}"
     if kind in {EventKind.STEP_FAILED, EventKind.RUN_FAILED} and isinstance(data.get("error"), Mapping):
@@ -119,7 +119,7 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
 
 
 def cancelled(data: Mapping[str, Any]) -> str:
-    """Return what cancelling a run did to the steps under way, in a sentence."""
+    """Return what cancelling a run did to the steps in progress, as a sentence."""
     return f"Cancelled{_cut_off(data)}. Its open requests are closed."
 
 
@@ -137,7 +137,7 @@ def _cut_off(data: Mapping[str, Any]) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """Return at most five names as people say them."""
+    """Return at most five names as a list in a sentence."""
     shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
     return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
@@ -165,7 +165,7 @@ def tone_of(kind: str) -> str:
 
 
 def status_sentence(run: RunRow) -> str:
-    """Return where a run stands and what it waits for, as one sentence."""
+    """Return a run's status and what it waits for, as one sentence."""
     words = STATUS_TEXTS[run.status.value]
     if run.status == "waiting" and run.waiting_for:
         more = len(run.waiting_for) - 1

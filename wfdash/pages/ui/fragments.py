@@ -1,4 +1,4 @@
-"""Pieces of pages that are rendered on their own: event rows for the live feed, panels for ``?fragment=``."""
+"""Fragments of pages that are rendered separately: event rows for the live feed, panels for ``?fragment=``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EventLike(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EventItem:
-    """An event as a row shows it. ``detail`` is empty for those who may not inspect. ``level``: of a log record."""
+    """An event as a row shows it. ``detail`` is empty for people who may not inspect. ``level``: of a log record."""
 
     run: str
     seq: int
@@ -55,17 +55,17 @@ class EventItem:
 
     @property
     def address(self) -> str:
-        """Its permanent address."""
+        """Return its permanent address."""
         return f"{_run_address(self.run)}events/?seq={self.seq}#e{self.seq}"
 
     @property
     def replay(self) -> str:
-        """Where the run is shown as it was then."""
+        """Return the address of the run as it was then."""
         return f"{_run_address(self.run)}at/{self.seq}/"
 
 
 def event_row_of(event: EventLike, *, inspect: bool = False) -> EventItem:
-    """Return what a row shows. Without ``inspect`` it holds no value of the workflow."""
+    """Return the row of an event. Without ``inspect`` it contains no value of the workflow."""
     run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
     data = masked_data(run, traceless(event.data)) if inspect else plain(event.data)
     shown = {name: value for name, value in data.items() if name != "activation"}
@@ -105,7 +105,7 @@ ROW = (
 
 
 def render_event_row(line: EventItem) -> SafeString:
-    """Return the row. In Python, because two hundred of them would be most of the time that a page takes."""
+    """Return the row as HTML. In Python, because two hundred templates would take most of a page's time."""
     detail = SafeString("")
     if line.detail:
         text = pretty(line.detail)

@@ -1,4 +1,4 @@
-"""Small drawings that stand in every row: icons, risks, moments. Icons are drawn once and kept."""
+"""Small elements of every row, rendered in Python: icons, risks, times. Icons are cached."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def draw_icon(name: str, size: int = 20, attributes: tuple[tuple[str, str], ...]
 
 
 def draw_risk(level: str) -> SafeString:
-    """Return a risk chip for low, medium or high; any other word is shown as it is, without a colour."""
+    """Return a risk chip for low, medium or high; any other word is shown without a colour."""
     kind = level if level in RISKS else "unknown"
     drawing = draw_icon(RISKS.get(level, "question-mark-circle"), 16)
     return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)
 
 
 def draw_time(at: datetime | None, *, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
-    """Return a ``<time>`` whose words the browser keeps current. ``due``: it turns red once it has passed.
+    """Return a ``<time>`` whose text the browser keeps current. ``due``: it turns red once it has passed.
 
-    ``since``: its words say how long ago, without ``ago``. ``clock``: date and time instead, where the order matters.
+    ``since``: its text is a duration, without ``ago``. ``clock``: date and time instead, where the order matters.
     """
     if at is None:
         return SafeString("—")

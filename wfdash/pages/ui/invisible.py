@@ -1,4 +1,4 @@
-"""Characters that deceive, made visible: controls, zero-width and bidirectional marks. Pure."""
+"""Deceiving characters, made visible: controls, zero-width and bidirectional marks. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DECEIVING = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return text in which no character hides: ``\\x00`` becomes ``␀``, an override becomes ``[U+202E]``."""
+    """Return text in which no character is invisible: ``\\x00`` becomes ``␀``, an override becomes ``[U+202E]``."""
     return _DECEIVING.sub(lambda found: _name(found.group()), text) if _DECEIVING.search(text) else text
 
 
@@ -25,10 +25,10 @@ def _name(char: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return JSON text that means the same and in which no character hides: an override becomes ``\\u202e``."""
+    """Return the same JSON text in which no character is invisible: an override becomes ``\\u202e``."""
     return _DECEIVING.sub(lambda found: json.dumps(found.group())[1:-1].replace("\x7f", "\\u007f"), text)
 
 
 def is_deceiving(text: str) -> bool:
-    """Say whether the text holds a character that ``visible`` would replace, line ends aside."""
+    """Return whether the text contains a character that ``visible`` would replace, line ends aside."""
     return any(unicodedata.category(char) in {"Cc", "Cf", "Cs"} for char in _DECEIVING.findall(text) if char != "\r")

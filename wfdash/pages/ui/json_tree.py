@@ -1,4 +1,4 @@
-"""A large JSON value as a tree that is opened piece by piece, each piece with an address; and search in it. Pure."""
+"""A large JSON value as a tree that is loaded lazily, each node with an address; and search in it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.json_value import NO_KEY, TreeRenderer, describe, is_opaque
 
 HEAVY = 60
-"""A part with more values in it than this is fetched when somebody opens it."""
+"""A node with more values in it than this is fetched when a person opens it."""
 AT_ONCE = 100
 """Children of one list or mapping that are shown together."""
 MOST_HITS = 100
@@ -22,23 +22,23 @@ MOST_LOOKED_AT = 500_000
 LONG_TEXT = 5_000
 
 Address = Callable[[str, int], str]
-"""(pointer, from which child on) -> address."""
+"""(pointer, index of the first child) -> address."""
 
 
 class NoSuchNode(LookupError):
-    """There is nothing at that place: the value has changed, or the address is wrong."""
+    """There is no such node: the value has changed, or the address is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchHit:
-    """A place where what was looked for stands: in the key, or in the value."""
+    """A match of the search: in the key, or in the value."""
 
     pointer: str
     shown: str
 
 
 def at(value: Any, pointer: str) -> Any:
-    """Return what a JSON pointer leads to. ``NoSuchNode``."""
+    """Return the target of a JSON pointer. ``NoSuchNode``."""
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, Mapping) and key in value:
@@ -51,14 +51,14 @@ def at(value: Any, pointer: str) -> Any:
 
 
 def trail(pointer: str) -> list[tuple[str, str]]:
-    """Return (name, pointer) of everything around a place, outermost first, itself last."""
+    """Return (name, pointer) of every parent of a node, outermost first, itself last."""
     parts = pointer.split("/")[1:]
     names = [part.replace("~1", "/").replace("~0", "~") for part in parts]
     return [(name, "/".join(["", *parts[: place + 1]])) for place, name in enumerate(names)]
 
 
 def heavy(value: Any, limit: int = HEAVY) -> bool:
-    """Say whether a value holds more than ``limit`` others, or a very long text, without looking further."""
+    """Return whether a value contains more than ``limit`` others, or a very long text, without looking further."""
     waiting, seen = [value], 0
     while waiting:
         one = waiting.pop()
@@ -80,19 +80,19 @@ def render_tree(value: Any, address: Address, pointer: str = "", begin: int = 0)
 
 
 def children(value: Any, address: Address, pointer: str, begin: int = 0) -> SafeString:
-    """Return the rows of a part alone, to be put where it is opened."""
+    """Return only the rows of a node, to be inserted where it is opened."""
     if not isinstance(value, (Mapping, list)) or is_leaf(value):
         return format_html('<ul class="v-rows"><li>{}</li></ul>', LazyTreeRenderer(address, pointer, 0).paint(value, 0))
     return format_html('<ul class="v-rows">{}</ul>', LazyTreeRenderer(address, pointer, begin).rows_of(value))
 
 
 def is_leaf(value: Any) -> bool:
-    """Say whether a value is shown in one piece."""
+    """Return whether a value is shown in one piece."""
     return not value or (isinstance(value, Mapping) and is_opaque(value))
 
 
 class LazyTreeRenderer(TreeRenderer):
-    """Paints with places in mind: what is heavy is left to be fetched from its address."""
+    """Renders with addresses: a heavy node is left to be fetched from its address."""
 
     def __init__(self, address: Address, pointer: str, begin: int) -> None:
         super().__init__(open_levels=2)
@@ -100,7 +100,7 @@ class LazyTreeRenderer(TreeRenderer):
         self.places = [pointer]
 
     def rows_of(self, value: Mapping[Any, Any] | Sequence[Any]) -> SafeString:
-        """Return the rows of the top."""
+        """Return the rows of the top level."""
         pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
         return self._rows(pairs, len(value), 0)
 
@@ -136,7 +136,7 @@ class LazyTreeRenderer(TreeRenderer):
         return format_html_join("", "{}", ((row,) for row in drawn))
 
     def paint(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
-        """Return one value behind its key; a very long text is fetched from its address."""
+        """Return one value after its key; a very long text is fetched from its address."""
         if depth and isinstance(value, str) and len(value) > LONG_TEXT:
             words = format_html('<a href="{}">{}</a>', self.address(self.places[-1], 0), f"{len(value):,} characters")
             return key + format_html('<span class="v-text">{}…</span> {}', visible(value[:60]), words)
@@ -144,7 +144,7 @@ class LazyTreeRenderer(TreeRenderer):
 
 
 def find(value: Any, text: str) -> tuple[tuple[SearchHit, ...], bool]:
-    """Return where a text stands in keys and values, in the order of the document, and whether there may be more."""
+    """Return the matches of a text in keys and values, in document order, and whether there may be more."""
     wanted, hits = text.lower(), list[SearchHit]()
     for looked, (pointer, key, item) in enumerate(_walk(value), 1):
         leaf = not isinstance(item, (Mapping, list))
@@ -160,7 +160,7 @@ def _searchable(item: Any) -> str:
 
 
 def _walk(value: Any) -> Iterator[tuple[str, str, Any]]:
-    """Give (pointer, key, value) of everything inside, in the order of the document."""
+    """Yield (pointer, key, value) of everything inside, in document order."""
     waiting: list[tuple[str, str, Any]] = [("", "", value)]
     while waiting:
         pointer, key, item = waiting.pop()

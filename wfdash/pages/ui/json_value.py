@@ -1,4 +1,4 @@
-"""Any JSON value as a tree that folds without scripts. Never fails: what is no JSON is shown as type, size, repr."""
+"""Any JSON value as a tree that folds without scripts. Never fails: other values are shown as type, size, repr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfdash.workflow.values.display import OPAQUE
 MAX_DEPTH = 40
 MAX_ITEMS = 200
 MAX_OPEN = 20
-"""A longer list or mapping starts folded, unless it is the whole value."""
+"""A longer list or mapping is initially folded, unless it is the whole value."""
 MAX_NODES = 3000
 LONG_TEXT = 240
 MAX_TEXT = 20_000
@@ -29,7 +29,7 @@ def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
 
 
 def pretty(value: Any) -> str:
-    """Return indented JSON text; what JSON cannot say is shown by its repr."""
+    """Return indented JSON text; values that JSON does not support are shown by their repr."""
     try:
         return json.dumps(value, indent=2, ensure_ascii=False, default=_scalar_text)
     except Exception:
@@ -37,7 +37,7 @@ def pretty(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return one line that says what a value is: ``3 fields``, ``12 items``, ``"short text"``, ``42``."""
+    """Return a one-line description of a value: ``3 fields``, ``12 items``, ``"short text"``, ``42``."""
     if isinstance(value, Mapping):
         if is_opaque(value):
             return str(value[OPAQUE])
@@ -57,7 +57,7 @@ def _described(value: Any) -> str:
 
 
 def is_opaque(value: Mapping[Any, Any]) -> bool:
-    """Say whether this stands for a value that JSON cannot say: its type, perhaps its size, its repr."""
+    """Return whether this represents a value that JSON does not support: its type, maybe its size, its repr."""
     return OPAQUE in value and {OPAQUE, "repr"} <= set(value) <= {OPAQUE, "repr", "size"}
 
 
@@ -71,14 +71,14 @@ def _scalar_text(value: Any) -> str:
 
 
 class TreeRenderer:
-    """Paints one tree and stops after ``MAX_NODES``."""
+    """Renders one tree and stops after ``MAX_NODES``."""
 
     def __init__(self, open_levels: int) -> None:
         self.open_levels = open_levels
         self.left = MAX_NODES
 
     def paint(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
-        """Return one value behind its key; what folds takes the key into its summary."""
+        """Return one value after its key; a foldable one has the key in its summary."""
         self.left -= 1
         if isinstance(value, (Mapping, list, tuple)):
             try:
@@ -163,7 +163,7 @@ def _size_of(value: Any) -> int | None:
 
 
 def _chip(kind: Any, size: Any, text: Any) -> SafeString:
-    """Return what stands for a value of another type: its name, its size, its repr."""
+    """Return the chip of a value of another type: its name, its size, its repr."""
     unit = "bytes" if kind in {"bytes", "bytearray", "memoryview"} else "items"
     told = f", {size:,} {unit}" if isinstance(size, int) else ""
     return format_html(

@@ -1,8 +1,8 @@
 """Markdown and code from workflows (models write it: untrusted) to safe HTML. Pure but for ``SafeString``.
 
-No HTML passes, no image is loaded, links go to http, https or mailto only and show their host, and colour comes
-from classes, never from inline styles. What rendering costs is bounded: texts are cut, code is coloured in known
-languages up to a size, and what was rendered is remembered.
+No HTML passes, no image is loaded, links go to http, https or mailto only and show their host, and colour comes from
+classes, never from inline styles. The cost of rendering is bounded: texts are cut, code is coloured in known languages
+up to a size, and results are cached.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ LEXERS = {
     "sql": "sql", "toml": "toml", "ts": "javascript", "typescript": "javascript", "xml": "xml", "yaml": "yaml",
     "yml": "yaml",
 }  # fmt: skip
-"""Languages that are coloured, by the names people give them: lexers measured on hostile text of ``MAX_COLOURED``."""
+"""Languages that are coloured, by their usual names: lexers measured on hostile text of ``MAX_COLOURED``."""
 _COSTLY = re.compile(r"\s{120}")
-"""Long runs of blanks or blank lines are what lexers are slowest at, and nothing in them needs colour."""
+"""Long runs of blanks or blank lines are what lexers are slowest at, and they need no colour."""
 _rendered = TextCache(max_chars=16_000_000)
 _ODD_ADDRESS = re.compile(r"[\s\\]")
 
@@ -85,9 +85,9 @@ def _markdown(text: str, coloured: bool) -> str:
 
 
 def host_of(address: str) -> str:
-    """Return where a link leads: its host, or the address of a mailto link; empty when it cannot be told.
+    """Return the target of a link: its host, or the address of a mailto link; empty when it is unknown.
 
-    A host is shown as browsers look it up: letters that only look like Latin ones become ``xn--``.
+    A host is shown as browsers resolve it: letters that only look like Latin ones become ``xn--``.
     """
     try:
         parts = urlsplit(address)
@@ -100,9 +100,9 @@ def host_of(address: str) -> str:
 
 
 def is_safe_link(address: str) -> bool:
-    """Say whether a link may be followed: an absolute http or https address, or mailto.
+    """Return whether a link may be followed: an absolute http or https address, or mailto.
 
-    What browsers and this code could read differently is refused: backslashes, blanks and hidden characters.
+    An address that browsers and this code could read differently is refused: backslashes, blanks and hidden characters.
     """
     if _ODD_ADDRESS.search(address) or is_deceiving(address):
         return False
@@ -125,7 +125,7 @@ def _parser() -> MarkdownIt:
 
 
 def _fence(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, environment: dict[str, int]) -> str:
-    """Draw a fenced block, coloured while the document's budget lasts."""
+    """Return a fenced block as HTML, coloured while the document's budget lasts."""
     text, language = tokens[index].content, tokens[index].info.strip().split(" ")[0]
     affordable = len(text) <= environment["budget"]
     environment["budget"] -= len(text) if affordable else 0
@@ -134,7 +134,7 @@ def _fence(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, en
 
 
 def _close_link(renderer: Any, tokens: Sequence[Token], index: int, *_rest: Any) -> str:
-    """End a link with the host it leads to, unless its text says so already."""
+    """Return a link's end tag with its host, unless its text contains it already."""
     opening = next(i for i in range(index, -1, -1) if tokens[i].type == "link_open")
     host = host_of(str(tokens[opening].attrGet("href") or ""))
     words = "".join(token.content for token in tokens[opening:index])
@@ -149,7 +149,7 @@ def _spellings(host: str) -> set[str]:
 
 
 def _heading(renderer: Any, tokens: Sequence[Token], index: int, *_rest: Any) -> str:
-    """Draw headings below the page's own: # is h3."""
+    """Return a heading below the page's own: # is h3."""
     level = min(int(tokens[index].tag[1]) + 2, 6)
     return f"<h{level}>" if tokens[index].nesting == 1 else f"</h{level}>"
 

@@ -18,7 +18,7 @@ class TextCache:
         self._lock = Lock()
 
     def get(self, way: str, source: str, render: Callable[[], str]) -> str:
-        """Return ``render()`` of this source, from memory if it was rendered this way before."""
+        """Return ``render()`` of this source, cached by the way it is rendered."""
         key = blake2b(f"{way}\0{source}".encode(errors="surrogatepass"), digest_size=16).digest()
         with self._lock:
             if key in self._texts:

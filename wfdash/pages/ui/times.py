@@ -1,4 +1,4 @@
-"""Times, durations and sizes in words. Pure; ``static/js/site/time.js`` renews the same words in the browser."""
+"""Times, durations and sizes as text. Pure; ``static/js/site/time.js`` updates the same texts in the browser."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 FAR = timedelta(days=30)
 SOON = timedelta(days=3)
-"""What comes later than that is told by its date: "in 3 d" may be almost four."""
+"""Later times are shown by their date: "in 3 d" may be almost four."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -27,7 +27,7 @@ def relative(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> s
 
 
 def since(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> str:
-    """Return a length of time up to now: ``3 min``, ``a moment``, ``45 d``."""
+    """Return the duration up to now: ``3 min``, ``a moment``, ``45 d``."""
     now = now or datetime.now(UTC)
     if now - at >= FAR:
         return f"{(now - at).days} d"
@@ -46,16 +46,16 @@ def clock(at: datetime, zone: tzinfo = UTC) -> str:
 
 
 def offset(at: datetime, zone: tzinfo) -> str:
-    """Return what a zone's clocks show at that time, relative to UTC: ``UTC``, ``UTC+1``, ``UTC-3:30``."""
+    """Return a zone's offset from UTC at that time: ``UTC``, ``UTC+1``, ``UTC-3:30``."""
     minutes = round((at.astimezone(zone).utcoffset() or timedelta()).total_seconds() / 60)
     hours, rest = divmod(abs(minutes), 60)
     return "UTC" if not minutes else f"UTC{'-' if minutes < 0 else '+'}{hours}{f':{rest:02}' if rest else ''}"
 
 
 def in_zone(at: datetime, zone: str, *, after: str = "") -> str:
-    """Return the moment as a clock there shows it: ``Mon 23 Nov 2026, 09:00 CET``; in UTC if nobody knows the zone.
+    """Return the time in a zone: ``Mon 23 Nov 2026, 09:00 CET``; in UTC if the zone is unknown.
 
-    ``after``: the same moment elsewhere; the day is not said again if it is the same.
+    ``after``: the same time in another zone; the day is left out if it is the same.
     """
     try:
         there = at.astimezone(ZoneInfo(zone))
@@ -66,7 +66,7 @@ def in_zone(at: datetime, zone: str, *, after: str = "") -> str:
 
 
 def duration(seconds: float | timedelta) -> str:
-    """Return a length of time in at most two units: ``87 ms``, ``4.2 s``, ``3 min 4 s``, ``2 d 1 h``."""
+    """Return a duration in at most two units: ``87 ms``, ``4.2 s``, ``3 min 4 s``, ``2 d 1 h``."""
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     if total < 1:
         return f"{max(total, 0) * 1000:.0f} ms"

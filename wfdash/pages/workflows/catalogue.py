@@ -37,7 +37,7 @@ STATES = (
     (Phase.COMPLETED, "completed", "completed"),
     (Phase.CANCELLED, "cancelled", "cancelled"),
 )
-"""Phase, how it looks and is called, and the statuses by which its runs are found."""
+"""Phase, its style and label, and the statuses by which its runs are found."""
 
 
 @page("GET")
@@ -107,7 +107,7 @@ def _page(
 
 
 def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) -> list[tuple[str, str, str]]:
-    """Return the look, the number and the statuses of each state that runs of a workflow are in."""
+    """Return the style, the number and the statuses of each state that runs of a workflow are in."""
     counts = row.phases | settled
     more = row.more | (frozenset(settled) if many else frozenset())
     return [
@@ -118,7 +118,7 @@ def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) ->
 
 
 def _open(row: queries.WorkflowRow) -> dict[str, str]:
-    """Return the numbers on a workflow's tile, in words."""
+    """Return the numbers on a workflow's tile, as text."""
     ended = {Phase.FAILED.value, Phase.COMPLETED.value, Phase.CANCELLED.value}
     return {
         "open": _counted(row.active, more=bool(row.more - ended)) if row.active else "",
@@ -127,5 +127,5 @@ def _open(row: queries.WorkflowRow) -> dict[str, str]:
 
 
 def _counted(count: int, *, more: bool) -> str:
-    """Return a number of runs in words, or that there are more than anybody counted."""
+    """Return a number of runs as text, or that there are more than were counted."""
     return f"{min(count, COUNTED):,}{'+' if more else ''}"

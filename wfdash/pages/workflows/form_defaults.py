@@ -1,4 +1,4 @@
-"""What a start form is filled with: the author's example, what this person gave last, or what another run was given."""
+"""The initial value of a start form: the author's example, this person's last input, or another run's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from wfdash.errors import NotFound
 
 
 def default_input(request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow) -> tuple[Json, str]:
-    """Return the input that the address asks for and where it comes from, in words; None and nothing if for none.
+    """Return the requested input and where it comes from, as text; None and empty without one.
 
     ``example=1``, ``last=1`` (this person's last run of the workflow) or ``from=<run>``; secrets are never copied.
-    Nothing for a POST, which brings its own. ``NotFound`` for a run of another workflow, or not theirs to inspect.
+    Nothing for a POST, which brings its own. ``NotFound`` for a run of another workflow, or one they may not inspect.
     """
     if request.method == "POST":
         return None, ""

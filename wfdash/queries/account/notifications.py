@@ -15,9 +15,9 @@ from wfdash.notifications.letters import ANSWERABLE, headline
 from wfdash.queries.unreadable import UNREADABLE, document
 
 ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
-"""It asked for an answer, and there is one: nobody need read it any more."""
+"""It asked for an answer, and there is one: it is obsolete."""
 COUNTED = 100
-"""So far unread notices are counted."""
+"""Unread notifications are counted up to this number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +64,12 @@ class Delivery:
 
 
 def count_unread(viewer: Viewer) -> int:
-    """Return how many notices this person has not read, at most 100 (one query)."""
+    """Return how many notifications this person has not read, at most 100 (one query)."""
     return _own(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)[:COUNTED].count()
 
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
-    """Return this person's notices, newest first (one query)."""
+    """Return this person's notifications, newest first (one query)."""
     rows = _own(viewer).select_related("request").order_by("-id")
     if before:
         rows = rows.filter(id__lt=before)
@@ -79,7 +79,7 @@ def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
 
 
 def notice(viewer: Viewer, notice_id: str) -> NoticeView | None:
-    """Return one of this person's notices, None if there is none."""
+    """Return one of this person's notifications, None if there is none."""
     row = _own(viewer).select_related("request").filter(pk=notice_id).first()
     return None if row is None else _view(row)
 

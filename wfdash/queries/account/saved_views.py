@@ -34,7 +34,7 @@ def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
 
 
 def view(viewer: Viewer, view_id: str) -> ViewRow:
-    """Return one view (one query), or raise ``NotFound``."""
+    """Return one view (one query). ``NotFound``."""
     row = _visible(viewer).filter(pk=view_id).first()
     if row is None:
         raise NotFound("View not found, or not shared with you")

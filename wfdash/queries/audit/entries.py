@@ -78,7 +78,7 @@ def entries(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50
 
 
 def entry(viewer: Viewer, n: int) -> AuditRow:
-    """Return one entry (one query), or raise ``NotFound``."""
+    """Return one entry (one query). ``NotFound``."""
     found = visible_entries(viewer).filter(n=n).first()
     if found is None:
         raise NotFound("Entry not found, or you do not have access")

@@ -1,1 +1,1 @@
-"""Reads of the time machine: one checkpoint, a comparison of two, and the preview of a restore or fork."""
+"""Reads of checkpoints: one checkpoint, a comparison of two, and the preview of a restore or fork."""

@@ -29,22 +29,22 @@ class CheckpointView:
 
     @property
     def number(self) -> str:
-        """Its number in the run."""
+        """Return its number in the run."""
         return str(self.info.n)
 
     @property
     def state(self) -> Json:
-        """The workflow's own state."""
+        """Return the workflow's own state."""
         return self.body.get("state", {})
 
     @property
     def position(self) -> Json:
-        """The engine's position."""
+        """Return the engine's position."""
         return self.body.get("position", {})
 
     @property
     def rest(self) -> dict[str, Json]:
-        """The rest of the body: the engine's other data."""
+        """Return the rest of the body: the engine's other data."""
         return {name: value for name, value in self.body.items() if name not in {"state", "position"}}
 
 

@@ -18,7 +18,7 @@ from wfdash.queries.history.step_states import StepCounts, counts_within
 from wfdash.queries.secrets import masked_for
 
 LARGEST = 16_000_000
-"""Bytes of both together that are still compared."""
+"""Maximum size in bytes of both together for a comparison."""
 ADDRESS = re.compile(r"checkpoints/([0-9A-Za-z-]+)")
 
 
@@ -41,7 +41,7 @@ class RequestChange:
 
     @property
     def request(self) -> Request:
-        """The newer of the two requests."""
+        """Return the newer of the two requests."""
         found = self.after or self.before
         if found is None:
             raise AssertionError("a question is pending somewhere")
@@ -59,22 +59,24 @@ class Comparison:
     patch: tuple[Operation, ...] = ()
     """From the state of ``before`` to that of ``after``."""
     inputs: tuple[Json, Json] | None = None
-    """What the two runs began with, where it is not the same."""
+    """The inputs of the two runs, where they differ."""
     problem: str = ""
 
     @property
     def body_patch(self) -> tuple[Operation, ...]:
-        """From the whole body of ``before`` to that of ``after``: state, position and what else the engine keeps."""
+        """Return the patch from the whole body of ``before`` to that of ``after``: state, position and the engine's
+        other data.
+        """
         return () if self.problem else tuple(make(self.before.body, self.after.body))
 
     @property
     def address(self) -> str:
-        """The start of the query string of its raw patch, without the kind."""
+        """Return the start of the query string of its raw patch, without the kind."""
         return f"?a={self.before.info.id}&b={self.after.info.id}&raw="
 
     @property
     def ends(self) -> tuple[tuple[str, CheckpointView], ...]:
-        """Both checkpoints with their labels."""
+        """Return both checkpoints with their labels."""
         return (("From", self.before), ("To", self.after))
 
 

@@ -22,7 +22,7 @@ from wfdash.timemachine import restore_point
 class Editing:
     """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited.
 
-    ``doing``: what is under way and takes a message. ``suggested``: the last answers to what is pending.
+    ``doing``: activations in progress that have a message. ``suggested``: the last answers to pending requests.
     """
 
     chosen: CheckpointView
@@ -34,7 +34,7 @@ class Editing:
 
 
 def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
-    """Return it for operators; ``NotFound``, or ``NotAllowed`` for those who may not operate."""
+    """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
     chosen = checkpoint(viewer, run_id, checkpoint_id)
     if chosen.problem:

@@ -13,7 +13,7 @@ NO_OUTLOOK = "The engine cannot predict the next steps; this is based on the eve
 
 
 def outlook_of(record: records.Checkpoint) -> LookAhead:
-    """Return what a checkpoint is about to do, as its engine says; ``Incompatible`` with the reason if it does not."""
+    """Return what a checkpoint does next, as its engine says; ``Incompatible`` with the reason if it cannot."""
     entry = catalog.find(record.workflow)
     if entry is None:
         raise Incompatible(f"Workflow {record.workflow!r} is not loaded")

@@ -60,7 +60,7 @@ class ReopenedRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RestartedSteps:
-    """Activations of a step that are under way at the checkpoint: they run again from their top.
+    """Activations of a step in progress at the checkpoint: they run again from their top.
 
     ``does``: runs | waits | sleeps | retries | queues (``edits.AGAIN``). ``afresh``: with an edited message.
     """
@@ -118,27 +118,27 @@ class Preview:
     current: bool
     """The chosen one is already the head."""
     problem: str
-    """Why it cannot be done at all."""
+    """Why it is not possible at all."""
     note: str
-    """Why less is known than there could be."""
+    """Why less is known than usual."""
     again: tuple[RestartedSteps, ...]
-    """Under way at that point: they run first, by what they have on record."""
+    """In progress at that point: they run first, replaying their recorded calls."""
     repeats: tuple[str, ...]
-    """Steps that were begun after it on the way last taken from there: they run again if the way is the same."""
+    """Steps that started after it on the last path taken from there: they run again if the run takes the same path."""
     stays: tuple[FinishedStep, ...]
     outside: SideEffects
     reopens: tuple[ReopenedRequest, ...]
     asks: tuple[str, ...]
-    """What is asked first of all: whether a call has happened."""
+    """Questions asked first: whether a call has happened."""
     closes: tuple[ClosedRequest, ...]
     kept: tuple[KeptAnswer, ...]
     kept_total: int
     forgotten: tuple[KeptAnswer, ...]
-    """Answers to steps that start over: they may ask the same again."""
+    """Answers to steps that restart: they may ask the same again."""
     worker: str
-    """Who drives the run now; restoring stops it at once."""
+    """The worker that has the run now; restoring stops it at once."""
     mark: str
-    """What the confirmation is bound to."""
+    """The fingerprint the confirmation is bound to."""
     words: tuple[str, ...] = ()
     """What the edits change, one sentence each."""
     changes: tuple[EditedValue, ...] = ()
@@ -169,9 +169,9 @@ class _Content:
 def preview(
     viewer: Viewer, run_id: str, checkpoint_id: str, *, verb: str = "restore", edits: Edits | None = None
 ) -> Preview:
-    """Return the preview, for operators; raises ``NotFound``, or ``NotAllowed`` for others. Changes nothing.
+    """Return the preview, for operators. ``NotFound``, or ``NotAllowed`` for others. Changes nothing.
 
-    ``verb``: restore or fork. ``Invalid`` with errors per field for edits that do not fit, or are not theirs to make.
+    ``verb``: restore or fork. ``Invalid`` with errors per field for edits that are not valid or not permitted.
     """
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
     run = Run.objects.only("id", "n", "phase", "epoch").get(pk=run_id)
@@ -238,7 +238,7 @@ def _look_ahead(content: _Content) -> tuple[LookAhead | None, str]:
 
 
 def _before(content: _Content, doing: tuple[ActivationInfo, ...], edits: Edits | None) -> tuple[ActivationInfo, ...]:
-    """Return the activations under way before edits, which also list what the edits drop."""
+    """Return the activations in progress before edits, including those the edits drop."""
     if content.record is None or edits is None or not edits.messages:
         return doing
     return outlook_of(content.record).doing

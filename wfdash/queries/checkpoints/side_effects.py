@@ -1,4 +1,4 @@
-"""Side effects along a line of checkpoints: recorded calls that are done, and that would be made again."""
+"""Side effects on a branch of checkpoints: recorded calls that are done, and that would be repeated."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class SideEffects:
     """Side effects as seen from a checkpoint."""
 
     kept: tuple[RecordedCalls, ...] = ()
-    """Done before it: their results are on record, they are not made again."""
+    """Done before it: their results are recorded, they are not repeated."""
     repeated: tuple[RecordedCalls, ...] = ()
-    """Done after it, or cut off there: they are made again if the run takes the same way."""
+    """Done or interrupted after it: they are repeated if the run takes the same path."""
     unknown: tuple[RecordedCalls, ...] = ()
-    """Nobody knows whether they happened; they may be made again."""
+    """Of unknown outcome; they may be repeated."""
     elsewhere: tuple[RecordedCalls, ...] = ()
     """Done on other branches; they stay done."""
 
@@ -50,7 +50,7 @@ def side_effects(
 ) -> SideEffects:
     """Return the side effects (five queries, three more per ancestor fork). ``nodes``: the run's tree.
 
-    ``doing``: the activations under way at the checkpoint; ``afresh``: those that start over without their journal.
+    ``doing``: the activations in progress at the checkpoint; ``afresh``: those that restart without their journal.
     """
     newest = newest_below(nodes, chosen)
     lines = origins_of(run_id, nodes, chosen)

@@ -22,8 +22,8 @@ from wfdash.queries.unreadable import data_of
 class CheckpointRow:
     """A checkpoint in the rail. ``lane`` 0 is the current branch, 1, 2 ... are abandoned ones.
 
-    ``by``: who made it, by restoring, forking or editing. ``parent_n``: the one it was made from, where that is not
-    the one before. ``forks``: runs that began here.
+    ``by``: who created it, by restoring, forking or editing. ``parent_n``: its parent, where that is not the previous
+    one. ``forks``: runs that started here.
     """
 
     info: CheckpointInfo
@@ -150,7 +150,7 @@ def lanes_of(nodes: list[CheckpointNode]) -> dict[str, int]:
 
 
 def workflow_of(viewer: Viewer, run_id: str) -> str:
-    """Return the name of the run's workflow, found through the viewer, or raise ``NotFound`` (one query)."""
+    """Return the name of the run's workflow, found through the viewer (one query). ``NotFound``."""
     rows = models.Run.objects.filter(viewer.scope("see"), pk=run_id)
     workflow = rows.values_list("workflow", flat=True).first()
     if workflow is None:

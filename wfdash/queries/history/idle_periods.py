@@ -53,7 +53,7 @@ def skip_gap(transitions: list[StepTransition], at: datetime) -> None:
 
 
 def undo_stop(transitions: list[StepTransition], step: str, activation: str) -> None:
-    """Remove an activation's transition to stopped: it ended by itself, which a pause allows."""
+    """Remove an activation's transition to stopped: it ended normally, which a pause allows."""
     for index in range(len(transitions) - 1, -1, -1):
         item = transitions[index]
         if (item.step, item.activation) == (step, activation):

@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint
 from checkpoints.records import Reason
 
 COPIES = frozenset({Reason.RESTORE.value, Reason.FORK.value, Reason.EDIT.value})
-"""Checkpoints that no event led to: what came just before them belongs to the branch that was left."""
+"""Checkpoints that no event led to: the events just before them belong to the branch that was left."""
 
 MAX_FORK_DEPTH = 100
 """Forks of forks are followed this far back."""

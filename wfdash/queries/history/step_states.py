@@ -1,4 +1,4 @@
-"""Step states along the current branch, past and present: for graph and timeline."""
+"""Step states along the current branch, past and current: for graph and timeline."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class StepCounts:
 
     @property
     def total(self) -> int:
-        """The number of all activations."""
+        """Return the number of all activations."""
         return sum(vars(self).values())
 
     @property
     def state(self) -> str:
-        """The step's state: of its activations', the one that needs attention most."""
+        """Return the step's state: that of the activation that needs attention most."""
         order = ("failed", "waiting", "retrying", "running", "stopped", "sleeping", "done")
         return next((name for name in order if getattr(self, name)), "idle")
 
@@ -141,7 +141,7 @@ def without_run_events(transitions: Iterable[StepTransition]) -> list[StepTransi
 def _extended(
     transitions: list[StepTransition], rows: list[tuple[Any, ...]], ranges: list[EventRange]
 ) -> list[StepTransition]:
-    """Return the transitions extended by rows. No event marks the start of a retry: its due time is taken."""
+    """Return the transitions extended by rows. No event marks the start of a retry: its due time is used."""
     retrying = _retrying(transitions)
     for run, seq, kind, step, activation, at, more, ended in rows:
         if transitions and not _follows(transitions[-1], run, seq, ranges):

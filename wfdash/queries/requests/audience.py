@@ -14,17 +14,17 @@ from wfdash.queries.search.json_names import NamesAny, NamesEmpty
 
 NO_REQUEST = Q(pk__in=[])
 ASSIGNEE = Coalesce("assignee_id", 0)
-"""Not the bare column: SQLite would go by its index, and then read every row it finds, card and all."""
+"""Not the bare column: SQLite would use its index, and then read every row it finds, with its card."""
 
 
 def may_answer(viewer: Viewer) -> Q:
-    """Return the filter of requests a person may answer: by role, ``by``, ``not_by``, or as a stand-in."""
+    """Return the filter of requests a person may answer: by role, ``by``, ``not_by``, or as a delegate."""
     excluded = _excluded(viewer, viewer.name, viewer.groups)
     return viewer.scope("answer") & (_addressed(viewer) | assigned_to(viewer)) & ~excluded
 
 
 def through_groups(viewer: Viewer) -> Q:
-    """Return the filter of requests addressed to a person's groups, or to groups of those they stand in for."""
+    """Return the filter of requests addressed to a person's groups, or to groups of those they are a delegate of."""
     groups = viewer.groups.union(*(absent.groups for absent in viewer.stands_for))
     return Q(NamesAny("by", groups)) if groups else NO_REQUEST
 
@@ -55,7 +55,7 @@ def not_voted_by(viewer: Viewer) -> Q:
 
 
 def awaiting_reply_of(viewer: Viewer) -> Q:
-    """Return the filter of requests that wait for their reply, as requester or as a stand-in for one."""
+    """Return the filter of requests that wait for their reply, as requester or as a delegate of one."""
     started = _started_by(viewer, viewer.name)
     for absent in viewer.stands_for:
         started |= viewer.scope("see") & _started_by(viewer, absent.name)
@@ -71,7 +71,7 @@ def _addressed(viewer: Viewer) -> Q:
 
 
 def _voted(name: str) -> Q:
-    """Return the filter of requests on which a person, or a stand-in for them, has voted."""
+    """Return the filter of requests on which a person, or a delegate of theirs, has voted."""
     said = Q(by__username=name, acting_for="") | Q(acting_for=name)
     return Q(Exists(Reply.objects.filter(said, request=OuterRef("pk"), undone__isnull=True)))
 
@@ -89,7 +89,7 @@ def _excluded(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
 
 
 def _started_by(viewer: Viewer, name: str) -> Q:
-    """Return the filter of requests whose run a person started. Not a join: few rows need to look."""
+    """Return the filter of requests whose run a person started. Not a join: it is evaluated for few rows."""
     if not name:
         return NO_REQUEST
     person = {"created_by_id": viewer.user.pk} if name == viewer.name else {"created_by__username": name}
@@ -97,5 +97,5 @@ def _started_by(viewer: Viewer, name: str) -> Q:
 
 
 def _requested_by(name: str) -> Q:
-    """Return the filter of requests whose run has a person as requester without their having started it."""
+    """Return the filter of requests whose run counts a person as requester although they did not start it."""
     return Q(Exists(Run.objects.filter(NamesAny("requesters", [name]), pk=OuterRef("run_id")))) if name else NO_REQUEST

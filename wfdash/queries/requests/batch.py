@@ -25,7 +25,7 @@ from wfdash.workflow.authoring.policy import alone_because
 
 MOST = 200
 DEEPEST = 3
-"""Levels of a value that become columns; what is deeper stays one value."""
+"""Levels of a value that become columns; anything deeper stays one value."""
 COMPARED = ("subject", "body", "proposal", "current", "context", "evidence", "risk", "undo")
 
 Path = tuple[str, ...]

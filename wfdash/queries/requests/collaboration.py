@@ -25,7 +25,7 @@ MAX_COMMENTS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class PresentPerson:
-    """A person who has the request open. ``reviews``: they may answer it, and so hold it while they look."""
+    """A person who has the request open. ``reviews``: they may answer it, and so hold it while it is open."""
 
     name: str
     since: datetime
@@ -59,7 +59,7 @@ class VoteView:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftView:
-    """A half-filled answer: fields as a browser sends them."""
+    """A draft of an answer: fields as a browser sends them."""
 
     fields: dict[str, list[str]]
     at: datetime
@@ -92,13 +92,13 @@ class Undoable:
 
     @property
     def left(self) -> float:
-        """Seconds until it takes effect."""
+        """Return the seconds until it takes effect."""
         return max(0.0, round((self.settles - timezone.now()).total_seconds(), 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbsenceView:
-    """An absence with its delegate. ``now``: it has begun."""
+    """An absence with its delegate. ``now``: it has started."""
 
     id: int
     user: str
@@ -152,7 +152,7 @@ def assignable(found: RequestView) -> tuple[str, ...]:
 
 
 def answerable_for(found: RequestView) -> tuple[str, ...]:
-    """Return the user names an operator may answer for: everyone else who may answer it, and its assignee."""
+    """Return the user names an operator may answer on behalf of: everyone else who may answer it, and its assignee."""
     people = people_who("answer", found.workflow)
     theirs = [one for one in people if one.addressed(found.by, found.not_by, found.origin)]
     names = {one.name for one in theirs} | ({found.assignee} if found.assignee else set())
@@ -180,7 +180,7 @@ def undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
 
 
 def absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView, ...]]:
-    """Return a person's absences and those they stand in for, current and upcoming (two queries)."""
+    """Return a person's absences and those they are a delegate in, current and upcoming (two queries)."""
     now = timezone.now()
     rows = Absence.objects.filter(until__gt=now).select_related("user", "delegate").order_by("since")
     mine = tuple(_absence(row, now) for row in rows.filter(user=viewer.user))
@@ -220,7 +220,7 @@ def _reviewers(found: RequestView, names: list[str]) -> set[str]:
 
 
 def _holder(people: tuple[PresentPerson, ...], me_taken: datetime | None) -> PresentPerson | None:
-    """Return who holds it: whoever took it over last, else who opened it first; None if that is the viewer."""
+    """Return who holds it: the person who took it over last, else who opened it first; None if that is the viewer."""
     reviewing = [person for person in people if person.reviews]
     takers = [person for person in reviewing if person.taken]
     last = max(takers, key=lambda person: person.taken or person.since, default=None)

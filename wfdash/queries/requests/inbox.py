@@ -1,7 +1,7 @@
-"""Requests as lists: what waits for this person, what waits at all, what they answered.
+"""Lists of requests: those that wait for this person, all open ones, and those they answered.
 
-A tab's count and its list come from the same filter. Of 10,000 open requests a list reads those it shows: the rest is
-decided within one index.
+A tab's count and its list come from the same filter. Of 10,000 open requests a list reads only those it shows: the rest
+is decided within one index.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
 SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}
 MAX_COUNTED = 1000
-"""Answers that are counted; there is no end of them."""
+"""Answered requests are counted up to this number."""
 MAX_OPEN = 1_000_000
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 ASKED = OPEN & FOR_PEOPLE
-"""Open, and of people: nobody's inbox holds what waits for a signal."""
+"""Open, and addressed to people: requests that wait for a signal are in no one's inbox."""
 PENDING = Q(closed__isnull=True, answered__isnull=True)
 """Open, or decided and not yet in effect."""
 MIN_SIMILAR = 3
-"""So many alike are worth deciding together."""
+"""The number of similar requests from which a batch is offered."""
 NEWEST = KeysetOrder(columns=("-place", "-id"))
 ORDERS = {
     "age": KeysetOrder(columns=("created", "id")),
@@ -76,24 +76,24 @@ class RequestRow:
     verdict: str = ""
     closed_as: str = ""
     settles: datetime | None = None
-    """Decided; takes effect then."""
+    """Decided; takes effect at this time."""
     asked: datetime | None = None
-    """Since when it waits for its requester's word."""
+    """Since when it waits for its requester's reply."""
     assignee: str = ""
     unread: bool = False
     here: tuple[str, ...] = ()
-    """Who else has it open."""
+    """Other people who have it open."""
     stuck: str = ""
-    """Why nobody can decide it, in a word; empty where somebody can."""
+    """Why no one can decide it, as a code; empty where someone can."""
 
     @property
     def gate(self) -> Gate:
-        """What asks."""
+        """Return what asks."""
         return self.workflow, self.step, self.kind
 
     @property
     def open(self) -> bool:
-        """Say whether it still waits for an answer."""
+        """Return whether it still waits for an answer."""
         return self.answered is None and self.settles is None and not self.closed_as
 
 
@@ -112,7 +112,7 @@ TAB_FLAGS: dict[str, tuple[str, ...]] = {
     "asked": ("back",),
     "all": (),
 }
-"""What a request of a tab is: lists filter by it, counts count by it. What is found cheaply stands first."""
+"""The conditions of each tab, for both lists and counts. The cheapest is first."""
 
 
 def tab_filter(viewer: Viewer, tab: str) -> Q:
@@ -136,14 +136,14 @@ def count_open(viewer: Viewer) -> int:
 
 
 def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
-    """Return the count of every tab under a filter (two queries). ``Invalid`` for a filter that is none."""
+    """Return the count of every tab under a filter (two queries). ``Invalid`` for an invalid filter."""
     return count_all(viewer, text)[0]
 
 
 def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
     """Return the count of every tab under a filter, and how many wait for this person without it (two queries).
 
-    One pass over what is open: each request's flags are found once, whatever is counted.
+    One pass over the open requests: each request's flags are computed once, whatever is counted.
     """
     wanted = filter_requests(viewer, text)
     flags = {"seen": viewer.scope("see"), "fits": wanted or Q(pk__isnull=False)}
@@ -158,10 +158,10 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
 
 
 def _count_flags(rows: QuerySet[Any, Any]) -> dict[str, int]:
-    """Return how many rows have all the flags of each tab; under an empty name, those that wait whatever the filter.
+    """Return how many rows have all the flags of each tab; under an empty name, those waiting regardless of the filter.
 
-    A query within a query: its limit keeps it one. Written here because the ORM takes longer to say it than SQLite to
-    answer it.
+    A query within a query: its limit keeps it one. Written as SQL because the ORM takes longer to build it than SQLite
+    to answer it.
     """
     inner, params = rows.query.sql_with_params()
     wanted = {tab: (*flags, "fits", *(() if tab == "asked" else ("seen",))) for tab, flags in TAB_FLAGS.items()}
@@ -176,9 +176,9 @@ def _count_flags(rows: QuerySet[Any, Any]) -> dict[str, int]:
 def inbox(
     viewer: Viewer, tab: str = "mine", text: str = "", *, sort: str = "age", cursor: str = "", limit: int = 50
 ) -> Page[RequestRow]:
-    """Return one page of a tab (three queries): oldest first, nearest deadline, highest risk, or alike together.
+    """Return one page of a tab (three queries): oldest first, nearest deadline, highest risk, or similar ones together.
 
-    The answered tab is newest answer first. ``Invalid`` for a filter that cannot be understood.
+    The answered tab is newest answer first. ``Invalid`` for an invalid filter.
     """
     order = _order(tab, sort)
     places = _sort_keys(viewer, tab, text, order)
@@ -191,7 +191,7 @@ def inbox(
 
 
 def neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:
-    """Return what comes before and after a request in a list, empty at its ends (three queries).
+    """Return the ids before and after a request in a list, empty at its ends (three queries).
 
     The request itself need not be in it any more: that is how the next one is found after an answer.
     """
@@ -207,7 +207,7 @@ def neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sor
 
 
 def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> str:
-    """Return what to decide after this request: the next of the list, at its end the first; empty if none is left."""
+    """Return the request after this one: the next of the list, at its end the first; empty if none is left."""
     later = neighbours(viewer, request_id, tab, text, sort=sort)[1]
     if later:
         return later
@@ -216,12 +216,12 @@ def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, s
 
 
 def request_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RequestRow, ...]:
-    """Return what became of these requests, in their order (two queries); what is not theirs to see is left out."""
+    """Return the rows of these requests, in their order (two queries); those they may not see are left out."""
     return _rows_of(viewer, list(ids))
 
 
 def count_since(viewer: Viewer, tab: str, text: str, since: datetime, known: Sequence[str] | None = None) -> int:
-    """Return how many requests of a tab are new (one query): opened after a moment, or not in ``known``.
+    """Return how many requests of a tab are new (one query): opened after a time, or not in ``known``.
 
     ``known`` is the list that is shown, if that is the whole of it. An old request may be new to a person: escalated.
     """
@@ -230,7 +230,7 @@ def count_since(viewer: Viewer, tab: str, text: str, since: datetime, known: Seq
 
 
 def count_similar_shown(rows: Iterable[RequestRow]) -> dict[Gate, int]:
-    """Return how many of these rows each gate asks, where there are several; high risks are decided one by one."""
+    """Return how many of these rows each gate asks, where there are several; high risks are decided separately."""
     counted = Counter(row.gate for row in rows if row.open and row.risk != "high")
     return {gate: number for gate, number in counted.items() if number >= MIN_SIMILAR}
 
@@ -254,7 +254,7 @@ def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestR
 
 
 def _visible(viewer: Viewer) -> Q:
-    """Return the filter of requests whose page is this person's to open."""
+    """Return the filter of requests whose page this person may open."""
     return viewer.scope("see") | viewer.started()
 
 
@@ -268,7 +268,7 @@ def _sort_keys(viewer: Viewer, tab: str, text: str, order: KeysetOrder) -> Query
 
 
 def _sorted_keys(rows: QuerySet[HumanRequest], tab: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
-    """Return rows in order, of each only what its place is made of."""
+    """Return rows in order, with only the columns of the order."""
     if tab == "answered":
         place: Any = Coalesce("answered", "settles", "created")
     else:

@@ -1,4 +1,4 @@
-"""One request with everything a person needs to decide, and what became of it."""
+"""One request with everything a person needs to decide, and its outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wfdash.workflow.authoring.policy import Policy, sentence
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """The reply that decided. ``settles``: until then it may be taken back; None once it has taken effect."""
+    """The reply that decided. ``settles``: until then it can be undone; None once it has taken effect."""
 
     by: str
     at: datetime
@@ -40,7 +40,7 @@ class AnswerView:
 class Rules:
     """The policy of a request as people read it. ``escalated``: since when the others may decide, too.
 
-    ``undo``: for how many seconds an answer may be taken back.
+    ``undo``: for how many seconds an answer can be undone.
     """
 
     sentence: str = ""
@@ -53,10 +53,10 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestView:
-    """A request as its page shows it to one person: the card, the schema, and its fate.
+    """A request as its page shows it to one person: the card, the schema, and its outcome.
 
-    ``state``: open | settling | answered | taken | withdrawn | superseded | cancelled. ``refusal`` says in words why
-    this person may not answer; empty when they may. ``right``: why they may. ``seen``: the card's fingerprint.
+    ``state``: open | settling | answered | taken | withdrawn | superseded | cancelled. ``refusal`` is the text why this
+    person may not answer; empty when they may. ``right``: why they may. ``seen``: the card's fingerprint.
     """
 
     id: str
@@ -81,7 +81,7 @@ class RequestView:
     suggestion: dict[str, Json] | None = None
     replaced_by: str | None = None
     before: dict[str, Json] | None = None
-    """The card in whose place this one is asked, because something of it changed."""
+    """The card that this one replaced, because something of it changed."""
     refusal: str = ""
     subject: str = field(default="")
     seen: str = ""
@@ -91,59 +91,59 @@ class RequestView:
     asked: datetime | None = None
     assignee: str = ""
     shown: bool = True
-    """Whether this person sees the card and what is said about it, not the subject alone."""
+    """Whether this person sees the card and its comments, not only the subject."""
     may_override: bool = False
     may_speak: bool = False
-    """Whether this person may answer in somebody else's name."""
+    """Whether this person may answer on behalf of others."""
     may_inform: bool = False
-    """Whether this person may reply to what is asked back, and add to the card."""
+    """Whether this person may reply to questions, and add to the card."""
     operates: bool = False
     viewer: Viewer = field(repr=False, compare=False)
     row: HumanRequest = field(repr=False, compare=False)
 
     @property
     def open(self) -> bool:
-        """Say whether it still waits for an answer."""
+        """Return whether it still waits for an answer."""
         return self.state == "open"
 
     @cached_property
     def outlook(self) -> Decidability:
-        """What its votes say, and whether it can still be decided (six queries, none where this person may decide)."""
+        """Return its votes, and whether it can still be decided (six queries, none where this person may decide)."""
         alone = not self.refusal and self.rules.need == 1
         asks = self.open and self.kind != SIGNAL and not alone
         return decidability_of(self.row) if asks else Decidability(need=self.rules.need)
 
     @property
     def need(self) -> int:
-        """How many people must say the same."""
+        """Return how many people must give the same answer."""
         return self.rules.need
 
     @property
     def votes(self) -> int:
-        """How many people have said what most of those who voted say."""
+        """Return how many votes the leading answer has."""
         return self.outlook.votes
 
     @property
     def unanswerable(self) -> str:
-        """Why nobody can decide it any more, in words; empty where somebody can."""
+        """Return why no one can decide it any more, as text; empty where someone can."""
         return self.outlook.words
 
     @property
     def may_assign(self) -> bool:
-        """Say whether this person may say whose it is."""
+        """Return whether this person may assign it."""
         return self.open and (not self.refusal or self.operates or self.assignee == self.viewer.name)
 
     @property
     def overdue(self) -> bool:
-        """Say whether its deadline has passed."""
+        """Return whether its deadline has passed."""
         return self.due is not None and self.due <= timezone.now()
 
 
 def request(viewer: Viewer, request_id: str) -> RequestView:
-    """Return one request (up to four queries), or raise ``NotFound``.
+    """Return one request (up to four queries). ``NotFound``.
 
-    Those who may not inspect values see card and answer of what is addressed to them, or what they started; of others
-    the subject.
+    People who may not inspect values see card and answer of requests that are addressed to them, or that they started;
+    of others only the subject.
     """
     rows = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=request_id)
     row = rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee").first()
@@ -205,7 +205,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
 
 
 def _suggestion(row: HumanRequest, before: HumanRequest | None) -> dict[str, Json] | None:
-    """Return what the form begins with: what was stored with the request, or was answered before, without secrets."""
+    """Return the form's initial value: what was stored with the request, or was answered before, without secrets."""
     answer: Any = getattr(before, "answer", None)
     told = row.suggestion or (None if answer is None else restore_point.as_suggestion(answer))
     return told and told | {"value": without(told.get("value"), restore_point.secrets_in(row))}
@@ -226,7 +226,7 @@ def _state(row: HumanRequest) -> str:
 
 
 def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
-    """Return the answer, or the reply that is about to be."""
+    """Return the answer, or the reply that is about to take effect."""
     found: Any = getattr(row, "answer", None)
     if found is None and row.settles is None:
         return None

@@ -1,4 +1,4 @@
-"""What is read before somebody acts on a run: its head, its input, what is open in it."""
+"""What is read before a person acts on a run: its head, its input, what is open in it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from wfdash.timemachine import in_flight
 
 @dataclass(frozen=True, kw_only=True)
 class OpenWork:
-    """What is open in a run that somebody is about to end."""
+    """What is open in a run that is about to be ended."""
 
     steps: tuple[str, ...]
     """Steps that a worker is running."""
     calls: tuple[str, ...]
-    """``once`` calls of which nobody knows whether they happened."""
+    """``once`` calls whose outcome is unknown."""
     asks: tuple[RequestRow, ...]
     """Requests that people could still answer."""
     driven: bool
 
 
 def open_work(viewer: Viewer, run_id: str) -> OpenWork:
-    """Return what is open in a run, for operators; ``NotFound``, ``NotAllowed``."""
+    """Return what is open in a run, for operators. ``NotFound``, ``NotAllowed``."""
     run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
         raise NotFound("Run not found, or you do not have access")
@@ -42,15 +42,15 @@ def open_work(viewer: Viewer, run_id: str) -> OpenWork:
 
 
 def head_of(run_id: str) -> str:
-    """Return the id of the checkpoint a run goes on from, empty if it has none (one query)."""
+    """Return the id of the checkpoint a run continues from, empty if it has none (one query)."""
     return Checkpoint.objects.filter(run_id=run_id, n=F("run__n")).values_list("id", flat=True).first() or ""
 
 
 def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
-    """Return a run's workflow and its input, to start another one like it (one query).
+    """Return a run's workflow and its input, to start a similar one (one query).
 
-    What the input's schema calls a secret (format ``password``, or ``writeOnly``) is left out. ``NotFound`` for
-    those who may not inspect it.
+    What the input's schema calls a secret (format ``password``, or ``writeOnly``) is left out. ``NotFound`` for people
+    who may not inspect it.
     """
     run = Run.objects.filter(viewer.scope("inspect"), pk=run_id).only("workflow", "input").first()
     if run is None:
@@ -59,13 +59,13 @@ def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
 
 
 def without_secrets(workflow: str, value: Json) -> Json:
-    """Return an input without what the workflow's schema calls a secret, as far as the workflow is loaded."""
+    """Return an input without the secrets of the workflow's schema, if the workflow is loaded."""
     return without(value, secrets_of(workflow))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContents:
-    """What is kept of a run, and would go with it."""
+    """What is stored of a run, and would be deleted with it."""
 
     checkpoints: int
     requests: int
@@ -75,7 +75,7 @@ class RunContents:
 
 
 def contents_of(viewer: Viewer, run_id: str) -> RunContents:
-    """Return what is kept of a run, for operators; ``NotFound``, ``NotAllowed``."""
+    """Return what is stored of a run, for operators. ``NotFound``, ``NotAllowed``."""
     run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
         raise NotFound("Run not found, or you do not have access")

@@ -1,4 +1,4 @@
-"""A run's events as people look for them: by kind, step, level and text, in pages that join without gap or double."""
+"""A run's events filtered by kind, step, level and text, in pages without gaps or duplicates."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from wfdash.queries.unreadable import data_of
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 SCAN_BATCH = 1000
 MAX_SCANNED = 5_000
-"""Events looked at for one page; a filter that finds less goes on from there with a link."""
+"""Events scanned for one page; a filter that finds less offers a link to continue."""
 MOST_EXPORTED = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventFilter:
-    """Which events: each part that is not empty narrows them. ``kind``: ``step.failed``, or ``step`` for all such.
+    """A filter of events: each part that is not empty narrows it. ``kind``: ``step.failed``, or ``step`` for all of
+    them.
 
-    ``level``: log records of this level and above. ``text``: what stands in kind, step or values the person may see.
+    ``level``: log records of this level and above. ``text``: contained in kind, step or values the person may see.
     """
 
     kind: str = ""
@@ -42,7 +43,7 @@ class EventFilter:
 class EventPage:
     """Events, oldest first. ``older``: the next page's ``before``, ``newer``: its ``after``; 0 where there is none.
 
-    ``partly``: more may match beyond the events that were looked at.
+    ``partly``: more may match beyond the scanned events.
     """
 
     events: tuple[Event, ...]
@@ -63,7 +64,7 @@ def find_events(
 ) -> EventPage:
     """Return the newest events that match, those with ``seq < before``, or the first with ``seq > after``.
 
-    ``top``: nothing newer is looked at, 0 for all. Three queries, more where few of many match. Values only for those
+    ``top``: the newest event to read, 0 for all. Three queries, more where few of many match. Values only for people
     who may inspect them; the others cannot search in them either.
     """
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
@@ -81,7 +82,7 @@ def find_events(
 
 
 def all_events(viewer: Viewer, run_id: str, wanted: EventFilter, *, after: int = 0) -> Iterator[Event]:
-    """Return every event that matches, oldest first, at most ``MOST_EXPORTED``; read in pieces."""
+    """Yield every event that matches, oldest first, at most ``MOST_EXPORTED``; read in batches."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     rows, match = _filtered(models.Event.objects.filter(run_id=run_id), wanted), _matcher(wanted)
     for _ in range(MOST_EXPORTED // SCAN_BATCH):
@@ -93,7 +94,7 @@ def all_events(viewer: Viewer, run_id: str, wanted: EventFilter, *, after: int =
 
 
 def _filtered(rows: QuerySet[models.Event], wanted: EventFilter) -> QuerySet[models.Event]:
-    """Return what the database can sort out itself."""
+    """Return the rows, filtered as far as the database can."""
     if wanted.kind:
         rows = rows.filter(Q(kind=wanted.kind) | Q(kind__startswith=f"{wanted.kind}."))
     if wanted.step:
@@ -102,7 +103,7 @@ def _filtered(rows: QuerySet[models.Event], wanted: EventFilter) -> QuerySet[mod
 
 
 def _matcher(wanted: EventFilter) -> Callable[[models.Event, bool], bool]:
-    """Return what is looked at in each event: content may be encrypted, so no database can."""
+    """Return the check of each event: content may be encrypted, so no database can filter by it."""
     loud = LEVELS[LEVELS.index(wanted.level) :] if wanted.level in LEVELS else ()
     text = wanted.text.lower()
 
@@ -120,7 +121,7 @@ def _matcher(wanted: EventFilter) -> Callable[[models.Event, bool], bool]:
 def _scan(
     rows: QuerySet[models.Event], match: Callable[[models.Event, bool], bool], inspect: bool, limit: int
 ) -> tuple[list[Event], bool, int]:
-    """Return the first that match, whether there are more, and the seq of the last looked at if rows were left."""
+    """Return the first that match, whether there are more, and the seq of the last scanned if rows were left."""
     found: list[Event] = []
     looked, size, last = 0, limit + 1, 0
     while looked < MAX_SCANNED:

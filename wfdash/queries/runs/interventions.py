@@ -13,13 +13,13 @@ from wfdash.queries.history.events import plain
 from wfdash.queries.unreadable import data_of, text
 
 COURSE = kinds_with(Trait.COURSE)
-"""What is told at the top of a run's page."""
+"""Kinds of events that are listed at the top of a run's page."""
 BY_PEOPLE = kinds_with(Trait.PERSON)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intervention:
-    """An event that tells of somebody: metadata only."""
+    """An event of a person: metadata only."""
 
     run: str
     seq: int
@@ -30,24 +30,24 @@ class Intervention:
 
     @property
     def by(self) -> str:
-        """Who did it; empty where nobody did."""
+        """Return who did it; empty for no person."""
         return str(self.data.get("by") or "")
 
 
 def course_changes(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
-    """Return what changed a run's course, oldest first (one query). The run was found through its viewer before."""
+    """Return what changed a run's course, oldest first (one query). The caller found the run through its viewer."""
     return _interventions(run_id, COURSE, limit)
 
 
 def interventions(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
-    """Return what people did in a run lately, oldest first (one query). It was found through its viewer before."""
+    """Return what people did in a run recently, oldest first (one query). The caller found it through its viewer."""
     return tuple(deed for deed in _interventions(run_id, BY_PEOPLE, limit) if deed.by)
 
 
 def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
-    """Return request id -> why people answered as they did, in their words (one query). For those who may inspect.
+    """Return request id -> the reason people gave for their answer (one query). For people who may inspect.
 
-    The run was found through its viewer before.
+    The caller found the run through its viewer.
     """
     rows = Reply.objects.filter(request__run_id=run_id, undone__isnull=True).order_by("-at")[:limit]
     told: dict[str, list[str]] = {}

@@ -51,27 +51,27 @@ class RunRow:
     signal: str = ""
     """The name of the signal that the oldest of them waits for; empty where that one is for people."""
     waits_on: tuple[str, ...] = ()
-    """The people and groups they are for; none where anybody may answer."""
+    """The people and groups they are addressed to; none where anyone may answer."""
     step: str = ""
-    """The step something was last heard of; empty when none was, or not lately."""
+    """The step of the latest event; empty if there is none, or not recently."""
     progress: dict[str, Json] = field(default_factory=dict)
-    """``{"fraction": 0..1, "text": str}`` as the run last said; empty when it said nothing."""
+    """``{"fraction": 0..1, "text": str}`` as last reported; empty without a report."""
     version: str = ""
     altered: str = ""
-    """How people changed its course: restored, edited, overridden; several with commas."""
+    """How people changed its course: restored, edited, overridden; comma-separated."""
     forked: bool = False
     failure: str = ""
-    """Class and beginning of the message of its error, as far as its reader may see."""
+    """Class and start of the message of its error, as far as the viewer may see it."""
     tags: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
-        """Say whether nothing more will happen by itself."""
+        """Return whether it has ended."""
         return self.status.value in {phase.value for phase in ENDED}
 
     @property
     def lasted(self) -> timedelta:
-        """How long it took, or has taken until now."""
+        """Return its duration so far, or in all."""
         return (self.finished or timezone.now()) - self.created
 
 
@@ -86,12 +86,12 @@ class RunView(RunRow):
     retry: dict[str, Json] | None = None
     origin_checkpoint: str | None = None
     origin_run: str | None = None
-    """The checkpoint this run was forked from, and whose it is."""
+    """The checkpoint this run was forked from, and its run."""
     worker: str = ""
     lingers: bool = False
-    """Whether that worker no longer has the run, but has not let go of all that runs there."""
+    """Whether that worker lost the run, but has not stopped everything that runs there."""
     ending: str = ""
-    """What it becomes as soon as the steps that run have ended: ``paused``, ``cancelled`` or nothing."""
+    """What it becomes once the running steps have ended: ``paused``, ``cancelled`` or empty."""
     attempts: int = 0
     """Times it was recovered in a row without progress."""
     inspect: bool = False
@@ -102,7 +102,7 @@ def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, f
     """Return one page of the runs a filter finds, newest first (at most five queries, and those for names in it).
 
     No page scans more than ``REACH`` runs, ``FAR_REACH`` with ``far``: one that found too few by then says how far it
-    came, and may be empty. ``Invalid`` for a filter that cannot be understood.
+    came, and may be empty. ``Invalid`` for an invalid filter.
     """
     search, after = search_for(viewer, text), decode_cursor(cursor)
     found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit))
@@ -114,7 +114,7 @@ def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, f
 
 
 def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
-    """Return the rows of these runs, in their order (three queries); what is not theirs to see is left out."""
+    """Return the rows of these runs, in their order (three queries); those they may not see are left out."""
     wanted = list(ids)
     if not wanted:
         return ()
@@ -134,7 +134,7 @@ def count_found(viewer: Viewer, text: str, most: int = 1000) -> tuple[int, bool]
 
 
 def count_since(viewer: Viewer, text: str, since: datetime, most: int = 100) -> int:
-    """Return how many runs that a filter finds began after a moment, at most ``most``."""
+    """Return how many of the runs a filter finds were created after a time, at most ``most``."""
     search = search_for(viewer, text)
     newer = max(since, search.since) if search.since else since
     found = find(replace(search, since=newer + timedelta(microseconds=1)), None, most)
@@ -156,7 +156,7 @@ def all_ids(viewer: Viewer, text: str, most: int) -> tuple[str, ...]:
 
 
 def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iterator[tuple[RunRow, ...]]:
-    """Give all runs a filter finds in pages, newest first, at most ``most`` of them."""
+    """Yield all runs a filter finds in pages, newest first, at most ``most`` of them."""
     cursor = ""
     while most > 0:
         page = runs(viewer, text, cursor=cursor, limit=min(size, most), far=True)
@@ -168,7 +168,7 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
 
 
 def run(viewer: Viewer, run_id: str) -> RunView:
-    """Return one run's header (three queries), or raise ``NotFound``."""
+    """Return one run's header (three queries). ``NotFound``."""
     origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
     found: Any = _annotated(viewer).annotate(origin=Subquery(origin)).filter(pk=run_id).first()
     if found is None:
@@ -210,7 +210,7 @@ def _annotated(viewer: Viewer) -> QuerySet[Run]:
 
 
 def _failures() -> dict[str, Any]:
-    """Return what reads the class and the words of a failure, nothing where they have to be encrypted."""
+    """Return the expressions for the class and message of a failure, none where they have to be encrypted."""
     if current_encryptor().strict:
         return {"failed_as": Value(""), "failed_with": Value("")}
     return {"failed_as": KT("error__type"), "failed_with": Substr(KT("error__message"), 1, MAX_ERROR)}
@@ -256,7 +256,7 @@ def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
 
 
 class _OpenRequest(NamedTuple):
-    """An open request, as a run's row tells of it."""
+    """An open request, as a run's row shows it."""
 
     subject: str
     by: tuple[str, ...]
@@ -279,7 +279,7 @@ def _open_requests(run_ids: Iterable[str]) -> defaultdict[str, list[_OpenRequest
 
 
 def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]]:
-    """Return run id -> how far it is (one query, if a map is among them)."""
+    """Return run id -> its progress (one query, if a map is among them)."""
     told = [(run, run.said.clear if isinstance(run.said, StoredDocument) else run.said or {}) for run in found]
     return progress_of((run.id, run.said_by, data, viewer.may("inspect", run.workflow)) for run, data in told)
 

@@ -1,4 +1,4 @@
-"""How far a run is: what its running steps say of themselves, and how many items of a map are done."""
+"""The progress of a run: what its running steps report, and how many items of a map are done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from checkpoints.models import Event
 from checkpoints.records import Json, Phase
 
 LOOKBACK = 200
-"""Progress is looked for among a run's last events only, so that a list stays fast whatever a run did."""
+"""Progress is searched among a run's last events only, so that a list stays fast however long a run is."""
 OF_STEPS = (
     *(EventKind.STEP_FINISHED, EventKind.STEP_FAILED, EventKind.STEP_RETRYING),
     *(EventKind.STEP_WAITING, EventKind.STEP_SLEEPING),
@@ -25,9 +25,9 @@ OF_RUNS = (
 
 
 def latest_progress(column: str) -> Case:
-    """Return a column of the last progress that a step said which still runs, for a query of runs; else null.
+    """Return a column with the last progress report of a step that still runs, for a query of runs; else null.
 
-    It ends with its step, and with whatever makes the run begin its steps again.
+    It ends with its step, and with everything that makes the run restart its steps.
     """
     same = Event.objects.filter(run=OuterRef("run_id"), seq__gt=OuterRef("seq")).annotate(act=KT("data__activation"))
     over = same.filter(Q(kind__in=OF_STEPS, act=OuterRef("act")) | Q(kind__in=OF_RUNS))
@@ -37,10 +37,10 @@ def latest_progress(column: str) -> Case:
 
 
 def progress_of(found: Iterable[tuple[str, str | None, Mapping[str, Any], bool]]) -> dict[str, dict[str, Json]]:
-    """Return run id -> its progress, of (id, step, what the step said, whether the reader may inspect values).
+    """Return run id -> its progress, of (id, step, what the step reported, whether the viewer may inspect values).
 
-    ``{"fraction", "text"}``; without the text for those who may not inspect. No item of a map speaks for the run: what
-    is done of them is counted (one query, if there are any).
+    ``{"fraction", "text"}``; without the text for people who may not inspect. Reports of a map's items are not used:
+    the items done are counted (one query, if there are any).
     """
     told: dict[str, dict[str, Json]] = {}
     maps: dict[str, str] = {}

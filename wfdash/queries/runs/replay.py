@@ -1,4 +1,4 @@
-"""What a run looked like after one of its events. Reads what was written then; nothing is executed, nothing changes."""
+"""A run as it was after one of its events. Reads what was stored then; nothing is executed, nothing changes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from wfdash.queries.unreadable import subject_of
 
 SHOWN = 50
 STEPS = Q(kind__startswith="step.") | Q(kind__startswith="run.") | Q(kind__startswith="request.")
-"""Events at which something begins, ends or changes hands; not what a step says meanwhile."""
+"""Events at which something starts, ends or changes hands; not a step's reports in between."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PastRequest:
-    """A request that was open at that time, and what became of it since (``closed_as``, or ``answered``)."""
+    """A request that was open at that time, and its outcome since (``closed_as``, or ``answered``)."""
 
     id: str
     step: str
@@ -48,22 +48,22 @@ class ReplayView:
     events: tuple[Event, ...]
     """The last ones up to then, oldest first."""
     status: str
-    """The last that was said of the run as a whole: the kind of that event."""
+    """The kind of the last event about the run as a whole."""
     checkpoint: CheckpointInfo | None
-    """The newest one that was written by then: the state as it was is in there."""
+    """The newest one that was written by then: it contains the state at that time."""
     left: bool
-    """The run has been restored since: this is not part of the line on which it stands now."""
+    """The run has been restored since: this is not on the current branch."""
     earlier: int
     later: int
 
     @property
     def words(self) -> str:
-        """Its number."""
+        """Return its number."""
         return str(self.seq)
 
 
 def replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
-    """Return it (ten queries); ``NotFound`` for an event that there is not."""
+    """Return the run after an event (ten queries). ``NotFound`` for an event that does not exist."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     rows = models.Event.objects.filter(run_id=run_id)
     last = rows.order_by("-seq").values_list("seq", flat=True).first() or 0
@@ -94,7 +94,7 @@ def replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
 
 
 def ranges_at(run_id: str, then: list[CheckpointNode], seq: int) -> list[EventRange]:
-    """Return the stretches of events that had led to event ``seq``, given the checkpoints there were."""
+    """Return the event ranges that led to event ``seq``, given the checkpoints at that time."""
     low = then[-1].seq if then else 0
     before = ranges_of(run_id, then, then[-1].id) if then else []
     return [EventRange(run=run_id, low=low, high=seq), *before] if seq > low else before
@@ -106,7 +106,7 @@ def _checkpoint(then: list[CheckpointNode]) -> CheckpointInfo | None:
 
 
 def _on_line(nodes: list[CheckpointNode], then: list[CheckpointNode]) -> bool:
-    """Say whether the newest checkpoint of that time lies on the line to the newest there is now."""
+    """Return whether the newest checkpoint of that time is on the current branch."""
     known = {node.id: node.parent for node in nodes}
     here: str | None = nodes[-1].id if nodes else None
     while here is not None and then:

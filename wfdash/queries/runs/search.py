@@ -1,8 +1,8 @@
-"""How runs are found among a million: by the index that leads to the fewest, and never further than a bound.
+"""Finds runs among a million: along the most selective index, and never further than a limit.
 
-Every index that a condition offers is asked how many runs it leads to, at most so many; the one with the fewest is
-walked, newest first, and all other conditions are asked of each run on the way. What no index can narrow is found by
-walking along the runs themselves; after ``REACH`` of them the walk stops and says how far it came.
+Every index that a condition offers is asked how many runs it leads to, up to a limit; the one with the fewest is
+scanned, newest first, and all other conditions are checked for each run. What no index can narrow is found by scanning
+the runs themselves; after ``REACH`` of them the scan stops and says how far it came.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from checkpoints.limits import findable
 from wfdash.queries.runs.expressions import RUNS, AccessPath, Condition, IndexScan, Search
 
 MIN_SHARE = 100
-"""So many of each, where several ways share what may be looked at."""
+"""Rows for each path, where several share the limit."""
 REACH = 5_000
-"""So many runs are looked at for one page."""
+"""Runs scanned for one page."""
 FAR_REACH = 200_000
-"""And so many when somebody asks to look further."""
+"""Runs scanned when a person asks to look further."""
 MAX_SORTED = 4_000
-"""What an index leads to in another order than newest first is gathered if it is at most so many."""
+"""Rows of an index in another order than newest first are sorted if there are at most so many."""
 
 Cursor = tuple[datetime, str]
-"""A run's ``created`` and id. Lists are newest first, so what comes after a place is smaller."""
+"""A run's ``created`` and id. Lists are newest first, so the next rows are smaller."""
 ALL_RUNS = Condition(holds=lambda root: Q(), routes=(AccessPath(ways=(IndexScan(root=RUNS, where=Q()),)),))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """Ids, newest first. ``reached``: what was looked through, if that is not everything: up to this moment."""
+    """Ids, newest first. ``reached``: the time up to which runs were scanned, if not all were."""
 
     ids: tuple[str, ...]
     reached: datetime | None = None
@@ -45,7 +45,7 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPath:
-    """A condition with a route that was measured: how many rows, and from when on they are all."""
+    """A condition with a measured path: how many rows, and from what time on they are complete."""
 
     part: Condition
     route: AccessPath
@@ -54,7 +54,7 @@ class MeasuredPath:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Whole ways come first, those with fewest rows; then those that reach back furthest."""
+        """Return the rank: complete paths first, those with fewest rows; then those that reach back furthest."""
         return self.since is not None, self.since.timestamp() if self.since else self.count
 
 
@@ -62,7 +62,7 @@ ALL_RUNS_PATH = MeasuredPath(part=ALL_RUNS, route=ALL_RUNS.routes[0], count=0)
 
 
 def find(search: Search, after: Cursor | None, limit: int, *, reach: int = REACH) -> SearchResult:
-    """Return at most ``limit`` runs that come after a place (two queries at most, whatever is looked for)."""
+    """Return at most ``limit`` runs after a cursor (at most two queries, whatever the search)."""
     if not search.parts:
         return SearchResult(ids=_ids(search, ALL_RUNS_PATH, after, limit))
     if any(route.ways == () for part in search.parts for route in part.routes):
@@ -89,10 +89,10 @@ def _best(search: Search, after: Cursor | None, reach: int) -> MeasuredPath:
 def _measure(
     routes: list[AccessPath], search: Search, after: Cursor | None, reach: int
 ) -> list[tuple[int, datetime | None]]:
-    """Return of each way how many rows it has, and where its last one lies if there are more (one query)."""
+    """Return the number of rows of each path, and the time of the last one if there are more (one query)."""
     parts: list[str] = []
     params: list[Any] = []
-    # Ways that belong together share what may be looked at.
+    # Paths that belong together share the limit.
     shares = [(way, max(MIN_SHARE, reach // len(route.ways))) for route in routes for way in route.ways]
     for number, (way, share) in enumerate(shares):
         most = share if way.ordered else MAX_SORTED + 1
@@ -109,7 +109,7 @@ def _measure(
 
 
 def _ids(search: Search, lead: MeasuredPath, after: Cursor | None, limit: int) -> tuple[str, ...]:
-    """Return ids along one route, all other conditions being asked of each (one query)."""
+    """Return ids along one path, all other conditions checked for each (one query)."""
     parts: list[str] = []
     params: list[Any] = []
     asked = [part for part in search.parts if not (part is lead.part and lead.route.exact)]
@@ -131,27 +131,27 @@ def _ids(search: Search, lead: MeasuredPath, after: Cursor | None, limit: int) -
 def _rows(
     way: IndexScan, search: Search, after: Cursor | None, since: datetime | None, holds: Q, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the rows of a way: in their order if they have one, otherwise as they come."""
+    """Return the rows of a path, in its order if it has one."""
     rows: QuerySet[Any] = way.root.model._default_manager.filter(way.where, _between(way, search, after, since), holds)
     rows = rows.order_by("-created", f"-{way.root.id}") if way.ordered else rows.order_by()
     return rows.values("created", way.root.id)[:most]
 
 
 def _between(way: IndexScan, search: Search, after: Cursor | None, since: datetime | None) -> Q:
-    """Return the condition of the time: only what comes after the place, and is not older than what was measured."""
+    """Return the condition on the time: only what follows the cursor, and is not older than what was measured."""
     found = Q()
     for least in (search.since, since):
         found &= Q(created__gte=least) if least is not None else Q()
     if search.until is not None:
         found &= Q(created__lt=search.until)
     if after is not None:
-        # Said twice, because only the first of it leads into an index.
+        # Twice, because only the first form uses an index.
         found &= Q(created__lte=after[0]) & (Q(created__lt=after[0]) | Q(**{f"{way.root.id}__lt": after[1]}))
     return found
 
 
 def _compiled(rows: QuerySet[Any, dict[str, Any]]) -> tuple[str, Iterable[Any]]:
-    """Return a query's statement, none for one that can have no rows."""
+    """Return a query's statement, empty for one that can have no rows."""
     try:
         return rows.query.sql_with_params()
     except EmptyResultSet:
@@ -167,6 +167,6 @@ def _fetch(sql: str, params: Iterable[Any]) -> list[tuple[Any, ...]]:
 
 
 def _parse_time(value: Any) -> datetime:
-    """Return a moment as it stands in a column: text on SQLite."""
+    """Return a time from a column's value: text on SQLite."""
     found = datetime.fromisoformat(value) if isinstance(value, str) else value
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What signals a run waits for, and which it keeps."""
+"""Signals a run waits for, and those it has stored."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class PendingSignal:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSignals:
-    """Both, oldest first."""
+    """Signal waits and pending signals, oldest first."""
 
     waits: tuple[SignalWait, ...]
     kept: tuple[PendingSignal, ...]
 
 
 def signals(viewer: Viewer, run_id: str) -> RunSignals:
-    """Return them for those who may send some (three queries): ``NotFound``, ``NotAllowed``."""
+    """Return a run's signals, for people who may send some (three queries). ``NotFound``, ``NotAllowed``."""
     run = _find(viewer, run_id)
     open_ = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, run_id=run_id).order_by("created", "id")
     kept = Signal.objects.filter(run_id=run_id, taken__isnull=True).select_related("by").order_by("at", "id")
@@ -60,7 +60,7 @@ def signals(viewer: Viewer, run_id: str) -> RunSignals:
 
 
 def signal_wait(viewer: Viewer, run_id: str, request_id: str) -> SignalWait | None:
-    """Return one of them by its request, even if it has received its signal meanwhile (two queries)."""
+    """Return one wait by its request, even if it has received its signal in the meantime (two queries)."""
     _find(viewer, run_id)
     row = HumanRequest.objects.filter(~FOR_PEOPLE, run_id=run_id, pk=request_id).first()
     return _wait(row) if row else None

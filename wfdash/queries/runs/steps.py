@@ -1,7 +1,7 @@
-"""What one step of a run did: its activations, and of one of them input, output, attempts, logs, calls, requests.
+"""One step of a run: its activations, and of one of them input, output, attempts, logs, calls, requests.
 
-Everything is told by events and checkpoints alone. An input is not in an event: it is in the position of the checkpoint
-that was written when the activation began, as long as that is kept.
+It is read from events and checkpoints only. An input is not in an event: it is in the position of the checkpoint that
+was written when the activation started, as long as that is stored.
 """
 
 from __future__ import annotations
@@ -57,13 +57,17 @@ class StepActivation:
 
     @property
     def lasted(self) -> timedelta | None:
-        """How long it took, waiting included, but not the time in which the run stood still; None while it goes on."""
+        """Return its duration, waiting included, but not the time in which the run was idle; None while it is in
+        progress.
+        """
         return self.spent if self.ended or self.state == STOPPED else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationPage:
-    """Part of a step's activations in the order in which they began. ``after``: the next page's, empty at the end."""
+    """A page of a step's activations in the order in which they started. ``after``: the next page's, empty at the
+    end.
+    """
 
     rows: tuple[StepActivation, ...]
     total: int
@@ -73,7 +77,7 @@ class ActivationPage:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One go at an activation. ``error``: why it failed; its traceback is for operators."""
+    """One attempt of an activation. ``error``: why it failed; its traceback is for operators."""
 
     number: int
     began: datetime
@@ -96,9 +100,10 @@ class CallView:
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationDetail:
-    """All that is known of one activation. ``input_from``: the number of the checkpoint that holds it, 0 if none does.
+    """Everything about one activation. ``input_from``: the number of the checkpoint that contains it, 0 if none does.
 
-    Values are None, logs empty for those who may not inspect; secrets are hidden. ``more``: not all events are read.
+    Values are None and logs empty for people who may not inspect; secrets are masked. ``more``: not all events are
+    read.
     """
 
     activation: StepActivation
@@ -110,7 +115,7 @@ class ActivationDetail:
     logs: tuple[Event, ...] = ()
     calls: tuple[CallView, ...] = ()
     sleeps: tuple[tuple[datetime, datetime | None], ...] = ()
-    """When each began, and until when."""
+    """When each started, and until when."""
     requests: tuple[RequestRow, ...] = ()
     said: tuple[Event, ...] = ()
     """Progress and the author's own events."""
@@ -128,7 +133,9 @@ def activations(
     limit: int = PAGE,
     driven: bool = True,
 ) -> ActivationPage:
-    """Return part of the activations of these steps (four queries, however many there are); ``state`` narrows them."""
+    """Return a page of the activations of these steps (four queries, however many there are); ``state`` narrows
+    them.
+    """
     workflow_of(viewer, run_id)
     lives = transitions_by_activation(step_transitions(run_id, driven=driven), set(steps))
     found = [_activation(life) for life in lives.values()]
@@ -142,9 +149,9 @@ def activations(
 
 
 def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: bool = True) -> ActivationDetail | None:
-    """Return all about one activation (nine queries at most, one more per fork and level of big content).
+    """Return the details of one activation (nine queries at most, one more per fork and level of big content).
 
-    None if there is no such one on the line the run stands on.
+    None if there is no such one on the current branch.
     """
     workflow = workflow_of(viewer, run_id)
     life = [move for move in step_transitions(run_id, driven=driven) if move.activation == activation]
@@ -175,7 +182,7 @@ def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: b
 
 
 def transitions_by_activation(moved: Iterable[StepTransition], steps: set[str]) -> dict[str, list[StepTransition]]:
-    """Return activation -> its moves, of these steps. Pure."""
+    """Return activation -> its transitions, of these steps. Pure."""
     lives: dict[str, list[StepTransition]] = {}
     for move in moved:
         if move.step in steps:
@@ -225,7 +232,7 @@ def _events_of(life: list[StepTransition], activation: str) -> tuple[list[Event]
 
 
 def _input(first: StepTransition, activation: str, names: frozenset[str]) -> tuple[Json, int, frozenset[str]]:
-    """Return what an activation was given, the checkpoint written when it began (0: not kept), and secrets' names."""
+    """Return the input of an activation, the checkpoint written when it started (0: not stored), and secrets' names."""
     rows = Checkpoint.objects.filter(run_id=first.run, seq__gte=first.seq)
     row = rows.select_related("run").order_by("n").first()
     if row is None:
@@ -240,7 +247,7 @@ def _input(first: StepTransition, activation: str, names: frozenset[str]) -> tup
 
 
 def _attempts(life: list[StepTransition], events: list[Event], inspect: bool, operate: bool) -> Iterable[Attempt]:
-    """Return each go: it ends with the activation, or when it failed; the next begins when its wait is over."""
+    """Return the attempts: one ends with the activation, or when it failed; the next starts when its delay is over."""
     failures = {(event.run, event.seq): event.data for event in events if event.kind == EventKind.STEP_FAILED}
     number, began = 1, life[0].at
     failed: Attempt | None = None
@@ -268,7 +275,7 @@ def _error(data: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[s
 
 
 def _calls(events: list[Event], inspect: bool, names: frozenset[str]) -> Iterable[CallView]:
-    """Return the recorded calls in the order in which they began, each once, as it stands (one query)."""
+    """Return the recorded calls in the order in which they started, each once with its current state (one query)."""
     keys = dict.fromkeys(str(e.data.get("key")) for e in events if e.kind.startswith("call."))
     runs = {str(event.run) for event in events}
     rows = Effect.objects.filter(run_id__in=runs, key__in=list(keys)).order_by("id") if keys else ()
@@ -280,7 +287,7 @@ def _calls(events: list[Event], inspect: bool, names: frozenset[str]) -> Iterabl
 
 
 def _requests(viewer: Viewer, events: list[Event]) -> tuple[RequestRow, ...]:
-    """Return what it asked people, oldest first (up to three queries)."""
+    """Return its requests, oldest first (up to three queries)."""
     keys = {str(event.data.get("key")) for event in events if event.kind == EventKind.REQUEST_OPENED}
     runs = {str(event.run) for event in events}
     rows = HumanRequest.objects.filter(viewer.scope("see"), run_id__in=runs, key__in=keys).order_by("created", "id")

@@ -1,4 +1,4 @@
-"""A run's values as they are now: input, state and position, output. For those who may inspect them."""
+"""A run's current values: input, state and position, output. For people who may inspect them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = ("state", "input", "output", "position")
 
 @dataclass(frozen=True, kw_only=True)
 class RunValues:
-    """One part of a run's values. ``info``: the checkpoint it is from; ``problem`` says why there is none to see."""
+    """One part of a run's values. ``info``: the checkpoint it is from; ``problem`` says why there are none."""
 
     part: str
     value: Json = None
@@ -28,7 +28,7 @@ class RunValues:
 
 
 def run_values(viewer: Viewer, run_id: str, part: str = "state") -> RunValues:
-    """Return a part of what a run holds now (two queries, more for big content). ``NotFound``, ``NotAllowed``."""
+    """Return a part of a run's current values (two queries, more for big content). ``NotFound``, ``NotAllowed``."""
     run = models.Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
         raise NotFound("Run not found, or you do not have access")

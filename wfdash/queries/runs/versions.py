@@ -1,4 +1,4 @@
-"""Runs whose workflow has changed since they began: what changed, what could be done, and which runs those are."""
+"""Runs whose workflow has changed since they started: the changes, the possible actions, and the list of such runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAMPLE = 5
 
 @dataclass(frozen=True, kw_only=True)
 class GraphDifference:
-    """How a run's graph differs from the loaded one. ``skew`` is None where one of the two is not known."""
+    """The difference between a run's graph and the loaded one. ``skew`` is None where one of the two is unknown."""
 
     old: str
     new: str
@@ -38,13 +38,13 @@ class GraphDifference:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """One sentence per change."""
+        """Return one sentence per change."""
         return self.skew.words if self.skew else ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationPreview:
-    """What a migration or an override would do; nothing of it has happened. ``refusal``: why it cannot be done."""
+    """What a migration or an override would do. ``refusal``: why it is not possible."""
 
     override: bool
     how: str = ""
@@ -55,9 +55,9 @@ class MigrationPreview:
     """The state."""
     steps_before: tuple[str, ...] = ()
     steps_after: tuple[str, ...] = ()
-    """The steps under way."""
+    """The steps in progress."""
     closes: tuple[str, ...] = ()
-    """Subjects of questions that are withdrawn."""
+    """Subjects of questions that would be withdrawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def graph_difference(run: RunView) -> GraphDifference | None:
 
 
 def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationPreview:
-    """Return what carrying a run over would do, for operators: a dry run. ``NotFound``, ``NotAllowed``."""
+    """Return what migrating a run would do, for operators: a dry run. ``NotFound``, ``NotAllowed``."""
     run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
         raise NotFound("Run not found, or you do not have access")
@@ -115,7 +115,7 @@ def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
     entry = catalog.find(workflow)
     if entry is None:
         return []
-    # Without the index of workflows: those that are open are few, whatever number of runs the workflow has.
+    # Without the index of workflows: open runs are few, however many runs the workflow has.
     named = Run.objects.annotate(named=Coalesce("workflow", Value("")))
     rows = named.filter(viewer.scope("see"), named=workflow, phase__in=OPEN)
     rows = rows.exclude(version__in=["", entry.description.version])
@@ -140,7 +140,7 @@ def _change_sentences(workflow: str, version: str) -> tuple[str, ...]:
 
 
 def _active_steps(body: dict[str, Json]) -> tuple[str, ...]:
-    """Return the steps under way, as the native engine keeps them; nothing for an engine that keeps them otherwise."""
+    """Return the steps in progress, as the native engine stores them; nothing for other engines."""
     position = position_in(body)
     records = position["live"].values() if position else ()
     return tuple(record["step"] for record in records if not record["step"].endswith(">"))

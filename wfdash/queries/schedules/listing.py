@@ -1,4 +1,4 @@
-"""Schedules as a person may see them: what they say, when they start a run next, and what came of those before."""
+"""Schedules a person may see: their settings, their next times, and their last runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from wfdash.queries.runs.before_acting import without_secrets
 from wfdash.queries.search.pages import parse_filter
 
 MOST = 500
-"""So many schedules a list shows."""
+"""Schedules that a list shows."""
 STATES = ("on", "paused", "stopped")
 FACT = "schedule"
-"""The fact by which a run is found by its schedule."""
+"""The search attribute by which a run is found by its schedule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class ScheduleRow:
     name: str
     cron: str
     words: str
-    """The expression as a sentence; the expression itself where it cannot be read any more."""
+    """The expression as a sentence; the expression itself if it is no longer valid."""
     zone: str
     missed: str
     overlap: str
@@ -58,23 +58,23 @@ class ScheduleRow:
     next_at: datetime | None
     last_at: datetime | None
     passed_at: datetime | None
-    """A time at which it did not start a run though it was due: the one before was open, or something was wrong."""
+    """A due time at which it did not start a run: the previous one was open, or there was an error."""
     created: datetime
     message: Json = None
     last_run: ScheduledRun | None = None
     loaded: bool = True
-    """Whether its workflow is; if not, no run can be started."""
+    """Whether its workflow is loaded; if not, no run can be started."""
     may_start: bool = False
     may_operate: bool = False
 
     @property
     def state(self) -> str:
-        """Return on, paused, or stopped: by itself, for the reason ``problem`` names."""
+        """Return on, paused, or stopped: automatically, for the reason in ``problem``."""
         return "paused" if self.paused else "on" if self.next_at else "stopped"
 
     @property
     def upcoming(self) -> tuple[datetime, ...]:
-        """The next five times, if it goes on as it is."""
+        """Return the next five times, if nothing changes."""
         try:
             cron = parse(self.cron, self.zone)
         except BadCron:
@@ -83,7 +83,7 @@ class ScheduleRow:
 
 
 def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[ScheduleRow]:
-    """Return schedules, those that come next first, at most ``MOST`` (two queries).
+    """Return schedules, the next to fire first, at most ``MOST`` (two queries).
 
     ``text``: ``workflow:refund state:paused words``.
     """
@@ -102,14 +102,14 @@ def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[Schedu
 
 
 def unknown_words(text: str) -> tuple[str, ...]:
-    """Return what of a filter text the list of schedules does not know."""
+    """Return the parts of a filter text that the list of schedules does not know."""
     wanted = parse_filter(text, frozenset({"workflow", "state"}))
     states = (f"state:{state}" for state in wanted.terms.get("state", ()) if state not in STATES)
     return (*(f"{key}:" for key in wanted.unknown), *states)
 
 
 def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
-    """Return one schedule (two queries), or raise ``NotFound``."""
+    """Return one schedule (two queries). ``NotFound``."""
     row = Schedule.objects.filter(viewer.scope("see"), pk=schedule_id).select_related("owner").first()
     if row is None:
         raise NotFound("Schedule not found, or you do not have access")

@@ -1,1 +1,1 @@
-"""Reads of statistics: figures of the past, gauges of now, readiness."""
+"""Reads of statistics: metrics of the past, gauges of now, readiness."""

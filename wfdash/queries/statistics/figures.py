@@ -1,4 +1,4 @@
-"""The figures of what happened lately, by workflow, step, gate and group: from the tallies, whatever number of runs."""
+"""Recent statistics by workflow, step, gate and group: from the stored metrics, however many runs there are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 OUTCOMES = (Measure.STARTED, Measure.COMPLETED, Measure.FAILED, Measure.CANCELLED)
 DURATIONS = (Measure.RUN, Measure.STEP, Measure.DECISION)
 MOST = 10
-"""Rows of a list."""
+"""Rows per list."""
 OLDEST = 8
 LATE = timedelta(seconds=60)
 Key = tuple[str, str, str]
@@ -31,7 +31,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How long something took, and how often it went otherwise."""
+    """A duration's distribution, and how often it went otherwise."""
 
     workflow: str = ""
     step: str = ""
@@ -44,7 +44,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureReason:
-    """Why runs failed: the class of the error, empty where it is not known."""
+    """Why runs failed: the class of the error, empty where it is unknown."""
 
     workflow: str
     error: str
@@ -74,7 +74,7 @@ class LateSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """Figures of a range of time, and how things stand now. Slots are hours or days (UTC), oldest first."""
+    """Statistics of a time range, and current counts. Slots are hours or days (UTC), oldest first."""
 
     workflow: str
     workflows: tuple[str, ...]
@@ -85,7 +85,7 @@ class Statistics:
     courses: dict[Measure, tuple[Spread, ...]]
     runs: tuple[Timing, ...]
     steps: tuple[Timing, ...]
-    """The slowest, by what 95 of 100 do not exceed."""
+    """The slowest by the 95th percentile."""
     gates: tuple[Timing, ...]
     people: tuple[Timing, ...]
     """By who was asked (``label``)."""
@@ -97,15 +97,15 @@ class Statistics:
 
     @property
     def empty(self) -> bool:
-        """Say whether there is nothing to tell."""
+        """Return whether there is nothing to show."""
         happened = any(map(any, self.flow.values())) or self.runs or self.steps or self.gates
         return not (self.states or self.waiting or happened)
 
 
 def statistics(viewer: Viewer, days: int = 7, workflow: str = "") -> Statistics:
-    """Return the figures of the last days (1: of the last 24 hours) of what this person may see (eight queries).
+    """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (eight queries).
 
-    ``NotFound`` for a workflow that is not theirs to see.
+    ``NotFound`` for a workflow they may not see.
     """
     if workflow and not viewer.may("see", workflow):
         raise NotFound("Workflow not found, or you do not have access")
@@ -145,7 +145,7 @@ def _slots(now: datetime, slot: timedelta, count: int) -> tuple[datetime, ...]:
 
 
 def _totals(rows: QuerySet[Tally]) -> defaultdict[Measure, defaultdict[Key, Total]]:
-    """Add up the whole range."""
+    """Return the sums of the whole range."""
     totals: defaultdict[Measure, defaultdict[Key, Total]] = defaultdict(lambda: defaultdict(Total))
     groups = rows.values_list("measure", "workflow", "step", "label", "bucket")
     for measure, workflow, step, label, bucket, count, seconds in groups.annotate(Sum("count"), Sum("total")):
@@ -156,7 +156,7 @@ def _totals(rows: QuerySet[Tally]) -> defaultdict[Measure, defaultdict[Key, Tota
 def _per_slot(
     rows: QuerySet[Tally], slots: tuple[datetime, ...], slot: timedelta
 ) -> defaultdict[tuple[Measure, datetime], Total]:
-    """Add up each slot, workflows and steps together."""
+    """Return the sums of each slot, over workflows and steps."""
     found: defaultdict[tuple[Measure, datetime], Total] = defaultdict(Total)
     groups = rows.filter(measure__in=[*OUTCOMES, *DURATIONS]).values_list("measure", "hour", "bucket")
     for measure, hour, bucket, count, seconds in groups.annotate(Sum("count"), Sum("total")):
@@ -236,6 +236,6 @@ def _late(mine: Q) -> tuple[LateSchedule, ...]:
 
 
 def _workflows(viewer: Viewer, totals: dict[Measure, defaultdict[Key, Total]]) -> tuple[str, ...]:
-    """Return what can be chosen: what is loaded, and what has figures."""
+    """Return the workflows to choose from: those that are loaded, and those with metrics."""
     loaded = {entry.name for entry in catalog.entries() if viewer.may("see", entry.name)}
     return tuple(sorted(loaded | {key[0] for rows in totals.values() for key in rows}))

@@ -1,6 +1,6 @@
-"""How runs and requests stand now, and what was ever counted: for the numbers and for whoever scrapes them.
+"""Current counts of runs and requests, and all-time totals: for the statistics page and for scrapers.
 
-Runs that ended well are in what was counted, not in what stands: nothing here gets slower as they become many.
+Completed runs are in the totals, not in the gauges: nothing here gets slower as they become many.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ OTHERS = "(others)"
 
 @dataclass
 class Total:
-    """What was counted: how often, how long in all (seconds), and by bucket."""
+    """A total: how often, how long in all (seconds), and by bucket."""
 
     count: int = 0
     seconds: float = 0.0
     buckets: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, bucket: int, count: int, seconds: float) -> None:
-        """Add a row of figures."""
+        """Add a row of metrics."""
         self.count += count
         self.seconds += seconds
         self.buckets[bucket] += count
 
     def join(self, other: Total) -> None:
-        """Add all of another."""
+        """Add another total."""
         for bucket, count in other.buckets.items():
             self.add(bucket, count, 0.0)
         self.seconds += other.seconds
@@ -58,7 +58,7 @@ class WaitingRequests:
 
 
 def count_by_status(viewer: Viewer, workflow: str = "") -> dict[tuple[str, Status], int]:
-    """Return workflow, status -> how many runs stand so: those not ended, and failed (two queries)."""
+    """Return workflow, status -> how many runs have it: those not ended, and failed (two queries)."""
     rows = Run.objects.filter(viewer.scope("see"), phase__in=SEEN).order_by()
     rows = rows.filter(workflow=workflow) if workflow else rows
     counts: defaultdict[tuple[str, Status], int] = defaultdict(int)
@@ -86,7 +86,7 @@ def open_requests(viewer: Viewer) -> dict[str, WaitingRequests]:
 
 
 def all_totals(viewer: Viewer) -> dict[Measure, Totals]:
-    """Return measure -> workflow, step, label -> what was counted since there is counting (one query). Only grows."""
+    """Return measure -> workflow, step, label -> its all-time total (one query). Only grows."""
     rows = Tally.objects.filter(viewer.scope("see"), measure__in=list(Measure), hour=ALL_TIME)
     totals: defaultdict[Measure, Totals] = defaultdict(lambda: defaultdict(Total))
     found = rows.values_list("measure", "workflow", "step", "label", "bucket", "count", "total")
@@ -111,7 +111,7 @@ def count_pending() -> int:
 
 
 def narrow(totals: Totals, names: Callable[[Names], Names], limit: int) -> Totals:
-    """Return totals by these names; beyond so many of them, the smaller ones together as ``(others)``."""
+    """Return totals by these names; beyond a limit, the smaller ones are summed up as ``(others)``."""
     joined: Totals = {}
     for key, total in totals.items():
         joined.setdefault(names(key), Total()).join(total)

@@ -1,6 +1,6 @@
-"""Whether anybody drives runs, and whether what was to happen at a certain time has happened.
+"""Whether a worker is alive, and whether everything that was due has happened.
 
-For whoever watches the process, not for a person: these reads tell counts and ages, and no word of any workflow.
+For monitoring, not for a person: these reads return counts and ages, and nothing of any workflow.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from checkpoints.records import Phase
 from checkpoints.rules import TIMED
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
-"""A worker that has not been heard of for so long is not counted on; it says that it lives every few seconds."""
+"""A worker without a heartbeat for so long counts as gone; heartbeats come every few seconds."""
 OVER = (Phase.CANCELLED, Phase.COMPLETED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerRow:
-    """A worker process, by its own account."""
+    """A worker process, as it reports itself."""
 
     name: str
     started: datetime
@@ -31,7 +31,7 @@ class WorkerRow:
 
 
 def workers(now: datetime) -> list[WorkerRow]:
-    """Return the workers that live, the most recently heard of first (one query). ``now``: the database's time."""
+    """Return the live workers, the most recent heartbeat first (one query). ``now``: the database's time."""
     rows = WorkerBeat.objects.filter(seen__gt=now - HEARTBEAT_TIMEOUT).order_by("-seen")
     return [
         WorkerRow(name=row.pk, started=row.started, seen=row.seen, runs=row.runs, late=row.late) for row in rows[:100]
@@ -41,7 +41,7 @@ def workers(now: datetime) -> list[WorkerRow]:
 def lateness(now: datetime) -> dict[str, float]:
     """Return what is overdue: ``deadlines``, ``answers``, ``naps``, ``schedules`` -> seconds of the oldest (4 queries).
 
-    Each is one look into an index. ``now``: the database's time.
+    ``naps`` are sleeping runs. Each is one index look-up. ``now``: the database's time.
     """
     alarms = HumanRequest.objects.filter(OPEN & ~Q(run__phase__in=OVER), alarm__isnull=False)
     naps = Run.objects.filter(phase__in=TIMED, wake_at__isnull=False)

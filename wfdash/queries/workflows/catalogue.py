@@ -1,4 +1,4 @@
-"""The catalogue as a person may see it: definitions, versions, counts."""
+"""The catalogue for one person: definitions, versions, counts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ COUNTED = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
 
 VERSIONS = 20
-"""So many of a workflow's versions are shown, the newest."""
+"""Versions of a workflow that are shown, the newest."""
 LOOKED_AT = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 SETTLED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 SHOWN = ("open", "waiting", "failed", "scheduled")
-"""What ``show:`` of the catalogue's filter knows."""
+"""The values of ``show:`` in the catalogue's filter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +42,9 @@ class WorkflowRow:
     loaded: bool = True
     may_start: bool = False
     phases: dict[str, int] = field(default_factory=dict)
-    """How many runs are in the phases that somebody may have to look at: those not ended, and failed."""
+    """How many runs are in the phases that may need attention: those not ended, and failed."""
     more: frozenset[str] = frozenset()
-    """The phases of which there are more than anybody counted."""
+    """The phases that have more runs than were counted."""
     waiting_requests: int = 0
     last_run: datetime | None = None
     next_run: datetime | None = None
@@ -52,17 +52,17 @@ class WorkflowRow:
 
     @property
     def active(self) -> int:
-        """Runs that have not ended."""
+        """Return the runs that have not ended."""
         return sum(count for phase, count in self.phases.items() if Phase(phase) not in ENDED)
 
     @property
     def failed(self) -> int:
-        """Runs that failed and were not retried."""
+        """Return the runs that failed and were not retried."""
         return self.phases.get(Phase.FAILED.value, 0)
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Return its title."""
         return self.description.title or self.name
 
 
@@ -72,17 +72,17 @@ class VersionRow:
 
     version: str
     created: datetime | None
-    """When the first run was started under it; None for a graph that is loaded and was never run."""
+    """When the first run was started under it; None for a loaded graph without runs."""
     runs: int
     current: bool
     more: bool = False
-    """Whether there are more runs than anybody counted."""
+    """Whether there are more runs than were counted."""
     words: tuple[str, ...] = ()
-    """What changed since the version before, one sentence each; nothing for the oldest one."""
+    """Changes since the previous version, one sentence each; empty for the oldest one."""
 
 
 def workflows(viewer: Viewer) -> list[WorkflowRow]:
-    """Return every loaded workflow this person may see, by title (ten queries, whatever number of runs there is)."""
+    """Return every loaded workflow this person may see, by title (ten queries, however many runs there are)."""
     (phases, more), last, waiting, coming = _phases(viewer), _newest(viewer), _waiting(viewer), next_times(viewer)
     return [
         WorkflowRow(
@@ -102,9 +102,9 @@ def workflows(viewer: Viewer) -> list[WorkflowRow]:
 
 
 def matching(rows: Iterable[WorkflowRow], text: str) -> tuple[list[WorkflowRow], tuple[str, ...]]:
-    """Return the rows that fit ``show:failed words``, and what of the filter is not known.
+    """Return the rows that match ``show:failed words``, and the unknown parts of the filter.
 
-    Words are looked for in names, titles, descriptions and steps.
+    Words are searched in names, titles, descriptions and steps.
     """
     wanted = parse_filter(text, frozenset({"show"}))
     states = wanted.terms.get("show", ())
@@ -115,7 +115,7 @@ def matching(rows: Iterable[WorkflowRow], text: str) -> tuple[list[WorkflowRow],
 
 
 def workflow(viewer: Viewer, name: str) -> WorkflowRow:
-    """Return one of them, or raise ``NotFound``; also one that is not loaded any more but has runs."""
+    """Return one of them, also one that is no longer loaded but has runs. ``NotFound``."""
     row = next((row for row in workflows(viewer) if row.name == name), None)
     if row is not None:
         return row
@@ -134,12 +134,12 @@ def workflow(viewer: Viewer, name: str) -> WorkflowRow:
 
 
 def failures(viewer: Viewer) -> list[Failure]:
-    """Return what failed to load, for those who operate something; nobody else gets tracebacks."""
+    """Return what failed to load, for people who operate something; no one else gets tracebacks."""
     return catalog.failures() if viewer.may_anywhere("operate") else []
 
 
 def versions(viewer: Viewer, name: str) -> list[VersionRow]:
-    """Return the versions runs were started under, newest first, at most ``VERSIONS``, and what changed with each.
+    """Return the versions runs were started under, newest first, at most ``VERSIONS``, with the changes of each.
 
     Three queries; one for each version where there are too many runs to count at once.
     """
@@ -184,13 +184,15 @@ def description_of(workflow: str, version: str) -> Description | None:
 
 
 def last_of(viewer: Viewer, name: str) -> str:
-    """Return the id of this person's newest run of a workflow whose input they may see, or nothing (one query)."""
+    """Return the id of this person's newest run of a workflow whose input they may see, or an empty string (one
+    query).
+    """
     mine = Run.objects.filter(viewer.scope("inspect"), workflow=name, created_by_id=viewer.user.pk)
     return mine.order_by("-created", "-id").values_list("pk", flat=True).first() or ""
 
 
 def count_runs(viewer: Viewer, name: str) -> int:
-    """Return how many runs a workflow has; more than ``COUNTED`` are not counted further (one query)."""
+    """Return how many runs a workflow has, counted up to ``COUNTED`` (one query)."""
     return Run.objects.filter(viewer.scope("see"), workflow=name).order_by()[: COUNTED + 1].count()
 
 
@@ -212,7 +214,7 @@ def _phases(viewer: Viewer) -> tuple[defaultdict[str, dict[str, int]], frozenset
 
 
 def _runs_of(viewer: Viewer, name: str, among: Sequence[str]) -> Counter[str]:
-    """Return version -> runs; more than ``COUNTED`` of a version are not counted further."""
+    """Return version -> runs, each counted up to ``COUNTED``."""
     mine = Run.objects.filter(viewer.scope("see"), workflow=name)
     if count_runs(viewer, name) <= COUNTED:
         return Counter(dict(mine.values_list("version").annotate(Count("pk")).order_by()))
@@ -235,7 +237,7 @@ def _text_of(row: WorkflowRow) -> str:
 
 
 def _newest(viewer: Viewer) -> dict[str, datetime]:
-    """Return workflow -> when its newest run was created: one look into an index for each."""
+    """Return workflow -> when its newest run was created: one index look-up for each."""
     newest = Run.objects.filter(workflow=OuterRef("workflow")).order_by("-created", "-id").values("created")[:1]
     rows = WorkflowVersion.objects.filter(viewer.scope("see")).values("workflow").distinct().order_by()
     found = rows.annotate(newest=Subquery(newest)).values_list("workflow", "newest")

@@ -1,7 +1,7 @@
-"""The actions of a card: which fields belong to each, and what a POST chose. Pure but for types.
+"""The actions of a card: which fields belong to each, and which one a POST chose. Pure but for types.
 
 POST: ``_action=<name>`` and the fields of that action under the prefix ``<name>:``; fields that belong to no action
-stand for all of them, without a prefix.
+apply to all of them, without a prefix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wfdash.schemas.validate import problems_of
 ACTION = "_action"
 WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", "feedback", "explanation"})
 EDITED = ("edited", "arguments")
-"""Fields that begin with the proposal."""
+"""Fields whose initial value is the proposal."""
 STYLES = {"approve": "primary", "reject": "danger"}
 
 
@@ -41,17 +41,17 @@ class ActionButton:
 
     @property
     def prefix(self) -> str:
-        """What the names of its fields begin with."""
+        """Return the prefix of its fields' names."""
         return f"{part(self.name)}:"
 
     @property
     def has_fields(self) -> bool:
-        """Whether there is something to fill in."""
+        """Return whether there is something to fill in."""
         return bool(self.schema["properties"])
 
 
 class PostedAnswer(NamedTuple):
-    """What a POST says. ``editing``: a row button was pressed, draw the card again. ``forms``: by action, as typed."""
+    """A POST's answer. ``editing``: a row button was pressed, render the card again. ``forms``: by action, as typed."""
 
     value: Any
     errors: list[dict[str, Any]]
@@ -88,7 +88,7 @@ def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[
 
 
 def unedited(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an answer that edits nothing: without the actions that bring an edited proposal."""
+    """Return the schema of an answer that edits nothing: without the actions that need an edited proposal."""
     listed = card.get("actions")
     actions = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
     gone = [one for one in actions if set(one.get("fields") or ()).intersection(EDITED)]
@@ -121,7 +121,7 @@ def _own_schema(schema: Mapping[str, Any], fields: list[str], required: list[str
 
 
 def _property(schemas: Schemas, name: str, node: Any, required: bool) -> Any:
-    """Return the node of a field: for one that an action requires, without the way out of leaving it empty."""
+    """Return the node of a field: for one that an action requires, without the option to leave it empty."""
     if not isinstance(node, Mapping):
         return node
     plain = dict(schemas.resolve(node))
@@ -133,7 +133,7 @@ def _property(schemas: Schemas, name: str, node: Any, required: bool) -> Any:
 
 
 def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDict, files: Any = None) -> PostedAnswer:
-    """Return the answer a POST gives, with its errors. Only the chosen action's own fields are part of it."""
+    """Return the answer of a POST, with its errors. Only the chosen action's own fields are part of it."""
     choices = {choice.name: choice for choice in actions_of(schema, card)}
     shared = FormView.from_schema(shared_schema(schema, card)).bind(post, files)
     if not choices:

@@ -22,7 +22,7 @@ NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class CardChanges:
-    """What changed, in words; the difference where both cards are at hand."""
+    """What changed, as text; the difference where both cards are known."""
 
     parts: str
     answered: bool
@@ -32,19 +32,19 @@ class CardChanges:
 
     @property
     def said(self) -> str:
-        """Why it is asked again."""
+        """Return why it is asked again."""
         if self.problem:
             return f"the step can no longer use the earlier answer ({self.problem})"
         return f"{self.parts} changed {self.since}"
 
     @property
     def since(self) -> str:
-        """Since when it is another one."""
+        """Return since when it has changed."""
         return "after it was answered" if self.answered else "while it waited for an answer"
 
     @property
     def counts(self) -> str:
-        """What became of what was said before."""
+        """Return what became of earlier votes and answers."""
         if self.answered:
             return "The earlier answer no longer applies. Decide on the current version."
         return "Decide on the current version."

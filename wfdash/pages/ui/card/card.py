@@ -27,7 +27,7 @@ PARTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A button, its fields, and whether they are shown from the start. ``key``: its one-letter shortcut."""
+    """A button, its fields, and whether they are open initially. ``key``: its one-letter shortcut."""
 
     choice: ActionButton
     form: FormView
@@ -36,13 +36,13 @@ class Action:
 
     @property
     def direct(self) -> bool:
-        """Whether one click decides."""
+        """Return whether one click decides."""
         return not self.choice.required
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """The tool that is to be called. ``flaws``: why its arguments do not fit."""
+    """The tool to be called. ``flaws``: why its arguments are not valid."""
 
     name: str
     description: str = ""
@@ -51,7 +51,7 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOption:
-    """An option that can be ticked beside others."""
+    """An option that can be selected beside others."""
 
     sent: str
     label: str
@@ -61,7 +61,7 @@ class CheckOption:
 
 @dataclass(frozen=True, kw_only=True)
 class CardView:
-    """Ready for ``components/card.html``. ``url`` empty: shown without a way to answer."""
+    """The context of ``components/card.html``. ``url`` empty: without a form."""
 
     subject: str
     body: str
@@ -83,17 +83,17 @@ class CardView:
 
     @property
     def has_upload(self) -> bool:
-        """Whether the form must be sent as multipart/form-data."""
+        """Return whether the form must be sent as multipart/form-data."""
         return self.shared.has_upload or any(action.form.has_upload for action in self.actions)
 
     @property
     def many(self) -> bool:
-        """Whether there are too many actions to keep them in sight while one reads."""
+        """Return whether there are too many actions to keep them visible while reading."""
         return len(self.actions) > MANY
 
     @property
     def outcomes(self) -> bool:
-        """Whether the author said of any action what happens then."""
+        """Return whether the author described the effect of any action."""
         return any(action.choice.consequence or action.choice.description for action in self.actions)
 
 
@@ -111,9 +111,9 @@ def build(
 ) -> CardView:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
-    ``errors``: refusals of the desk (``{loc, msg}``), shown at their fields instead of those of the reading.
-    ``files``: the address of the evidence's bytes, without it they are part of the page; ``path``: where it stands.
-    ``before``: the card in whose place this one is asked, where something of it changed.
+    ``errors``: errors of the action (``{loc, msg}``), shown at their fields instead of those of the reading. ``files``:
+    the address of the evidence's bytes, without it they are part of the page; ``path``: the step's path. ``before``:
+    the card that this one replaced, where something of it changed.
     """
     choices = actions_of(schema, card)
     told = [dict(error) for error in errors] or (reading.errors if reading else [])
@@ -143,7 +143,7 @@ def build(
 
 
 def _line(value: Any) -> str:
-    """Return a part that is words, with nothing hidden in them and cut where nobody reads on."""
+    """Return a text part with nothing invisible in it, cut to a readable length."""
     text = str(value or "")
     return visible(text[:MAX_LINE]) + ("…" if len(text) > MAX_LINE else "")
 
@@ -158,7 +158,7 @@ def _tool(card: Mapping[str, Any]) -> Tool | None:
 
 
 def _options(card: Mapping[str, Any], shared: FormView) -> tuple[CheckOption, ...]:
-    """Return what can be ticked, with what the author said about each; nothing where the form says it all."""
+    """Return the selectable options, with the author's description of each; empty where the form has them all."""
     listed = card.get("options")
     if not card.get("multiple") or not isinstance(listed, list) or len(shared.fields) != 1:
         return ()
@@ -188,7 +188,7 @@ def _shared(
     begin = card.get("current") if initial is None and not choices else initial
     common = shared_schema(schema, card)
     if choices and isinstance(begin, Mapping):
-        # What belongs to an action alone is no further field of all of them.
+        # Fields of a single action are not fields of all of them.
         begin = {name: value for name, value in begin.items() if name in mapping(common.get("properties"))}
     form: FormView = reading.shared if reading else FormView.from_schema(common, initial=begin)
     if not choices:
@@ -198,7 +198,7 @@ def _shared(
 
 
 def _keys(choices: tuple[ActionButton, ...]) -> list[str]:
-    """Return a letter for each action: its first one that is free, c, g, j, k and u being the page's own."""
+    """Return a letter for each action: its first one that is free; c, g, j, k and u are the page's own."""
     taken = {"j", "k", "g", "c", "u"}
     keys = []
     for choice in choices:
@@ -231,7 +231,7 @@ def _action(
 
 
 def _start(choice: ActionButton, card: Mapping[str, Any], initial: Any) -> dict[str, Any]:
-    """Return what the fields of an action begin with: the suggestion, else the proposal where it is edited."""
+    """Return the initial value of an action's fields: the suggestion, else the proposal where it is edited."""
     own = choice.schema["properties"]
     begin = {name: card.get("proposal") for name in EDITED if name in own}
     given = initial if isinstance(initial, Mapping) else {}
@@ -239,7 +239,7 @@ def _start(choice: ActionButton, card: Mapping[str, Any], initial: Any) -> dict[
 
 
 def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None, told: list[dict[str, Any]]) -> str:
-    """Return what is wrong with the answer as a whole: it has no field to stand at."""
+    """Return what is wrong with the answer as a whole, which belongs to no field."""
     if not choices:
         return ""
     placed = set(mapping(reading.shared.schema.get("properties"))) if reading else set()

@@ -1,4 +1,4 @@
-"""Images and files of a card: read from its evidence, believed in nothing but their bytes. Pure."""
+"""Images and files of a card: read from its evidence, typed by their bytes only. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class CardMedia:
-    """The bytes of an image or a file, and what they are. ``picture`` is None for all that is not shown."""
+    """The bytes of an image or a file, and their type. ``picture`` is None for everything that is not shown."""
 
     name: str
     data: bytes
@@ -34,7 +34,7 @@ class CardMedia:
 
 @dataclass(frozen=True, kw_only=True)
 class Attachment:
-    """An image or a file, ready to be drawn. ``src`` is what an image is loaded from, ``href`` downloads."""
+    """An image or a file, ready to be rendered. ``src`` is what an image is loaded from, ``href`` downloads."""
 
     name: str
     says: str
@@ -71,7 +71,7 @@ def media_at(card: Mapping[str, Any], number: int) -> CardMedia | None:
 
 
 def attachment(media: CardMedia, alt: str, href: str) -> Attachment:
-    """Return an image or a file as it is drawn. Without ``href`` an image is part of the page itself."""
+    """Return an image or a file, ready to be rendered. Without ``href`` an image is part of the page itself."""
     picture = media.picture
     src = ""
     if picture is not None:

@@ -1,6 +1,6 @@
-"""What a card shows, ready to be drawn: the proposal against what is there now, and the evidence. Pure.
+"""What a card shows, ready to be rendered: the proposal against the current value, and the evidence. Pure.
 
-A card comes from a workflow's code and is not trusted to have any shape: what does not fit is drawn as a value.
+A card comes from a workflow's code and is not trusted to have any shape: anything unexpected is rendered as a value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ICONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class CardPart:
-    """One thing to look at. ``kind`` names its template; only the attributes that go with it are set."""
+    """One part of a card. ``kind`` names its template; only the attributes that go with it are set."""
 
     kind: str
     title: str = ""
@@ -56,17 +56,17 @@ class CardPart:
 
     @property
     def template(self) -> str:
-        """The template that draws it."""
+        """Return the template that renders it."""
         return f"components/parts/{self.kind}.html"
 
     @property
     def icon(self) -> str:
-        """The icon of its heading."""
+        """Return the icon of its heading."""
         return ICONS.get(self.kind, "document-text")
 
     @property
     def compares(self) -> bool:
-        """Whether it shows what would change, rather than what is proposed."""
+        """Return whether it shows what would change, rather than what is proposed."""
         return self.kind in {"changes", "text_diff"}
 
 
@@ -132,7 +132,7 @@ def facts(value: Any) -> tuple[tuple[str, str | datetime], ...]:
 
 
 def _parse_time(item: Any) -> datetime | None:
-    """Return the time that an ISO text with date, time and zone says; None for everything else."""
+    """Return the time that an ISO text with date, time and zone names; None for everything else."""
     try:
         at = datetime.fromisoformat(item) if isinstance(item, str) and "T" in item else None
     except ValueError:
@@ -141,7 +141,7 @@ def _parse_time(item: Any) -> datetime | None:
 
 
 def fields(value: Mapping[str, Any]) -> tuple[tuple[str, CardPart], ...]:
-    """Return names and values of an object, each value as what it is: words, a text, a tree."""
+    """Return names and values of an object, each value by its kind: text, long text, tree."""
     return tuple((cell(str(key)), _field(item)) for key, item in value.items())
 
 
@@ -213,7 +213,7 @@ def _link(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
 
 
 def _address(address: str) -> str:
-    """Return an address as people should read it: where it truly leads, then the rest, nothing hidden."""
+    """Return an address as people should read it: its real target, then the rest, nothing hidden."""
     if address.startswith("mailto:"):
         return host_of(address)
     rest = re.sub(r"^https?://[^/?#]*", "", address)

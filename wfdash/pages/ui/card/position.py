@@ -1,4 +1,4 @@
-"""Where a run stood when it asked: the steps it came by, where it is, what certainly comes next. Pure."""
+"""The position of a run when it asked: the steps on its path, where it is, what certainly comes next. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.graph import travelled
 
 NEAR = 3
-"""Steps shown on either side; what is beyond them is counted."""
+"""Steps shown on either side; those beyond are counted."""
 
 
 class TimedTransition(Protocol):
-    """What an activation of a step did; see ``queries.Move``."""
+    """A transition of an activation with its time; see ``queries.StepTransition``."""
 
     @property
     def step(self) -> str: ...
@@ -32,7 +32,7 @@ class TimedTransition(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PathStep:
-    """A step on the way. ``state``: done | here | ahead | more (then ``title`` says how many)."""
+    """A step on the path. ``state``: done | here | ahead | more (then ``title`` says how many)."""
 
     title: str
     state: str
@@ -41,10 +41,10 @@ class PathStep:
 def path_through(
     description: Description, step: str, moves: Sequence[TimedTransition] = (), asked: datetime | None = None
 ) -> tuple[PathStep, ...]:
-    """Return the way of one run through its graph; nothing if the step is not there.
+    """Return the path of one run through its graph; empty if the step is not in it.
 
-    ``moves``: what the run's steps did, oldest first. Done is what finished and led here before ``asked``; a branch
-    that was not taken, or was skipped, is not on the way. Ahead is only what follows whatever is decided.
+    ``moves``: the run's transitions, oldest first. Done is what finished and led here before ``asked``; a branch that
+    was not taken, or was skipped, is not on the path. Ahead is only what follows whatever is decided.
     """
     titles = {info.name: info.title or step_label(info.name) for info in description.steps}
     if step not in titles:
@@ -57,7 +57,7 @@ def path_through(
 
 
 def _came(edges: Iterable[EdgeInfo], step: str, moves: Sequence[TimedTransition]) -> list[str]:
-    """Return the steps that led to this one by arrows that were taken, the one that finished last first."""
+    """Return the steps that led to this one along edges that were taken, the one that finished last first."""
     sources: dict[str, set[str]] = {}
     for source, target in travelled(edges, moves):
         sources.setdefault(target, set()).add(source)
@@ -71,7 +71,7 @@ def _came(edges: Iterable[EdgeInfo], step: str, moves: Sequence[TimedTransition]
 
 
 def _certain(description: Description, step: str) -> list[str]:
-    """Return the steps that follow in any case, up to where the way parts or ends."""
+    """Return the steps that follow in any case, up to where the path parts or ends."""
     known = {info.name: info for info in description.steps}
     leaving: dict[str, list[EdgeInfo]] = {}
     for edge in description.edges:
@@ -93,7 +93,7 @@ def _seen(edges: Iterable[EdgeInfo], way: Collection[str], step: str) -> bool:
 
 
 def _leads(edge: EdgeInfo, known: Mapping[str, StepInfo]) -> bool:
-    """Say whether whatever leaves a step takes this arrow: no condition, and no other type that could turn off."""
+    """Return whether every message of a step takes this edge: no condition, and no other type that could leave it."""
     if edge.kind in {"join", "gather"}:
         return edge.label in {"", "all", "gather"}
     takes = known[edge.target].takes

@@ -29,22 +29,22 @@ class TableView:
 
     @property
     def looks(self) -> tuple[str, ...]:
-        """Return a class per column: ``number`` (aligned at its end), ``nowrap`` (short words), or nothing."""
+        """Return a class per column: ``number`` (right-aligned), ``nowrap`` (short words), or empty."""
         return tuple(_look(cells) for cells in zip(*self.rows, strict=True))
 
     @property
     def heads(self) -> tuple[tuple[str, str], ...]:
-        """The columns, each with its class."""
+        """Return the columns, each with its class."""
         return tuple(zip_longest(self.columns, self.looks[: len(self.columns)], fillvalue=""))
 
     @property
     def first(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """The rows that are shown at once: cells with their classes."""
+        """Return the rows that are shown at once: cells with their classes."""
         return self._cells(self.rows if len(self.rows) <= FIRST_ROWS else self.rows[: FIRST_ROWS - 2])
 
     @property
     def others(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """The rows behind a fold; a long table leaves none of two."""
+        """Return the rows behind a fold; a long table is never folded for two."""
         return self._cells(() if len(self.rows) <= FIRST_ROWS else self.rows[FIRST_ROWS - 2 :])
 
     def _cells(self, rows: Sequence[Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], ...]:

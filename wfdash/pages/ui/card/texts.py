@@ -1,4 +1,4 @@
-"""A text of any length, ready to be drawn: its beginning, the rest behind a fold, no character hidden. Pure."""
+"""A text of any length, ready to be rendered: its beginning, the rest behind a fold, no character invisible. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TextBlock:
 
 
 def block(text: str) -> TextBlock:
-    """Return a text as a block: long ones are folded after some lines, or within a word that never ends."""
+    """Return a text as a block: long ones are folded after some lines, or within a very long word."""
     kept = visible(text[:MAX_TEXT])
     first = "\n".join(kept.split("\n")[:FIRST_LINES])[:FIRST_CHARACTERS]
     endless = _ENDLESS.search(first)

@@ -1,4 +1,4 @@
-"""A proposal of a few values, all of them in sight: nothing that is approved hides in a fold. Pure."""
+"""A proposal of a few values, all of them visible: nothing that is approved is hidden in a fold. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Leaves = tuple[tuple[str, Any], ...]
 
 
 def unfold(proposal: Any, schema: Mapping[str, Any]) -> Leaves:
-    """Return label and value of all that a proposal holds, by the titles of the answer's ``schema``.
+    """Return label and value of everything in a proposal, by the titles of the answer's ``schema``.
 
     Empty for one value, and for more than ``MOST`` of them.
     """
@@ -50,7 +50,7 @@ def _leaves(value: Any, node: Any, schemas: Schemas, path: tuple[str, ...]) -> I
 
 
 def _has_parts(value: Any) -> bool:
-    """Say whether it is more than one value; of a list of plain ones a line holds all."""
+    """Return whether it is more than one value; a list of plain ones fits into a line."""
     if isinstance(value, list):
         return any(isinstance(item, (Mapping, list)) for item in value)
     return isinstance(value, Mapping) and bool(value) and not is_opaque(value)
@@ -61,7 +61,7 @@ def _counted(path: tuple[str, ...], number: int) -> tuple[str, ...]:
 
 
 def _object(node: Any, schemas: Schemas) -> Mapping[str, Any]:
-    """Return what a node says of its parts; of one that may be left out, what it is if it is there."""
+    """Return a node's properties; of an optional one, those of its non-null alternative."""
     known = schemas.resolve(node) if isinstance(node, Mapping) else {}
     branches = [schemas.resolve(one) for one in known.get("anyOf") or () if isinstance(one, Mapping)]
     real = [one for one in branches if one.get("type") != "null"]

@@ -1,4 +1,4 @@
-"""Charts as data: pure layouts that templates draw as SVG. Words stand beside the SVG, so it may have any size."""
+"""Charts as data: pure layouts that templates render as SVG. Text is beside the SVG, so it may have any size."""
 
 from __future__ import annotations
 

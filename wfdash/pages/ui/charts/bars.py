@@ -1,4 +1,4 @@
-"""One bar per stretch of time. Pure."""
+"""Bar charts: one bar per slot. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH, nice_count
 
 GAP = 0.22
-"""The part of its place that a bar leaves free."""
+"""The part of its slot that a bar leaves free."""
 MIN_BAR = 1.5
-"""No bar that stands for something is lower."""
+"""Minimum height of a bar that is not zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A bar from ``y`` down to the base line, and what it says."""
+    """A bar from ``y`` down to the base line, and its text."""
 
     x: float
     y: float
@@ -49,7 +49,7 @@ def bar_chart(
     top: float | None = None,
     ticks: Sequence[str] = (),
 ) -> BarChart:
-    """Return a bar for each count, under the name of its stretch of time. ``top``: where several charts' axes end."""
+    """Return a bar for each count, under the name of its slot. ``top``: the common end of several charts' axes."""
     top = top or nice_count(max(counts, default=0))
     place = WIDTH / max(len(counts), 1)
     bars = tuple(

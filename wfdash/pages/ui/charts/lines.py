@@ -1,4 +1,4 @@
-"""How long something took, over time: lines with gaps where nothing was measured. Pure."""
+"""Line charts: durations over time, with gaps where nothing was measured. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """A measured point: where, and what it says."""
+    """A measured point: its position and its text."""
 
     x: float
     y: float
@@ -22,7 +22,7 @@ class Dot:
 
 @dataclass(frozen=True, kw_only=True)
 class ChartLine:
-    """A line: ``path`` is SVG path data. ``style`` tells lines apart without colour."""
+    """A line: ``path`` is SVG path data. ``style`` distinguishes lines without colour."""
 
     name: str
     style: str
@@ -54,7 +54,7 @@ def line_chart(
     tone: str,
     ticks: Sequence[str] = (),
 ) -> LineChart:
-    """Return a line for each ``(name, style, seconds per stretch of time)``; None where nothing was measured."""
+    """Return a line for each ``(name, style, seconds per slot)``; None where nothing was measured."""
     known = [value for _, _, values in series for value in values if value is not None]
     top = nice_seconds(max(known, default=1.0))
     return LineChart(
@@ -73,7 +73,7 @@ def line_chart(
 
 
 def duration_or_dash(seconds: float | None) -> str:
-    """Return a duration in words, or a dash where there is none."""
+    """Return a duration as text, or a dash where there is none."""
     return "–" if seconds is None else duration(seconds)
 
 

@@ -1,4 +1,4 @@
-"""Where an axis ends: at a round number not below what it shows. Pure."""
+"""The end of an axis: a round number that is at least the maximum. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUND_SECONDS = (
 
 
 def nice_count(most: float) -> float:
-    """Return 2, 4, 10, 20, 40, 100 ...: even, so that its half is a number of things too."""
+    """Return 2, 4, 10, 20, 40, 100 ...: even, so that its half is an integer."""
     if most <= 2:
         return 2.0
     power = 10.0 ** math.floor(math.log10(most))
@@ -27,5 +27,5 @@ def nice_count(most: float) -> float:
 
 
 def nice_seconds(most: float) -> float:
-    """Return a round length of time in seconds."""
+    """Return a round duration in seconds."""
     return next((length for length in ROUND_SECONDS if length >= most), math.ceil(most / (30 * DAY)) * 30 * DAY)

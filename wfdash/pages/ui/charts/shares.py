@@ -1,4 +1,4 @@
-"""Bars within the rows of a table: how large a value is beside the others. Pure."""
+"""Bars within the rows of a table: how large a value is compared to the others. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MIN_BAR = 6.0
 
 
 def share(value: float | None, most: float | None) -> float:
-    """Return the bar's length of ``WIDTH``; no value that is one gets a bar too short to be seen."""
+    """Return the bar's length of ``WIDTH``; a positive value always gets a visible bar."""
     if not value or not most:
         return 0.0
     return round(min(max(value / most * WIDTH, MIN_BAR), WIDTH), 2)

@@ -1,4 +1,4 @@
-"""Differences for people: of texts, of unified diffs, of JSON values."""
+"""Differences for display: of texts, of unified diffs, of JSON values."""
 
 from __future__ import annotations
 

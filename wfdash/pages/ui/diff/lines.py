@@ -20,7 +20,7 @@ MAX_PAIRS = 500
 MAX_HIDDEN = 600
 MAX_BESIDE = 400
 LEAST_FOLD = 3
-"""Fewer equal lines than this are not worth a fold."""
+"""Fewer equal lines than this are not folded."""
 ALIKE = 0.45
 
 Step: TypeAlias = tuple[str, int, int, int, int]
@@ -30,7 +30,7 @@ _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun:
-    """A run of characters; ``marked`` where it differs from the line across."""
+    """A run of characters; ``marked`` where it differs from the opposite line."""
 
     text: str
     marked: bool = False
@@ -40,7 +40,7 @@ class TextRun:
 class DiffLine:
     """A line of a difference. ``kind``: same | added | removed | note | fold.
 
-    A fold stands for ``count`` equal lines; ``hidden`` are those lines, unless they are too many to send.
+    A fold replaces ``count`` equal lines; ``hidden`` are those lines, unless they are too many to send.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class DiffLine:
 
     @property
     def sign(self) -> str:
-        """What stands before the line in a patch."""
+        """Return the line's prefix in a patch."""
         return {"added": "+", "removed": "−"}.get(self.kind, " ")
 
 
@@ -75,22 +75,22 @@ class TextDiff:
 
     @property
     def same(self) -> bool:
-        """Whether there is no difference."""
+        """Return whether there is no difference."""
         return not self.added and not self.removed
 
     @property
     def long(self) -> bool:
-        """Whether it is too long to be drawn side by side as well."""
+        """Return whether it is too long to be rendered side by side as well."""
         return len(self.lines) > MAX_BESIDE
 
     @property
     def pairs(self) -> tuple[LinePair, ...]:
-        """The lines side by side."""
+        """Return the lines side by side."""
         return tuple(pair_up(self.lines))
 
 
 def diff_text(before: str, after: str, context: int = 3) -> TextDiff:
-    """Return how to get from one text to the other, with ``context`` equal lines around each change."""
+    """Return the difference of two texts, with ``context`` equal lines around each change."""
     old, new = split_lines(before), split_lines(after)
     blocks, exact = _blocks(old, new)
     lines: list[DiffLine] = []
@@ -119,7 +119,7 @@ def whole(text: str) -> tuple[TextRun, ...]:
 
 
 def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[DiffLine]:
-    """Return removed lines, then added ones; lines that stand across have their differences marked."""
+    """Return removed lines, then added ones; opposite lines have their differences marked."""
     marks = [mark_words(left, right) for left, right in islice(zip(old, new, strict=False), MAX_PAIRS)]
     removed = [
         DiffLine(kind="removed", old=old_start + i, pieces=marks[i][0] if i < len(marks) else whole(text))
@@ -201,7 +201,7 @@ def bounded(lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
 
 
 def pair_up(lines: Sequence[DiffLine]) -> Iterator[LinePair]:
-    """Yield rows of two columns: removed lines stand left of the added lines that follow them."""
+    """Yield rows of two columns: removed lines are left of the added lines that follow them."""
     removed: list[DiffLine] = []
     added: list[DiffLine] = []
     for line in lines:
@@ -224,7 +224,7 @@ def _columns(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iterator
 
 
 def _blocks(old: list[str], new: list[str]) -> tuple[list[Step], bool]:
-    """Return difflib's opcodes; for huge texts, only what is equal at both ends is told apart."""
+    """Return difflib's opcodes; for huge texts, only equal lines at both ends are recognised."""
     start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - start
     tail = zip(reversed(old[start:]), reversed(new[start:]), strict=False)

@@ -33,34 +33,34 @@ class ValueChange:
 
     @property
     def where(self) -> str:
-        """The path as people write it: ``claims[2].amount``."""
+        """Return the path as people write it: ``claims[2].amount``."""
         text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path)
         return text.removeprefix(".") or "value"
 
     @property
     def path_shown(self) -> str:
-        """The path with nothing hidden in it, cut where nobody reads on."""
+        """Return the path with nothing invisible in it, cut to a readable length."""
         return visible(self.where[:SHORT]) + ("…" if len(self.where) > SHORT else "")
 
     @property
     def is_patch(self) -> bool:
-        """Whether a unified diff appeared, better shown as one."""
+        """Return whether a unified diff was added, which is better shown as one."""
         return not self.before and isinstance(self.after, str) and "\n@@ -" in self.after
 
     @property
     def is_text(self) -> bool:
-        """Whether both sides are texts of several lines, better shown as a text difference."""
+        """Return whether both sides are texts of several lines, better shown as a text difference."""
         texts = isinstance(self.before, str) and isinstance(self.after, str)
         return texts and not self.is_short
 
     @property
     def is_short(self) -> bool:
-        """Whether both sides fit into a row: no texts of several lines, nothing that has parts."""
+        """Return whether both sides fit into a row: no texts of several lines, nothing that has parts."""
         return _is_short(self.before) and _is_short(self.after)
 
     @property
     def sides(self) -> tuple[tuple[TextRun, ...], tuple[TextRun, ...]]:
-        """Both sides of a short change as text, with the words that differ marked; empty where there is none."""
+        """Return both sides of a short change as text, with the words that differ marked; empty where there is none."""
         before, after = _word(self.before), _word(self.after)
         if before == after and self.kind == "changed":
             before, after = _canonical(self.before), _canonical(self.after)
@@ -71,7 +71,7 @@ class ValueChange:
 
 
 def grouped(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChange, ...]], ...]:
-    """Return the changes in order, neighbours that are short together: they make one table."""
+    """Return the changes in order, adjacent short ones grouped into one table."""
     return tuple((short, tuple(group)) for short, group in groupby(changes, key=lambda change: change.is_short))
 
 

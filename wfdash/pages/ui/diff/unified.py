@@ -25,7 +25,7 @@ class Hunk:
 
     @property
     def pairs(self) -> tuple[LinePair, ...]:
-        """The lines side by side."""
+        """Return the lines side by side."""
         return tuple(pair_up(self.lines))
 
 
@@ -40,31 +40,31 @@ class FileDiff:
     left_out: int = 0
     """Lines beyond what is shown."""
     folded: bool = False
-    """Whether it is better shown closed: it is long, or much is open before it."""
+    """Whether it is folded: it is long, or much is open before it."""
 
     @property
     def size(self) -> int:
-        """How many lines it shows."""
+        """Return how many lines it shows."""
         return sum(len(hunk.lines) for hunk in self.hunks)
 
     @property
     def path(self) -> str:
-        """The name a person knows the file by."""
+        """Return the file's current name."""
         return self.old if self.status == "deleted" else self.new or self.old
 
     @property
     def added(self) -> int:
-        """How many lines are added."""
+        """Return how many lines are added."""
         return self._count("added")
 
     @property
     def removed(self) -> int:
-        """How many lines are removed."""
+        """Return how many lines are removed."""
         return self._count("removed")
 
     @property
     def long(self) -> bool:
-        """Whether it is too long to be drawn side by side as well."""
+        """Return whether it is too long to be rendered side by side as well."""
         return self.size > MAX_BESIDE
 
     def _count(self, kind: str) -> int:
@@ -78,7 +78,7 @@ def parse_unified(text: str) -> tuple[FileDiff, ...]:
 
 
 def _fold(files: tuple[FileDiff, ...]) -> tuple[FileDiff, ...]:
-    """Fold long files, and those after many open lines; a file that is alone is what one came to read."""
+    """Return the files with long ones folded, and those after many open lines; a single file stays open."""
     if len(files) < 2:
         return files
     shown = 0
@@ -101,7 +101,7 @@ class _FileBuilder:
     left_out: int = 0
 
     def finish(self) -> FileDiff:
-        """Return what was read; ``/dev/null`` tells new and deleted files."""
+        """Return the file; ``/dev/null`` marks new and deleted files."""
         status = "added" if self.old == "/dev/null" else "deleted" if self.new == "/dev/null" else self.status
         return FileDiff(old=self.old, new=self.new, status=status, hunks=tuple(self.hunks), left_out=self.left_out)
 

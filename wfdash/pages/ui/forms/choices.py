@@ -38,7 +38,7 @@ _ALONE = {"group": "Fill in", "const": "Yes", "rows": "List", "pairs": "Entries"
 
 
 def options_of(spec: Spec, chosen: list[Any]) -> tuple[FieldOption, ...]:
-    """Return the options, those in ``chosen`` marked; a chosen value that is no option is added, and says so."""
+    """Return the options, those in ``chosen`` marked; a chosen value that is not an option is added, and says so."""
     labels = spec.labels or ("",) * len(spec.options)
     drawn = [
         FieldOption(
@@ -63,7 +63,7 @@ def label_of(option: Any) -> str:
 
 
 def match_branch(schemas: Schemas, spec: Spec, value: Any) -> str:
-    """Return the token of the branch a value belongs to: ``null``, or the index of the one that is nearest."""
+    """Return the token of the branch a value belongs to: ``null``, or the index of the closest one."""
     if value is MISSING or (value is None and spec.nullable):
         return "null" if spec.nullable else "0"
     for index, branch in enumerate(spec.branches):
@@ -74,7 +74,7 @@ def match_branch(schemas: Schemas, spec: Spec, value: Any) -> str:
 
 
 def _likeness(branch: Mapping[str, Any], value: Any) -> int:
-    """Return how much a value that fits no branch is like this one: of its type, with as many of its fields."""
+    """Return how similar a value that matches no branch is to this one: of its type, with as many of its fields."""
     kinds: dict[type, tuple[str, ...]] = {
         dict: ("object",),
         list: ("array",),
@@ -90,7 +90,7 @@ def _likeness(branch: Mapping[str, Any], value: Any) -> int:
 
 
 def name_branch(schemas: Schemas, spec: Spec, index: int) -> str:
-    """Return what a branch is called: its title, its discriminator, or its kind."""
+    """Return a branch's name: its title, its discriminator, or its kind."""
     branch = schemas.spec(spec.branches[index])
     own = spec.branches[index].get("title")
     if len(spec.branches) == 1:

@@ -1,4 +1,4 @@
-"""From a schema and a value to the fields a template draws. Pure."""
+"""From a schema and a value to the fields a template renders. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from wfdash.pages.ui.forms.spec import Schemas, Spec, humanize
 from wfdash.schemas.media import wanted_types
 
 MAX_RADIOS = 4
-MOST_OPEN = 5  # rows with which a list that needs some begins
+MOST_OPEN = 5  # initial rows of a list that needs some
 MAX_RADIO_TEXT = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class FieldSlot:
-    """Where a value stands. ``open`` says whether branches that nobody picked are drawn, too."""
+    """The place of a value. ``open`` says whether branches that were not picked are rendered, too."""
 
     name: str
     loc: Loc = ()
@@ -47,7 +47,7 @@ class FieldSlot:
 
 
 class Drawer:
-    """Draws one schema. ``errors``: messages by place."""
+    """Builds the fields of one schema. ``errors``: messages by place."""
 
     def __init__(self, schemas: Schemas, notes: ReadNotes, errors: Mapping[Loc, Sequence[str]]) -> None:
         self.schemas = schemas
@@ -76,7 +76,7 @@ class Drawer:
         )
 
     def _as_json(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        """Return a value that its own control cannot show, as text: nothing is lost, and it can be mended."""
+        """Return a value that its own control cannot show, as text: nothing is lost, and it can be fixed."""
         text = self.notes.texts.get(f"{place.name}$") or json_text.write(value)
         kind, attributes = control(Spec(kind="json", schema={}), text)
         field = self._field(kind, spec, place, text=text, attributes=attributes)
@@ -110,7 +110,7 @@ class Drawer:
         return replace(field, uploads=spec.uploads)
 
     def _secret(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        """Return an empty control, whatever the value: a secret goes one way only."""
+        """Return an empty control, whatever the value: a secret is never sent back."""
         kind, attributes = control(spec, "")
         field = self._field(kind, spec, place, attributes=attributes)
         again = "Secrets are not shown again. If empty, enter it again." if isinstance(value, str) and value else ""
@@ -184,7 +184,7 @@ class Drawer:
         )
 
     def _unless_blank(self, place: FieldSlot, item: Any) -> Any:
-        """Return an item, or nothing where its row was left empty: there None stands for it."""
+        """Return an item, or None where its row was left empty."""
         return MISSING if item is None and place.loc in self.notes.errors else item
 
     def _tuple(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
@@ -234,7 +234,7 @@ class Drawer:
         return self._field("union", spec, place, branches=tuple(branches), errors=errors)
 
     def _pick(self, spec: Spec, place: FieldSlot, value: Any) -> str:
-        """Return the branch that is chosen: by whom it was sent, else by the value; nothing where none is needed."""
+        """Return the chosen branch: the posted one, else by the value; empty where none is needed."""
         picked = self.notes.picks.get(place.name)
         if picked is not None:
             return picked
@@ -265,7 +265,7 @@ def _title(schema: Any) -> str:
 
 
 def _shows(spec: Spec, value: Any) -> bool:
-    """Say whether the control of this kind can show a value at all, right or wrong, and send it back."""
+    """Return whether the control of this kind can show a value at all, valid or not, and send it back."""
     if value is MISSING or value is None:
         return True
     shows = _SHOWS.get(spec.kind)
@@ -275,7 +275,7 @@ def _shows(spec: Spec, value: Any) -> bool:
 
 
 def _shows_names(value: Any, known: Mapping[str, Any] = MappingProxyType({})) -> bool:
-    """Say whether the names that are typed fit on one line: a browser drops the rest of them."""
+    """Return whether the typed names fit on one line: a browser drops the rest of them."""
     if not isinstance(value, Mapping):
         return False
     return not any("\n" in name or "\r" in name for name in value if name not in known)
@@ -307,7 +307,7 @@ _SHOWS: dict[str, Callable[[Spec, Any], bool]] = {
 
 
 def _fits(spec: Spec, value: Any) -> bool:
-    """Say whether a value has the type its control is for; others are shown but not vouched for."""
+    """Return whether a value has the type its control is for; others are shown but not guaranteed."""
     if value is None:
         return spec.nullable or spec.kind == "json"
     if spec.kind in {"integer", "number"}:

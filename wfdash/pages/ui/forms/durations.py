@@ -1,4 +1,4 @@
-"""Lengths of time as people write them (``1 h 30 min``) and as ISO 8601 does (``PT1H30M``). Pure."""
+"""Durations as people write them (``1 h 30 min``) and as ISO 8601 does (``PT1H30M``). Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_LENGTH = 100
 
 
 def to_words(text: str) -> str:
-    """Return an ISO duration as people write it; what is none, or counts months or years, as it is."""
+    """Return an ISO duration as people write it; invalid ones, and those with months or years, unchanged."""
     match = _ISO.fullmatch(text)
     if match is None or not any(match.groups()[1:]):
         return text
@@ -31,7 +31,7 @@ def to_words(text: str) -> str:
 
 
 def to_iso(text: str) -> str | None:
-    """Return what a person wrote as an ISO duration; ISO as it is; None for what cannot be understood."""
+    """Return what a person wrote as an ISO duration; ISO unchanged; None for anything else."""
     clean = text.strip()[:MAX_LENGTH]
     if re.fullmatch(r"[+-]?[Pp][\dA-Za-z.,]+", clean, re.ASCII):
         return clean.upper()

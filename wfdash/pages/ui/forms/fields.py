@@ -1,8 +1,8 @@
-"""What a form template draws: fields, options, branches, and how controls are named. Pure.
+"""What a form template renders: fields, options, branches, and how controls are named. Pure.
 
-A control's name is the path of its value, parts joined by dots: ``claims.0.amount``. Marks follow a name:
-``!`` the control was there (and how many rows), ``@`` the value it stood for, ``?`` the branch picked, ``#`` a key,
-``$`` the value as JSON text, because the control could not show it. ``*`` holds a group's fields without a schema.
+A control's name is the path of its value, parts joined by dots: ``claims.0.amount``. Marks follow a name: ``!`` the
+control was there (and how many rows), ``@`` the original value, ``?`` the branch picked, ``#`` a key, ``$`` the value
+as JSON text, because the control could not show it. ``*`` holds a group's fields without a schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Loc: TypeAlias = tuple[str | int, ...]
 
 RESERVED = frozenset({"csrfmiddlewaretoken"})
 UNNAMED = frozenset({"group", "rows", "pairs", "tuple", "radios", "checks", "switch", "union", "file"})
-"""Kinds that ``aria-required`` says nothing about."""
+"""Kinds for which ``aria-required`` is not defined."""
 
 MAX_SEGMENTS = 5
 MAX_SEGMENT_TEXT = 60
@@ -35,7 +35,7 @@ class FieldOption:
 
 @dataclass(frozen=True, kw_only=True)
 class UnionBranch:
-    """An alternative of a union; ``field`` is None while it is not drawn."""
+    """An alternative of a union; ``field`` is None while it is not rendered."""
 
     sent: str
     label: str
@@ -85,34 +85,34 @@ class Field:
 
     @property
     def template(self) -> str:
-        """The template that draws it."""
+        """Return the template that renders it."""
         return f"components/fields/{self.kind}.html"
 
     @property
     def boxed(self) -> bool:
-        """Whether it holds more than one control, so that a row of a list is a box of its own."""
+        """Return whether it holds more than one control, so that a row of a list is a box of its own."""
         return self.kind in {"group", "tuple", "union", "rows", "pairs", "file"}
 
     @property
     def segmented(self) -> bool:
-        """Whether the branches of a union are few and short enough to stand side by side."""
+        """Return whether the branches of a union are few and short enough for a segmented control."""
         return len(self.branches) <= MAX_SEGMENTS and sum(len(b.label) for b in self.branches) <= MAX_SEGMENT_TEXT
 
     @property
     def described_by(self) -> str:
-        """The ids of the texts that explain the control."""
+        """Return the ids of the texts that explain the control."""
         parts = [f"{self.id}-error"] if self.errors else []
         return " ".join(parts + ([f"{self.id}-help"] if self.help else []))
 
     @property
     def flat(self) -> SafeString:
-        """The control's attributes, escaped, as one string that starts with a space."""
+        """Return the control's attributes, escaped, as one string that starts with a space."""
         own: dict[str, Any] = {**dict(self.attributes), **self._aria()}
         return flatatt({**own, "id": self.id, "name": self.name})
 
     @property
     def aria(self) -> SafeString:
-        """The state and description alone, for controls that come in groups."""
+        """Return only state and description, for controls that come in groups."""
         return flatatt(self._aria())
 
     def _aria(self) -> dict[str, Any]:

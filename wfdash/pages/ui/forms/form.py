@@ -1,7 +1,7 @@
-"""A form from a JSON Schema: drawn on the server, bound to a POST, its errors at the fields. Pure but for types.
+"""A form from a JSON Schema: rendered on the server, bound to a POST, its errors at the fields. Pure but for types.
 
 ``FormView.from_schema(schema).bind(post)`` returns a ``BoundForm`` with ``value`` (JSON) and ``errors``. A form's list
-buttons work without scripts: they post the form, and ``changed_rows`` tells the page to draw it again. So does the
+buttons work without scripts: they post the form, and ``changed_rows`` tells the page to render it again. So does the
 switch between fields and the value as JSON text: ``_mode=<prefix>json``, ``_mode=<prefix>fields``.
 """
 
@@ -52,11 +52,11 @@ class FormView:
 
     @classmethod
     def from_schema(cls, schema: Schema, *, prefix: str = "", initial: Any = None) -> Self:
-        """Make an empty form, or one that shows ``initial`` (JSON). A prefix that is given must end in ``:``."""
+        """Return an empty form, or one that shows ``initial`` (JSON). A prefix that is given must end in ``:``."""
         return cls(schema=schema, prefix=prefix, initial=MISSING if initial is None else initial)
 
     def bind(self, post: QueryDict, files: Mapping[str, Any] | None = None) -> BoundForm:
-        """Read a POST. The result draws what was typed, valid or not."""
+        """Return the form bound to a POST. It renders what was typed, valid or not."""
         posted: dict[str, list[str]] = {name: [str(v) for v in values] for name, values in post.lists()}
         press = rows.pressed(posted)
         if f"{self.prefix}_json" in posted:
@@ -73,7 +73,7 @@ class FormView:
         return bound if bound.changed_rows else replace(bound, problems=tuple(bound.check()))
 
     def _bind_text(self, text: str, press: tuple[str, str] | None) -> BoundForm:
-        """Read the value from its JSON text; a text that is none stays as it is, whatever was pressed."""
+        """Return the form bound to its JSON text; an invalid text is kept, whichever button was pressed."""
         text = text.replace("\r\n", "\n")
         bound = BoundForm(schema=self.schema, prefix=self.prefix, text=text, changed_rows=press is not None)
         try:
@@ -91,17 +91,17 @@ class FormView:
 
     @cached_property
     def schemas(self) -> Schemas:
-        """The schema, ready to be read."""
+        """Return the schema, ready to be read."""
         return Schemas(self.schema)
 
     @property
     def root_name(self) -> str:
-        """The name of the whole value: fields of a group stand on their own."""
+        """Return the name of the whole value, empty for a group of fields."""
         return self.prefix if self.schemas.spec(self.schema).kind == "group" else f"{self.prefix}value"
 
     @cached_property
     def root(self) -> Field:
-        """The whole value as a field, errors in place."""
+        """Return the whole value as a field, errors in place."""
         bare = self._draw({})
         places = {found.loc for found in walk(bare)}
         placed: dict[Loc, list[str]] = {}
@@ -111,22 +111,22 @@ class FormView:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What the template draws: the fields of a group, or the one value."""
+        """Return what the template renders: the fields of a group, or the one value."""
         return self.root.children if self.root.kind == "group" else (self.root,)
 
     @property
     def by_text(self) -> bool:
-        """Whether it is worth offering the value as JSON text: there is more than a field or two of plain text."""
+        """Return whether to offer the value as JSON text: there is more than a field or two of plain text."""
         return self.root.kind not in {"area", "const"} and sum(1 for _ in walk(self.root)) > 3
 
     @property
     def schema_text(self) -> str:
-        """The schema as text, for those who write the value themselves."""
+        """Return the schema as text, for people who write the value themselves."""
         return json_text.write(self.schema)
 
     @property
     def complaints(self) -> tuple[FormError, ...]:
-        """The error summary, in the order of the fields; of a text, with the lines."""
+        """Return the error summary, in the order of the fields; of a text, with the lines."""
         if self.text is not None:
             return tuple(self._complaints_of(self.text))
         found = list(walk(self.root))
@@ -139,7 +139,7 @@ class FormView:
 
     @property
     def has_upload(self) -> bool:
-        """Whether the form must be sent as multipart/form-data."""
+        """Return whether the form must be sent as multipart/form-data."""
         return self.text is None and any(found.uploads for found in walk(self.root, every=True))
 
     def _complaints_of(self, text: str) -> Iterator[FormError]:
@@ -157,23 +157,23 @@ class FormView:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundForm(FormView):
-    """A form with what a person sent. ``changed_rows``: a row button was pressed, nothing is to be submitted."""
+    """A form with what a person posted. ``changed_rows``: a row button was pressed, nothing is to be submitted."""
 
     changed_rows: bool = False
 
     @property
     def value(self) -> Any:
-        """The JSON value; where something could not be read, the text as it was typed."""
+        """Return the JSON value; where something could not be read, the text as it was typed."""
         return None if self.initial is MISSING else self.initial
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """What does not fit: ``{loc, msg}``; empty when ``value`` may be used."""
+        """Return what is wrong: ``{loc, msg}``; empty when ``value`` may be used."""
         return self.problems
 
     @property
     def is_valid(self) -> bool:
-        """Whether ``value`` is what was asked for: no errors, and not just a change of rows."""
+        """Return whether ``value`` is valid: no errors, and not just a change of rows."""
         return not self.problems and not self.changed_rows
 
     def check(self) -> Iterator[Problem]:
@@ -200,13 +200,13 @@ class BoundForm(FormView):
 
 
 def _named(field: Field, labels: Mapping[Loc, str]) -> str:
-    """Return a field's label, with that of what it lies in: the same label may stand in several places."""
+    """Return a field's label, with its parent's: the same label may occur in several places."""
     outer = labels.get(field.loc[:-1], "") if len(field.loc) > 1 else ""
     return f"{outer} › {field.label}" if outer else field.label
 
 
 def walk(root: Field, *, every: bool = False) -> Iterator[Field]:
-    """Yield a field and all within it, in the order a person meets them; of branches the chosen one, or every one."""
+    """Yield a field and all within it, in the order of the form; of branches the chosen one, or every one."""
     yield root
     inner = [*root.children, *(row.field for row in root.rows)]
     inner += [branch.field for branch in root.branches if (branch.chosen or every) and branch.field is not None]
@@ -215,7 +215,7 @@ def walk(root: Field, *, every: bool = False) -> Iterator[Field]:
 
 
 def read_files(files: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the contents of uploaded files, each one byte longer than allowed at most."""
+    """Return the contents of uploaded files, each at most one byte longer than allowed."""
     return {name: file.read(LARGEST + 1) for name, file in files.items() if isinstance(file, UploadedFile)}
 
 

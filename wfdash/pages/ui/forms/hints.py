@@ -1,4 +1,4 @@
-"""The control of a scalar and the words beside it. Pure."""
+"""The control of a scalar and its help text. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PREVIEW = 300_000
 
 
 def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the template kind and the attributes of the control that can show this text as it is."""
+    """Return the template kind and the attributes of the control that can show this text unchanged."""
     if spec.kind in {"area", "json"} or "\n" in text:
         return "area", _area(spec, text)
     if spec.kind in _NUMBERS:
@@ -58,7 +58,7 @@ def _example(spec: Spec) -> str:
 
 
 def help_of(spec: Spec) -> str:
-    """Return the author's description and the limits, in words."""
+    """Return the author's description and the limits, as text."""
     described = str(spec.schema.get("description") or "").strip()
     added = " ".join(part for part in (_limits(spec), _kind_hint(spec)) if part)
     ended = f"{described}." if described and added and described[-1] not in ".!?:;…" else described
@@ -66,7 +66,7 @@ def help_of(spec: Spec) -> str:
 
 
 def describe_file(spec: Spec, text: str) -> str:
-    """Return what is known of the file a text stands for, empty for none."""
+    """Return a description of the file that a text represents, empty for none."""
     if not text:
         return ""
     try:
@@ -79,7 +79,7 @@ def describe_file(spec: Spec, text: str) -> str:
 
 
 def preview_of(spec: Spec, text: str) -> str:
-    """Return an image of a file as a ``data:`` address, empty for what is none or too large."""
+    """Return an image of a file as a ``data:`` address, empty for none or a too large one."""
     if not text or len(text) > MAX_PREVIEW:
         return ""
     try:

@@ -13,7 +13,7 @@ from wfdash.pages.ui.invisible import escaped
 
 
 class Unreadable(ValueError):
-    """What was typed is not a value of this kind; the message is for the person who typed it."""
+    """The typed text is not a value of this kind; the message is for the person who typed it."""
 
 
 def read(text: str) -> Any:
@@ -32,12 +32,12 @@ def read(text: str) -> Any:
 
 
 def write(value: Any) -> str:
-    """Return a value as text to edit; characters that deceive stand as their escapes, so that they can be seen."""
+    """Return a value as text to edit; deceiving characters are written as their escapes, so that they are visible."""
     return escaped(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def lines_of(text: str) -> dict[Loc, int]:
-    """Return the line of every value of a valid JSON text, by place; of what is nested too deep nothing."""
+    """Return the line of every value of a valid JSON text, by place; empty if it is nested too deep."""
     try:
         return dict(_Scan(text).values(()))
     except (RecursionError, IndexError):
@@ -45,13 +45,13 @@ def lines_of(text: str) -> dict[Loc, int]:
 
 
 def path_of(loc: Loc) -> str:
-    """Return a place in words: ``lines[0].amount``."""
+    """Return a place as text: ``lines[0].amount``."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return "".join(parts).removeprefix(".")
 
 
 class _Scan:
-    """Goes through a text that is known to be valid, token by token."""
+    """Scans a valid text, token by token."""
 
     TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+)', re.DOTALL)
 
@@ -105,7 +105,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _hint(message: str) -> str:
-    """Return what the reader of the standard library says, as something to do."""
+    """Return the error of the standard library's parser as something to do."""
     remedies = {
         "Expecting value": "a value is missing, or text lacks double quotes",
         "Expecting property name enclosed in double quotes": "a name in double quotes is missing, or a comma is extra",

@@ -51,7 +51,7 @@ def is_decimal(branches: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def mapping(given: Any) -> dict[str, Any]:
-    """Return what was given if it is a mapping, else an empty one."""
+    """Return the given value if it is a mapping, else an empty one."""
     return dict(given) if isinstance(given, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""From what the browser posted to a JSON value, along the schema. Pure.
+"""From the posted fields to a JSON value, along the schema. Pure.
 
 What cannot be read stays in the value as it was typed, with an error beside it, so that nothing typed is lost.
 """
@@ -25,7 +25,7 @@ Files = Mapping[str, bytes]
 
 @dataclass(kw_only=True)
 class ReadNotes:
-    """What a value alone does not tell: errors and branches by place; by control, what was typed and picked.
+    """What the value itself does not contain: errors and branches by place; by control, what was typed and picked.
 
     ``cleared``: controls that were left empty, which do not get their default back.
     """
@@ -67,7 +67,7 @@ class FormReader:
         return None if count is None else min(count, MAX_ROWS)
 
     def _original(self, name: str) -> Any:
-        """Return the value a control was drawn for, where its text alone would not tell."""
+        """Return the value a control was rendered for, where its text alone is ambiguous."""
         packed = self._last(f"{name}@")
         if packed is None:
             return MISSING
@@ -105,7 +105,7 @@ class FormReader:
             return text
 
     def _file(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        """Return a new file, else the one that was there before, unless it was taken away."""
+        """Return a new file, else the previous one, unless it was removed."""
         uploaded = self._upload(spec, name, loc)
         if uploaded is not None:
             return uploaded
@@ -172,12 +172,12 @@ class FormReader:
         return [self._item(spec.schema["items"], name, loc, index, depth) for index in range(count)]
 
     def _unless_kept(self, spec: Spec, name: str, required: bool) -> Any:
-        """Return the empty value that was there before, else what an empty control means."""
+        """Return the previous empty value, else the value of an empty control."""
         original = self._original(name)
         return _nothing(spec, required) if original is MISSING or original else original
 
     def _none(self, spec: Spec, name: str, required: bool, empty: Any) -> Any:
-        """Return what a list without rows means: an empty one where there has to be one, or was one before."""
+        """Return the value of a list without rows: an empty one where it is required, or was empty before."""
         if self._count(name) is None:
             return MISSING
         return empty if spec.stays(required) or self._original(name) is not MISSING else MISSING
@@ -229,7 +229,7 @@ class FormReader:
 
 
 def _nothing(spec: Spec, required: bool) -> Any:
-    """Return what an empty control means: null if that is allowed, an empty text over a default, else no value."""
+    """Return the value of an empty control: null if that is allowed, an empty text over a default, else no value."""
     if spec.nullable:
         return None if spec.stays(required) else MISSING
     textual = spec.kind in {"text", "area", "secret"}

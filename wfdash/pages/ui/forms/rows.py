@@ -1,4 +1,4 @@
-"""Adding, removing and moving rows: on what was posted, before it is read, so that nothing typed is lost. Pure."""
+"""Adding, removing and moving rows: on the posted fields, before they are read, so that nothing typed is lost. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MARKS = ".!@?#$"
 
 
 def pressed(post: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return the button that sent the form to be drawn again, and the name it stands for, or None."""
+    """Return the pressed row button and the name it is for, or None."""
     return next(((button, post[button][-1]) for button in BUTTONS if post.get(button)), None)
 
 
 def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict[str, list[str]]:
-    """Return what would have been posted after the change. ``target``: a list for ``_add``, else a row of one."""
+    """Return the posted fields after the change. ``target``: a list for ``_add``, else a row of one."""
     copy = {name: list(values) for name, values in post.items() if name not in BUTTONS}
     if button == ADD:
         count = _count(copy, target)

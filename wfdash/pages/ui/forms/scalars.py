@@ -32,7 +32,7 @@ MISSING = MissingValue()
 
 
 def show(spec: Spec, value: Any) -> str:
-    """Return the text of a control for a value; an unfit value is shown as it is."""
+    """Return the text of a control for a value; a value of another type is shown unchanged."""
     if value is MISSING or value is None:
         return ""
     if spec.kind == "json":
@@ -64,7 +64,9 @@ def tokens(options: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def ticked(options: tuple[Any, ...], value: Any) -> Any:
-    """Return the options that occur in a list, in the order of the options; what is no list comes back."""
+    """Return the options that occur in a list, in the order of the options; anything but a list is returned
+    unchanged.
+    """
     return (
         [option for option in options if any(same(option, item) for item in value)]
         if isinstance(value, list)
@@ -91,7 +93,7 @@ def _read_integer(text: str) -> int:
 
 
 def _hint(text: str) -> str:
-    """Return what to change in a number that is one to a person."""
+    """Return how to correct a number as people write it."""
     if not re.fullmatch(r"[+-]?[\d.]*[,' ][\d.,' ]*", text, re.ASCII):
         return ""
     return ": use a point for the fraction and no thousands separator"
@@ -110,7 +112,7 @@ def _read_number(text: str) -> int | float:
 
 
 def _read_decimal(text: str) -> int | float | str:
-    """Return a JSON number where it says exactly the same, zeros at its end included, else the digits as text."""
+    """Return a JSON number where it is exactly the same, trailing zeros included, else the digits as text."""
     number = _read_number(text)
     try:
         exact = Decimal(text.strip())
@@ -122,7 +124,7 @@ def _read_decimal(text: str) -> int | float | str:
 
 
 def _read_span(text: str) -> str:
-    """Return an ISO duration: what is written in words, or ISO as it is."""
+    """Return an ISO duration, from text or unchanged."""
     span = durations.to_iso(text)
     if span is None:
         raise Unreadable("Must be a duration, such as 1 h 30 min or 2 days")
@@ -130,7 +132,7 @@ def _read_span(text: str) -> str:
 
 
 def _read_moment(text: str) -> str:
-    """Return an RFC 3339 moment: what a browser's control sends is taken as UTC."""
+    """Return an RFC 3339 time: the value of a browser's control is taken as UTC."""
     clean = text.strip()
     if not LOCAL_MOMENT.fullmatch(clean):
         return clean
@@ -138,7 +140,7 @@ def _read_moment(text: str) -> str:
 
 
 def _show_moment(text: str) -> str:
-    """Return a moment in UTC without its offset, as a browser's control wants it; others unchanged."""
+    """Return a time in UTC without its offset, as a browser's control wants it; others unchanged."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:

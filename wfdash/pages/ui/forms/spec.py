@@ -23,7 +23,7 @@ _STRUCTURE = frozenset({"type", "properties", "patternProperties", "items", "pre
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A schema node, understood. ``branches`` are the alternatives of a union, null left out.
+    """A parsed schema node. ``branches`` are the alternatives of a union, null left out.
 
     ``labels``: per option the author's title, empty where it has none.
     """
@@ -37,26 +37,26 @@ class Spec:
 
     @property
     def title(self) -> str:
-        """The author's title, or nothing."""
+        """Return the author's title, or an empty string."""
         return str(self.schema.get("title") or "")
 
     @property
     def uploads(self) -> bool:
-        """Whether a file may be given instead of typing."""
+        """Return whether a file may be given instead of typing."""
         return self.kind == "file" or (self.kind in {"text", "area"} and kinds.takes_file(self.schema))
 
     @property
     def input_type(self) -> str:
-        """The HTML input type of a one-line text."""
+        """Return the HTML input type of a one-line text."""
         return _INPUTS.get(str(self.schema.get("format")), "text")
 
     def stays(self, required: bool) -> bool:
-        """Whether an empty control is still a value, null or an empty list: there has to be one, or there is a way."""
+        """Return whether an empty control is still a value, null or an empty list, because the field is required."""
         return required or "default" in self.schema
 
     @property
     def entries(self) -> Any:
-        """The schema of a dictionary's values, or of the fields of a group that have no name of their own."""
+        """Return the schema of a dictionary's values, or of the additional fields of a group."""
         extra = self.schema.get("additionalProperties")
         patterns = self.schema.get("patternProperties")
         if not isinstance(extra, Mapping) and isinstance(patterns, Mapping) and len(patterns) == 1:
@@ -65,21 +65,21 @@ class Spec:
 
     @property
     def grows(self) -> bool:
-        """Whether a group takes fields beyond those it names, by what its author says."""
+        """Return whether a group accepts additional fields, as its author says."""
         extra = self.schema.get("additionalProperties")
         return extra is True or bool(kinds.mapping(extra) or kinds.mapping(self.schema.get("patternProperties")))
 
 
 class Schemas:
-    """Understands the nodes of one schema document."""
+    """Parses the nodes of one schema document."""
 
     def __init__(self, root: Schema) -> None:
         self.root = root
 
     def spec(self, schema: Any, depth: int = 0, required: bool = True) -> Spec:
-        """Return what this node means. Never raises: what is not understood is JSON text.
+        """Return the specification of this node. Never raises: anything unknown is JSON text.
 
-        A group or a constant that need not be given is a union of nothing and itself.
+        An optional group or constant is a union of nothing and itself.
         """
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return Spec(kind="json", schema={})
@@ -90,7 +90,7 @@ class Schemas:
         return made
 
     def resolve(self, schema: Any) -> Schema:
-        """Follow ``$ref`` within the document; what cannot be followed is an empty schema."""
+        """Return the target of ``$ref`` within the document; an empty schema if there is none."""
         for _ in range(MAX_DEPTH):
             if not isinstance(schema, Mapping):
                 return {}
@@ -117,7 +117,7 @@ class Schemas:
         return node if isinstance(node, Mapping) else {}
 
     def _merged(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return the node with its ``allOf`` taken in, and the fields that only sometimes apply."""
+        """Return the node with its ``allOf`` merged, and its conditional fields."""
         node = dict(self.resolve(schema))
         for part in _schemas(node.pop("allOf", ())):
             other = self._merged(part, depth + 1) if depth < MAX_DEPTH else {}
@@ -187,7 +187,7 @@ def _joined(outer: Schema, inner: Schema) -> dict[str, Any]:
 
 
 def _only_rules(branches: list[dict[str, Any]]) -> bool:
-    """Say whether alternatives speak of fields named elsewhere: such as "one of the two is required"."""
+    """Return whether alternatives only restrict fields named elsewhere: such as "one of the two is required"."""
     names = {"properties", "required"}
     fields = [inner for branch in branches for inner in kinds.mapping(branch.get("properties")).values()]
     typed = any(isinstance(inner, Mapping) and inner.keys() & {"type", "$ref", "anyOf", "oneOf"} for inner in fields)
@@ -195,7 +195,7 @@ def _only_rules(branches: list[dict[str, Any]]) -> bool:
 
 
 def _plain(node: dict[str, Any]) -> Spec:
-    """Understand a node without alternatives."""
+    """Return the specification of a node without alternatives."""
     if "const" in node:
         return Spec(kind="const", schema=node)
     if isinstance(node.get("enum"), list):

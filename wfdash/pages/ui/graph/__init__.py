@@ -1,4 +1,4 @@
-"""Workflow graphs as pictures and as words."""
+"""Workflow graphs as drawings and as text."""
 
 from __future__ import annotations
 

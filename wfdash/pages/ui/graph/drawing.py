@@ -1,4 +1,4 @@
-"""What the graph template draws: nodes, edges as SVG paths, groups, and the same in words."""
+"""What the graph template renders: nodes, edges as SVG paths, groups, and the same as text."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ class DrawnStep:
     person: bool
     counts: str = ""
     told: bool = True
-    """Whether its state is worth a word: not in the drawing of a workflow that nobody runs."""
+    """Whether its state is shown: not in the drawing of a workflow without a run."""
     note: str = ""
-    """A second line: how long, how often again."""
+    """A second line: its duration, its retries."""
     growing: float | None = None
-    """The seconds that the second line begins with, while they grow."""
+    """The seconds at the start of the second line, while they grow."""
     address: str = ""
     folded: bool = False
-    """Whether it stands for a whole sub-workflow."""
+    """Whether it represents a whole sub-workflow."""
     chosen: bool = False
 
     @property
     def href(self) -> str:
-        """Where the step is told about: its address, or its place on the page."""
+        """Return the step's link: its address, or its anchor on the page."""
         return self.address or f"#step-{quote(self.name)}"
 
     @property
     def icon(self) -> str:
-        """The icon of its state, or nothing."""
+        """Return the icon of its state, or an empty string."""
         return ICONS.get(self.state, "")
 
     @property
     def words(self) -> str:
-        """The step and its state, for people who do not see the picture."""
+        """Return the step and its state, for screen readers."""
         who = " (a person)" if self.person else " (a sub-workflow)" if self.folded else ""
         if not self.told:
             return f"{self.title}{who}"
@@ -83,68 +83,68 @@ class DrawnStep:
 
     @property
     def radius(self) -> float:
-        """People are drawn round."""
+        """Return the corner radius: steps that ask people are round."""
         return self.height / 2 if self.person else 8
 
     @property
     def middle(self) -> float:
-        """The height of its text."""
+        """Return the height of its text."""
         return self.y + self.height / 2
 
     @property
     def title_y(self) -> float:
-        """The height of its title: above the middle if a second line follows."""
+        """Return the height of its title: above the middle if a second line follows."""
         return self.middle - 8 if self.note else self.middle
 
     @property
     def note_rest(self) -> str:
-        """What follows the length of time in the second line."""
+        """Return what follows the duration in the second line."""
         return "".join(self.note.partition(" · ")[1:])
 
     @property
     def note_y(self) -> float:
-        """The height of its second line."""
+        """Return the height of its second line."""
         return self.middle + 10
 
     @property
     def short(self) -> str:
-        """The title, cut to the box."""
+        """Return the title, cut to the box."""
         room = int((self.width - room_for(self.counts)) / CHAR + 0.5)
         return self.title if len(self.title) <= room else f"{self.title[: max(room - 1, 1)]}…"
 
     @property
     def under_x(self) -> float:
-        """Where the sheet under a folded sub-workflow begins."""
+        """Return the left edge of the sheet under a folded sub-workflow."""
         return self.x + 4
 
     @property
     def under_y(self) -> float:
-        """The same, downwards."""
+        """Return the top edge of that sheet."""
         return self.y + 4
 
     @property
     def text_x(self) -> float:
-        """Where its text begins."""
+        """Return where its text starts."""
         return self.x + 34
 
     @property
     def icon_x(self) -> float:
-        """Where the icon on the left begins."""
+        """Return where the icon on the left starts."""
         return self.x + 12
 
     @property
     def icon_y(self) -> float:
-        """Where icons begin."""
+        """Return where icons start, from the top."""
         return self.middle - 8
 
     @property
     def mark_x(self) -> float:
-        """Where the icon of its state begins."""
+        """Return where the icon of its state starts."""
         return self.x + self.width - 26
 
     @property
     def counts_x(self) -> float:
-        """Where its counts end."""
+        """Return where its counts end."""
         return self.x + self.width - 30
 
 
@@ -174,7 +174,7 @@ class GroupDrawing:
     width: float
     height: float
     address: str = ""
-    """Where it is folded again."""
+    """The address that folds it again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,12 +189,12 @@ class Drawing:
 
     @property
     def least(self) -> float:
-        """The width below which its words could not be read: there it scrolls instead of shrinking."""
+        """Return the width below which its text would be too small: there it scrolls instead of shrinking."""
         return self.width * LEAST
 
     @property
     def items(self) -> tuple[tuple[DrawnStep, str], ...]:
-        """Each step with the steps that follow it, in words."""
+        """Return each step with the steps that follow it, as text."""
         titles = {node.name: node.title for node in self.nodes} | {group.name: group.title for group in self.groups}
         return tuple(
             (node, ", ".join(_step_words(edge, titles) for edge in self.edges if edge.source == node.name))
@@ -203,7 +203,7 @@ class Drawing:
 
     @property
     def summary(self) -> str:
-        """One sentence about the whole."""
+        """Return one sentence about the whole."""
         if not self.nodes:
             return "No steps"
         many = f"{len(self.nodes)} step{'' if len(self.nodes) == 1 else 's'}"
@@ -220,7 +220,7 @@ def _step_words(edge: DrawnArrow, titles: dict[str, str]) -> str:
 def route(
     source: Rectangle, target: Rectangle, bends: Sequence[tuple[float, float]]
 ) -> tuple[str, str, tuple[float, float]]:
-    """Return the path, the arrow head and the middle of an edge. Edges that go back up keep to the side."""
+    """Return the path, the arrow head and the middle of an edge. Edges that lead back up run at the side."""
     back = target.y <= source.y
     turn = -1 if back else 1
     side = SIDE if back else 0.0
@@ -253,7 +253,7 @@ def _head(tip: tuple[float, float], turn: int) -> str:
 
 
 def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return a place for the label: the middle of the last stretch, where branches have parted."""
+    """Return the position of the label: the middle of the last stretch, where branches have parted."""
     (x1, y1), (x2, y2) = points[-2:]
     return (x1 + x2 * 2) / 3, (y1 + y2) / 2
 

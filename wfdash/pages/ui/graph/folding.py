@@ -1,4 +1,4 @@
-"""Sub-workflows as one step each, until somebody looks inside. Pure."""
+"""Folding of sub-workflows into one step each, until a person opens them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class Folded:
-    """A graph with sub-workflows folded. ``names``: what each step is drawn as. ``folded``: those that hold others."""
+    """A graph with sub-workflows folded. ``names``: step -> the drawn step. ``folded``: those that contain others."""
 
     description: Description
     names: dict[str, str]
@@ -51,7 +51,7 @@ def fold(description: Description, opened: Container[str] = ()) -> Folded:
 
 
 def _drawn_as(name: str, parents: dict[str, str | None], opened: Container[str]) -> str:
-    """Return the outermost sub-workflow around a step that is not open, or the step itself; circles have none."""
+    """Return the outermost closed sub-workflow around a step, or the step itself; circular parents have none."""
     line = [name]
     while (above := parents.get(line[-1])) is not None and above in parents:
         if above in line:

@@ -1,4 +1,4 @@
-"""From a workflow's description and what its steps are doing to a drawing. Pure; takes any graph."""
+"""From a workflow's description and its steps' states to a drawing. Pure; accepts any graph."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class _Block:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOverlay:
-    """What a drawing of a run shows beyond the graph. ``notes``: a second line by step; ``growing``: how many seconds
-    it tells of, where they grow; ``links``: where it leads.
+    """What a drawing of a run shows beyond the graph. ``notes``: a second line by step; ``growing``: the seconds in it
+    that grow; ``links``: addresses by step.
 
-    ``folded``: steps that hold others; ``chosen``: the step that is being looked at; ``closing``: where the frame of an
-    open sub-workflow leads.
+    ``folded``: steps that contain others; ``chosen``: the selected step; ``closing``: the address that folds an open
+    sub-workflow.
     """
 
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def layout(
 ) -> Drawing:
     """Return the drawing. ``board``: step name -> counts by state, a mapping or an object with attributes.
 
-    ``taken``: the arrows the run went along; without it, those between a step that is done and one that began.
+    ``taken``: the edges the run took; without it, those between a step that is done and one that started.
     """
     description = with_parents(description)
     tree, extras = _Tree(description), extras or RunOverlay()
@@ -107,7 +107,7 @@ class _Tree:
             self._add(edge)
 
     def parent(self, name: str) -> str | None:
-        """Return the step this one is folded into; none if that is unknown or would go round in a circle."""
+        """Return the step this one is folded into; None if that is unknown or circular."""
         seen, at = {name}, self.steps[name].parent
         while at is not None and at in self.steps and at not in seen:
             seen.add(at)
@@ -141,14 +141,14 @@ def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
 
 
 def _width(steps: tuple[StepInfo, ...], board: Board, extras: RunOverlay) -> float:
-    """Return one width for all steps: what the longest title needs, within limits."""
+    """Return one width for all steps: that of the longest title, within limits."""
     rooms = [len(_title(step)) * CHAR + room_for(_counted(board.get(step.name))) for step in steps]
     rooms += [len(note) * NOTE_CHAR + room_for("") for note in extras.notes.values()]
     return min(max([NARROW, *rooms]), WIDE)
 
 
 def _place(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
-    """Place the steps of a level; a step with steps inside is as large as they need."""
+    """Return the steps of a level, placed; a step with steps inside is as large as they need."""
     names = tree.inside.get(level, [])
     inner = {name: _place(tree, name, size) for name in names if tree.inside.get(name)}
     sizes = [
@@ -169,7 +169,7 @@ def _place(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
 
 
 def _fill(block: _Block, name: str, box: Rectangle, inner: _Block | None) -> None:
-    """Put a step, or the whole block of a sub-workflow, at its place."""
+    """Put a step, or the whole block of a sub-workflow, at its position."""
     if inner is None:
         block.boxes[name] = box
         return
@@ -213,7 +213,7 @@ def _total(counts: Any) -> int:
 
 
 def _counted(counts: Any) -> str:
-    """Return how far a step is that runs more than once: ``3/5``."""
+    """Return the progress of a step that runs more than once: ``3/5``."""
     total = _total(counts)
     return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
 
@@ -263,5 +263,5 @@ def _edge(
 
 
 def _in_order(nodes: tuple[DrawnStep, ...]) -> tuple[DrawnStep, ...]:
-    """Return the nodes as they are read: from the top, then from the left."""
+    """Return the nodes in reading order: from the top, then from the left."""
     return tuple(sorted(nodes, key=lambda node: (node.y, node.x)))

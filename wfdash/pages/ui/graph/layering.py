@@ -1,4 +1,4 @@
-"""Where boxes go: layers from top to bottom, few crossings, no overlaps. Pure; milliseconds for 200 nodes."""
+"""Layered layout of boxes: from top to bottom, few crossings, no overlaps. Pure; milliseconds for 200 nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Placement:
 
 @dataclass(kw_only=True)
 class _PlacedNode:
-    """A node or a bend while it is being placed."""
+    """A node or a bend during placement."""
 
     id: int
     layer: int
@@ -64,7 +64,9 @@ class _Component:
 
 
 def place_boxes(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Placement:
-    """Return places for boxes of these sizes (width, height), joined by these edges (no self-loops, no doubles)."""
+    """Return positions for boxes of these sizes (width, height), joined by these edges (no self-loops, no
+    duplicates).
+    """
     forward = _forward(len(sizes), edges)
     parts = _connected(sizes, list(dict.fromkeys(forward.values()))) + _unconnected(sizes, edges)
     for part in parts:
@@ -88,9 +90,10 @@ def place_boxes(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int,
 
 
 def _forward(count: int, edges: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return each edge the way it points down the page: those that lead back to where one came from are turned.
+    """Return each edge in its direction down the page: those that lead back are reversed.
 
-    The walk begins where nothing leads to, then in the author's order, so that a workflow's start stays on top.
+    The walk starts at boxes without incoming edges, then in the author's order, so that a workflow's start stays on
+    top.
     """
     onward: dict[int, list[int]] = {}
     for source, target in edges:
@@ -105,7 +108,9 @@ def _forward(count: int, edges: Sequence[tuple[int, int]]) -> dict[tuple[int, in
 
 
 def _walk(root: int, onward: dict[int, list[int]], done: set[int], back: set[tuple[int, int]]) -> None:
-    """Go through all that follows ``root``, depth first and without recursion, noting edges that close a circle."""
+    """Walk through everything that follows ``root``, depth first and without recursion, collecting edges that close a
+    circle.
+    """
     path, open_now = [(root, iter(onward.get(root, ())))], {root}
     while path:
         at, rest = path[-1]
@@ -139,7 +144,7 @@ def _connected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, 
 
 
 def _unconnected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> list[_Component]:
-    """Return the boxes without an edge as one part: rows of a few."""
+    """Return the boxes without an edge as one component: rows of a few."""
     joined = {number for edge in edges for number in edge}
     alone = [number for number in range(len(sizes)) if number not in joined]
     part = _Component()
@@ -151,7 +156,7 @@ def _unconnected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int
 
 
 def _settle(part: _Component) -> None:
-    """Give each layer its height and push apart what overlaps; the part then starts at 0, 0."""
+    """Give each layer its height and push overlapping boxes apart; the component then starts at 0, 0."""
     layers: dict[int, list[_PlacedNode]] = {}
     for spot in part.spots.values():
         layers.setdefault(spot.layer, []).append(spot)
@@ -181,7 +186,7 @@ def _push_apart(row: list[_PlacedNode]) -> None:
 
 
 def _trace(part: _Component, real: int) -> dict[tuple[int, int], tuple[tuple[float, float], ...]]:
-    """Return for each edge the bends between its ends; a bend has one way in and one way out."""
+    """Return for each edge the bends between its ends; a bend has one incoming and one outgoing edge."""
     onward: dict[int, list[int]] = {}
     for source, target in part.edges:
         onward.setdefault(source, []).append(target)

@@ -1,4 +1,4 @@
-"""Which arrows of a graph a run went along. Pure."""
+"""Which edges of a graph a run took. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MEETS = frozenset({"gather", "join"})
 
 
 class Transition(Protocol):
-    """An activation of a step came into a state."""
+    """A transition of an activation of a step."""
 
     @property
     def step(self) -> str: ...
@@ -22,9 +22,9 @@ class Transition(Protocol):
 
 
 def travelled(edges: Iterable[EdgeInfo], moves: Sequence[Transition]) -> frozenset[tuple[str, str]]:
-    """Return (source, target) of the arrows that were taken; ``moves`` oldest first.
+    """Return (source, target) of the edges that were taken; ``moves`` oldest first.
 
-    A step was started by the one before it that had finished last; where arrows meet, by all that had finished.
+    A step was started by the predecessor that had finished last; where edges join, by all that had finished.
     """
     into: dict[str, list[EdgeInfo]] = {}
     for edge in edges:
