@@ -45,6 +45,7 @@ faults: $(VENV)/installed-dev
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/djangofmt --check templates
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
@@ -53,6 +54,7 @@ check: $(VENV)/installed-dev
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/djangofmt templates
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m tests.benchmarks

@@ -168,3 +168,31 @@ def test_no_two_classes_share_a_name_without_need() -> None:
         if isinstance(node, ast.ClassDef) and node.name not in {"Meta", "Command"}
     ]
     assert {name for name in names if names.count(name) > 1} <= SHARED_NAMES.keys()
+
+
+TEMPLATES = {path.relative_to(ROOT / "templates").as_posix(): path for path in (ROOT / "templates").rglob("*.html")}
+LONGEST_LINE = 160
+
+
+def test_no_line_of_a_template_is_long() -> None:
+    lines = [(name, line) for name, path in TEMPLATES.items() for line in path.read_text().splitlines()]
+    assert [name for name, line in lines if len(line) > LONGEST_LINE] == []
+
+
+def test_a_template_of_a_line_or_two_is_used_more_than_once() -> None:
+    text = "\n".join(path.read_text() for path in TEMPLATES.values())
+    python = "\n".join(path.read_text() for path in (ROOT / "wfdash").rglob("*.py"))
+    once = [name for name in TEMPLATES if text.count(f'"{name}"') == 1 and f'"{name}"' not in python]
+    assert [name for name in once if len(TEMPLATES[name].read_text().splitlines()) <= 3] == []
+
+
+def test_no_space_comes_before_a_comma_of_a_template() -> None:
+    # The formatter puts a block that follows another on a line of its own, so a space before what it begins with.
+    loose = re.compile(r"^\s*\{% (?:if|for|with) [^%]*%\}[,;:.)!?]", re.MULTILINE)
+    assert [name for name, path in TEMPLATES.items() if loose.search(path.read_text())] == []
+
+
+def test_a_cell_that_may_have_nothing_in_it_is_empty_then() -> None:
+    # On a narrow screen an empty cell is left out with its label; one with a line break in it would not be.
+    maybe = re.compile(r"<td[^>]*>\s+\{% if (?:(?!</td>|\{% else)[\s\S])*\{% endif %\}\s+</td>")
+    assert [name for name, path in TEMPLATES.items() if maybe.search(path.read_text())] == []

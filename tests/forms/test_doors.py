@@ -24,7 +24,7 @@ from wfdash.schemas import media
 from wfdash.schemas.validate import flaws_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1800 if LONG else 300)]
-CARD = re.compile(r'<form class="card-form".*?</form>', re.DOTALL)
+CARD = re.compile(r'<form\s+class="card-form".*?</form>', re.DOTALL)
 
 
 @pytest.fixture

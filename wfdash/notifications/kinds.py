@@ -15,6 +15,7 @@ class Kind:
 
     name: str
     label: str
+    icon: str
     at_once: bool = False
     mail: bool = True
 
@@ -22,15 +23,15 @@ class Kind:
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(name="opened", label="New request for me", mail=False),
-        Kind(name="assigned", label="Request assigned to me"),
-        Kind(name="reminder", label="Deadline approaching", at_once=True),
-        Kind(name="escalated", label="Request escalated to me", at_once=True),
-        Kind(name="mentioned", label="Someone mentioned me"),
-        Kind(name="asked", label="Question about a request"),
-        Kind(name="replied", label="Reply to my question"),
-        Kind(name="taken", label="Someone took over my request", mail=False),
-        Kind(name="unanswerable", label="No one can answer a request", at_once=True),
-        Kind(name="decided", label="Followed request decided"),
+        Kind(name="opened", label="New request for me", icon="inbox-arrow-down", mail=False),
+        Kind(name="assigned", label="Request assigned to me", icon="user-plus"),
+        Kind(name="reminder", label="Deadline approaching", icon="clock", at_once=True),
+        Kind(name="escalated", label="Request escalated to me", icon="arrow-trending-up", at_once=True),
+        Kind(name="mentioned", label="Someone mentioned me", icon="at-symbol"),
+        Kind(name="asked", label="Question about a request", icon="chat-bubble-left-ellipsis"),
+        Kind(name="replied", label="Reply to my question", icon="chat-bubble-left-right"),
+        Kind(name="taken", label="Someone took over my request", icon="hand-raised", mail=False),
+        Kind(name="unanswerable", label="No one can answer a request", icon="bell", at_once=True),
+        Kind(name="decided", label="Followed request decided", icon="check-circle"),
     )
 }

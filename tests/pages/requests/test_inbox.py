@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import people
+from tests.pages.markup import flat
 
 
 def test_the_inbox_lists_what_waits_and_opens_the_first(run, as_):
@@ -14,7 +15,7 @@ def test_the_inbox_lists_what_waits_and_opens_the_first(run, as_):
     page = as_("ana").get("/").content.decode()
     assert page.index("First?") < page.index("Second?")
     assert 'id="card-subject">First?' in page
-    assert 'name="_action" value="approve"' in page
+    assert 'name="_action" value="approve"' in flat(page)
 
 
 def test_the_selected_request_is_in_the_address(run, as_):
@@ -39,7 +40,7 @@ def test_tabs_count_what_they_list(run, everybody, as_):
 def test_the_list_alone_can_be_fetched(run, as_):
     people.ask(run, "First?")
     page = as_("ana").get("/?fragment=list").content.decode()
-    assert page.startswith('<div id="inbox-list"')
+    assert flat(page).startswith('<div id="inbox-list"')
     assert "card-subject" not in page
 
 

@@ -10,7 +10,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.models import HumanRequest, Notice, Webhook
 from wfdash.access.viewer import Viewer
-from wfdash.notifications.kinds import BROWSER, WEBHOOK
+from wfdash.notifications.kinds import BROWSER, KINDS, WEBHOOK
 from wfdash.notifications.letters import ANSWERABLE, headline
 from wfdash.queries.unreadable import UNREADABLE, document
 
@@ -38,6 +38,12 @@ class NoticeView:
     def unread(self) -> bool:
         """Return whether it counts as unread."""
         return not self.read and not self.moot
+
+    @property
+    def icon(self) -> str:
+        """Return the icon of its kind; a bell for a kind of an older release."""
+        kind = KINDS.get(self.kind)
+        return kind.icon if kind else "bell"
 
 
 @dataclass(frozen=True, kw_only=True)

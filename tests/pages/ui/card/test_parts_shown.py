@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.domain.test_images import PNG
 from tests.pages.controls import post_of
+from tests.pages.markup import flat
 from tests.pages.ui.test_markup import PAYLOADS
 from wfdash.pages.ui import card as cards
 from wfdash.pages.ui.card.texts import FIRST_LINES, block
@@ -148,7 +149,7 @@ def test_the_fields_of_a_proposal_are_named() -> None:
 def test_a_tool_call_is_approved_edited_or_answered() -> None:
     asking = prepare(ToolCall(tool="send", arguments={"to": "jana", "text": "hello"}), None)
     html = shown(asking.card, asking.schema, "/x/")
-    assert '<p class="call-name"><code>send</code>' in html
+    assert '<p class="call-name"><code>send</code>' in flat(html)
     assert "Runs send with these arguments" in html
     changed = post_of(html, **{"_action": "edit", "edit:arguments.to": "tom"})
     reading = cards.read_answer(asking.schema, asking.card, changed)
@@ -187,7 +188,7 @@ def test_what_an_action_leads_to_stands_by_its_button() -> None:
     asking = prepare(Approval(subject="x", consequence={"approve": "It is paid"}), None)
     html = shown(asking.card, asking.schema, "/x/")
     assert 'aria-describedby="says-1"' in html
-    assert '<div class="decision-says" id="says-1"><p>It is paid</p></div>' in html
+    assert '<div class="decision-says" id="says-1"><p>It is paid</p></div>' in flat(html)
     assert "says-2" in html
 
 
