@@ -28,8 +28,6 @@ SHARED = {
 """What the layers that are divided by nouns have besides: what every noun uses."""
 MOST_FILES = 18
 NAMELESS = {"lib", "util", "utils", "helper", "helpers", "misc", "stuff"}
-UNSORTED = {"tests/benchmarks", "tests/faults"}
-"""Rooms of scripts that are run as they are, not divided yet."""
 DJANGO_ROOMS = {"admin", "apps", "checks", "database", "migrations", "models"}
 """Where ``checkpoints`` may import Django; the rest of it may not."""
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
@@ -54,7 +52,7 @@ def test_no_room_is_crowded() -> None:
     folders = ("checkpoints", "wfdash", "templates", "static", "tests")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in kinds]
     rooms = Counter(str(path.parent.relative_to(ROOT)) for path in files)
-    assert {room: count for room, count in rooms.items() if count > MOST_FILES and room not in UNSORTED} == {}
+    assert {room: count for room, count in rooms.items() if count > MOST_FILES} == {}
 
 
 def test_every_name_says_what_is_inside() -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults import longer
-from tests.faults.chaos import kill_server, kill_workers
 from tests.faults.checks import look
+from tests.faults.crashes.chaos import kill_server, kill_workers
+from tests.faults.crashes.test_failpoints import promised_in
 from tests.faults.report import HEAD, say, tell
 from tests.faults.servers import Postgres
-from tests.faults.test_failpoints import promised_in
 from tests.faults.worlds import World
 
 
@@ -93,7 +93,7 @@ def die_everywhere(options: argparse.Namespace, world: Callable[[str], World], p
         folder = make(str(site.data.parent), "points")
         workflows = ["pay", "nested", "chain"] if options.long else ["pay"]
         points = site.play(
-            "failpoints.fail_everywhere", folder=str(folder), workflows=workflows, ledger=str(site.ledger)
+            "crashes.failpoints.fail_everywhere", folder=str(folder), workflows=workflows, ledger=str(site.ledger)
         )
         found = look(site.tables(), site.ledger, promised_in(folder / "acks.jsonl"))
         bad = sum(map(len, found.problems().values())) + sum((p["died"], p["went on"]) != (137, 0) for p in points)

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.chaos import kill_workers
-from tests.faults.clocks import HOUR, jump_the_server
-from tests.faults.disks import SQLITE_MB, fill_and_free, postgres_on_a_small_disk, small_disk, why_no_disk
-from tests.faults.flips import flip_chunks, flip_pages, flip_rows
-from tests.faults.lies import LIBRARIES, NO_LIBRARY, set_clock
-from tests.faults.outages import check_rows, check_whole
+from tests.faults.clocks.clocks import HOUR, jump_the_server
+from tests.faults.clocks.lies import LIBRARIES, NO_LIBRARY, set_clock
+from tests.faults.concurrency.sleepers import freeze_and_wake
+from tests.faults.corruption.flips import flip_chunks, flip_pages, flip_rows
+from tests.faults.crashes.chaos import kill_workers
+from tests.faults.outages.disks import SQLITE_MB, fill_and_free, postgres_on_a_small_disk, small_disk, why_no_disk
+from tests.faults.outages.outages import check_rows, check_whole
 from tests.faults.report import explain, found, say, tell
 from tests.faults.servers import Postgres
-from tests.faults.sleepers import freeze_and_wake
 from tests.faults.worlds import World
 
 Worlds = Callable[[str], World]
@@ -38,7 +38,7 @@ def prune(options: argparse.Namespace, world: Worlds, postgres: Postgres) -> int
     """Prune a family of runs while it grows."""
     total, steps = 0, 240 if options.long else 48
     for name, url in (("SQLite", ""), ("PostgreSQL", postgres.new_database())):
-        told = world(url).play("gardeners.prune_beside", steps=steps, seed=options.seed)
+        told = world(url).play("concurrency.gardeners.prune_beside", steps=steps, seed=options.seed)
         explain(told["wrong"])
         seen = Counter(runs=told["seen"]["runs"])
         often = f"{told['seen']['pruned']} pruned"

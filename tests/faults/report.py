@@ -6,8 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.faults.chaos import Report
 from tests.faults.checks import Findings
+from tests.faults.crashes.chaos import Report
 
 HEAD = "| attack | database | how often | runs | steps | answers | once effects | wrong |\n" + "|---" * 8 + "|"
 FIGURES = ("runs", "steps", "answers", "once effects")

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests import nursery
 from tests.e2e.server import COMMAND, Server
-from tests.faults.lies import faked
+from tests.faults.clocks.lies import faked
 from tests.faults.tables import Tables
 from tests.keys import AUDIT_KEY
 
@@ -151,7 +151,7 @@ class World:
         Its clock is wrong by ``shift`` seconds, or by what stands in the file ``clock``.
         """
         given = {"notes": str(self.commits), "ttl": ttl, "heartbeat": heartbeat, "shift": shift}
-        command = [sys.executable, "-W", "ignore", "-m", "tests.faults.noting", json.dumps(given)]
+        command = [sys.executable, "-W", "ignore", "-m", "tests.faults.clocks.noting", json.dumps(given)]
         return Process(command, self.env | faked(clock), self.data.with_name(f"worker-{name}.log"))
 
 

@@ -1,4 +1,4 @@
-"""Many viewers of one run on a real server: the short form of ``tests/benchmarks/bench_live.py``."""
+"""Many viewers of one run on a real server: the short form of ``tests/benchmarks/servers/bench_live.py``."""
 
 from __future__ import annotations
 

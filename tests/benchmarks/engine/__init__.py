@@ -1,0 +1,1 @@
+"""Steps, commits and checkpoints: the library alone."""

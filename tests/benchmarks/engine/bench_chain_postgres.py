@@ -1,0 +1,118 @@
+"""A chain of durable steps with 1 KB of state on PostgreSQL: one run at a time, and 50 runs at once in one process.
+
+Measured against the floor (bare ``psycopg``: the rows of such a step in one transaction and one pipeline, on one
+connection) and, where they are installed, against LangGraph's PostgreSQL savers and DBOS, on the same server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+
+from checkpoints.ids import new_checkpoint_id, new_run_id
+from tests.benchmarks.engine.bench_chain import AT_ONCE, Round, build_chain, show
+from tests.benchmarks.peers.peer import Peer
+from tests.benchmarks.world import median
+from tests.faults.servers import Postgres
+
+STEPS = {1: 100, AT_ONCE: 20}
+"""Steps of a run, by runs at once: LangGraph's savers need half a minute for 50 times 100."""
+ROUNDS = 3
+COMMITS = 300
+
+RUN = """INSERT INTO checkpoints_run (id, workflow, version, engine, title, phase, seq, n, epoch, attempts, family,
+    acted_by, created, updated) VALUES (%s,'w','v','native','','ready',0,0,0,0,%s,'',now(),now())"""
+MOVE = "UPDATE checkpoints_run SET seq=seq+2, n=n+1, updated=now() WHERE id=%s AND n=%s RETURNING seq"
+KEEP = """INSERT INTO checkpoints_checkpoint (id, run_id, n, workflow, version, engine, step, reason, created, format,
+    size, clean, seq, flaw, waiting, body) VALUES (%s,%s,%s,'w','v','native','s','step',now(),1,1200,true,%s,'',0,%s)"""
+ROW = "(%s,%s,'step.finished','s',%s,now())"
+TELL = f"INSERT INTO checkpoints_event (run_id, seq, kind, step, data, at) VALUES {ROW},{ROW}"
+TEXT = "0" * 40 + " " + "x" * 1200
+DATA = '{"activation":"a","ms":0.03}'
+
+
+def floor_rate(url: str) -> float:
+    """Return commits per second of bare ``psycopg``, one after another."""
+    run = str(new_run_id())
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(RUN, (run, run))
+        started = time.perf_counter()
+        for n in range(COMMITS):
+            with connection.pipeline():
+                connection.execute("BEGIN")
+                connection.execute(MOVE, (run, n))
+                connection.execute(KEEP, (str(new_checkpoint_id()), run, n + 1, 2 * n + 2, TEXT))
+                connection.execute(TELL, (run, 2 * n + 1, DATA, run, 2 * n + 2, DATA))
+                connection.execute("COMMIT")
+        return COMMITS / (time.perf_counter() - started)
+
+
+async def our_rate(storage: Any, runs: int) -> float:
+    """Return steps per second of so many runs at once."""
+    chain = build_chain(STEPS[runs])
+    started = time.perf_counter()
+    await asyncio.gather(*(chain.run(message=0, storage=storage) for _ in range(runs)))
+    return STEPS[runs] * runs / (time.perf_counter() - started)
+
+
+async def measure(url: str, peers: list[Peer]) -> dict[int, list[Round]]:
+    """Measure wfdash, the floor and the peers in turns; returns runs at once -> rounds."""
+    from checkpoints.database.storage import DatabaseStorage
+
+    storage = DatabaseStorage()
+    rounds: dict[int, list[Round]] = {1: [], AT_ONCE: []}
+    try:
+        for runs in rounds:
+            await our_rate(storage, runs)
+        for _ in range(ROUNDS):
+            for runs, found in rounds.items():
+                ours = median([await our_rate(storage, runs) for _ in range(5 if runs == 1 else 3)])
+                rates = {peer.name: peer.best(STEPS[runs], runs) for peer in peers}
+                known = {name: rate for name, rate in rates.items() if rate is not None}
+                found.append(Round(ours=ours, floor=floor_rate(url), peers=known))
+    finally:
+        await storage.aclose()
+    return rounds
+
+
+def set_django_up(url: str, folder: str) -> None:
+    """Set Django up on an empty PostgreSQL database and migrate it."""
+    os.environ.update(WFDASH_DATA=folder, WFDASH_DATABASE=url, DJANGO_SETTINGS_MODULE="wfdash.settings")
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+
+def main() -> int:
+    """Measure and print."""
+    server = Postgres()
+    try:
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            url = server.new_database()
+            set_django_up(url, folder)
+            names = (("langgraph_postgres", server.new_database()), ("dbos", for_dbos(server.new_database())))
+            peers = [stack.enter_context(Peer(name, other)) for name, other in names]
+            rounds = asyncio.run(measure(url, peers))
+    finally:
+        server.cleanup()
+    return show("chain of durable steps, 1 KB of state, PostgreSQL", rounds, {1: 1.3, AT_ONCE: 3.0})
+
+
+def for_dbos(url: str) -> str:
+    """Return the URL as SQLAlchemy reads it: its socket's folder quoted."""
+    start, _, host = url.partition("?host=")
+    return f"{start}?host={quote(host, safe='')}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

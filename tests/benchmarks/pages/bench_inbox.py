@@ -1,0 +1,131 @@
+"""The inbox over 10,000 open requests of 200 workflows: milliseconds of server time per page, and queries.
+
+A page is the whole of it: session, person, tabs with their counts, list, card, rendering. ``work`` is the processor
+time of the server's own thread: all there is on SQLite, without the database's share on PostgreSQL.
+Both, each in a process:
+``python -m tests.benchmarks.pages.bench_inbox [sqlite|postgres]``.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, set_django_up
+from tests.benchmarks.world import Report, median, percentile
+
+REQUESTS = 10_000
+WORKFLOWS = 200
+TIMES = 30
+BAR = 50
+BY: list[list[str]] = [[], [], ["finance"], ["editors", "legal"], ["ana"], ["ben"], ["requester"], ["otto", "cfo"]]
+NOT_BY: list[list[str]] = [[], [], [], ["requester"], ["ana"]]
+PAGES = {
+    "for me, oldest first": {},
+    "for me, by deadline": {"sort": "due"},
+    "for me, by risk": {"sort": "risk"},
+    "for me, alike together": {"sort": "alike"},
+    "my groups": {"tab": "groups"},
+    "unassigned": {"tab": "unassigned"},
+    "asked of me": {"tab": "asked"},
+    "all open": {"tab": "all"},
+    "answered": {"tab": "answered"},
+    "a word": {"q": "novak"},
+    "a word that is nowhere": {"q": "nothingofthiskind"},
+    "workflow:": {"q": "workflow:workflow_003"},
+    "risk: and due:": {"q": "risk:high due:<2d"},
+    "by: and assignee:": {"q": "by:finance assignee:none"},
+    "is:unread age:": {"q": "is:unread age:>2d"},
+    "one at a time": {"focus": "1"},
+}
+
+
+def fill() -> None:
+    """Store people, runs and requests, with cards as big as real ones."""
+    from django.utils import timezone
+
+    from checkpoints import ids
+    from checkpoints.models import HumanRequest, Run
+    from tests import people
+
+    rnd, now = random.Random(1), timezone.now()
+    everybody = list(people.make_people().values())
+    runs, requests = [], []
+    for number in range(REQUESTS):
+        run_id, name = ids.new_run_id(), f"workflow_{rnd.randrange(WORKFLOWS):03}"
+        at = now - timedelta(minutes=2 * number)
+        person = rnd.choice(everybody)
+        facts: dict[str, Any] = {"workflow": name, "version": "v", "title": name.title(), "phase": "waiting"}
+        runs.append(Run(id=run_id, family=run_id, created=at, updated=at, created_by=person, **facts))
+        requests.append(
+            HumanRequest(
+                id=ids.new_request_id(),
+                run_id=run_id,
+                key="review:1",
+                workflow=name,
+                step=rnd.choice(["review", "sign", "pay"]),
+                kind="approval",
+                card=card(rnd, number),
+                answer_schema=people.DECISION,
+                by=rnd.choice(BY),
+                not_by=rnd.choice(NOT_BY),
+                created=at,
+                due=at + timedelta(hours=rnd.randint(1, 400)) if rnd.random() < 0.6 else None,
+                risk=rnd.randint(0, 3),
+                assignee=rnd.choice(everybody) if rnd.random() < 0.3 else None,
+                asked=at if rnd.random() < 0.03 else None,
+            )
+        )
+    Run.objects.bulk_create(runs, batch_size=1000)
+    HumanRequest.objects.bulk_create(requests, batch_size=1000)
+
+
+def card(rnd: random.Random, number: int) -> dict[str, Any]:
+    """Return a card of some 2 KB."""
+    from tests import people
+
+    return {
+        "subject": f"Refund order {number} of {rnd.choice(['Lindqvist', 'Novak', 'Okafor', 'Ferreira'])}?",
+        "body": "The parcel came late and **wet**, the photo shows it. " * 15,
+        "risk": rnd.choice(["low", "medium", "high"]),
+        "actions": people.ACTIONS,
+        "proposal": {"refund": f"{rnd.randint(5, 900)}.00", "to": "card"},
+        "context": {"order": number, "customer since": "2019", "country": rnd.choice(["PT", "SE", "CZ"])},
+        "evidence": [
+            {"title": "Order", "kind": "json", "value": {"lines": [{"sku": "a" * 20, "n": n} for n in range(8)]}}
+        ],
+    }
+
+
+def measure(client: Any, query: dict[str, str]) -> tuple[list[float], list[float], int]:
+    """Return the milliseconds of each of many pages, those its thread worked, and the queries of one."""
+    url = "/?" + urlencode(query)
+    client.get(url)
+    number, page = queries_of(lambda: client.get(url))
+    assert page.status_code == 200
+    return *look_often(lambda: client.get(url), TIMES), number
+
+
+def run(vendor: str) -> int:
+    """Measure every page on one database and print."""
+    set_django_up()
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    fill()
+    report = Report(f"the inbox over {REQUESTS:,} open requests of {WORKFLOWS} workflows, {vendor}")
+    client = Client(HTTP_HOST="localhost")
+    client.force_login(User.objects.get(username="ana"))
+    for name, query in PAGES.items():
+        took, worked, queries = measure(client, query)
+        report.at_most(f"{name}: p50", median(took), BAR)
+        worst = f"{percentile(took, 0.95):.1f} ms; {median(worked):.1f}, {percentile(worked, 0.95):.1f} ms; {queries}"
+        report.note("  p95; work p50, p95; queries", worst)
+    return report.show()
+
+
+if __name__ == "__main__":
+    sys.exit(on_each_database("tests.benchmarks.pages.bench_inbox", run))

@@ -1,0 +1,1 @@
+"""Peers, each run by a script that stands alone."""

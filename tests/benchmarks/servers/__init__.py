@@ -1,0 +1,1 @@
+"""Servers, workers and those who wait for them."""

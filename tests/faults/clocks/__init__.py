@@ -1,0 +1,1 @@
+"""Clocks that are wrong or jump."""

@@ -1,0 +1,1 @@
+"""Several processes or people that want the same thing at once."""

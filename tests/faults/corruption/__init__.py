@@ -1,0 +1,1 @@
+"""Stored bytes that change or vanish."""

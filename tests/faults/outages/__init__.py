@@ -1,0 +1,1 @@
+"""Databases that are away, full or read-only."""
