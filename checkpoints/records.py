@@ -123,8 +123,7 @@ class Request(Record):
 class Answer(Record):
     """A person's reply to one request. ``by`` is a user name, None outside the dashboard.
 
-    ``acting_for``: the user name of the person in whose name ``by`` gave it; None: in their own. ``others``: the user
-    names of everyone who voted before ``by`` on a request that needs several votes, and in whose name they did.
+    ``acting_for``: in whose name ``by`` gave it; None: their own. ``others``: who voted before them, and in whose name.
     """
 
     key: RequestKey
@@ -215,7 +214,7 @@ class Checkpoint(CheckpointInfo):
 
 
 def in_utc(at: datetime) -> datetime:
-    """Return a time in UTC. ``ValueError`` for one that has no date there (at either end of the calendar)."""
+    """Return a time with its zone in UTC. ``ValueError`` for one that has no date there (year 1 or 9999)."""
     try:
         return at.astimezone(UTC)
     except OverflowError:
@@ -223,7 +222,6 @@ def in_utc(at: datetime) -> datetime:
 
 
 Moment: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
-"""A time with its zone, kept in UTC."""
 
 
 class CheckpointFilter(Record):
