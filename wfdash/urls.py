@@ -15,7 +15,7 @@ from wfdash.pages.requests import answer_links, batch, collaboration, comments, 
 from wfdash.pages.runs import actions, delete, events, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
-from wfdash.pages.site import health, metrics, url_converters
+from wfdash.pages.site import health, list_page, metrics, url_converters
 from wfdash.pages.statistics import statistics
 from wfdash.pages.workflows import catalogue
 
@@ -30,7 +30,7 @@ admin.site.login = signin.admin_sign_in  # type: ignore[method-assign]
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("focus/", inbox.focus, name="focus"),
-    path("inbox/words/", saved_views.suggestions, name="inbox-words"),
+    path("inbox/words/", list_page.suggestions, {"name": "inbox"}, name="inbox-words"),
     path("views/", saved_views.save_view, name="views"),
     path("views/<id:view_id>/", saved_views.view, name="view"),
     path("batch/result/", batch.result, name="batch-result"),
@@ -51,7 +51,7 @@ urlpatterns = [
     path("away/", out_of_office.out_of_office, name="away"),
     path("away/<int:absence_id>/end/", out_of_office.end_absence, name="away-end"),
     path("runs/", page.runs, name="runs"),
-    path("runs/words/", page.suggestions, name="runs-words"),
+    path("runs/words/", list_page.suggestions, {"name": "runs"}, name="runs-words"),
     path("runs/columns/", page.columns, name="runs-columns"),
     path("runs/export/", export.export, name="runs-export"),
     path("runs/bulk/", bulk.bulk, name="runs-bulk"),
@@ -78,6 +78,7 @@ urlpatterns = [
     path("runs/<id:run_id>/at/<int:seq>/", replay.replay, name="replay"),
     path("numbers/", statistics.statistics, name="numbers"),
     path("audit/", entries.acts, name="audit"),
+    path("audit/words/", list_page.suggestions, {"name": "audit"}, name="audit-words"),
     path("audit/<int:n>/", entries.act, name="audit-entry"),
     path("audit/<int:n>/shown/", entries.shown, name="audit-shown"),
     path("audit/export.<kind:kind>", entries.export, name="audit-export"),
@@ -88,9 +89,12 @@ urlpatterns = [
     path("settings/webhooks/", settings.webhooks, name="webhooks"),
     path("settings/webhooks/<id:webhook_id>/", settings.webhook, name="webhook"),
     path("answer/<str:token>/", answer_links.answer_link, name="answer-link"),
+    # Not below workflows/: a workflow may have any name.
+    path("catalogue/words/", list_page.suggestions, {"name": "workflows"}, name="workflows-words"),
     path("workflows/", catalogue.workflows, name="workflows"),
     path("workflows/<path:name>/", catalogue.workflow, name="workflow"),
     path("schedules/", listing.schedules, name="schedules"),
+    path("schedules/words/", list_page.suggestions, {"name": "schedules"}, name="schedules-words"),
     path("schedules/new/", form.new, name="schedule-new"),
     path("schedules/next/", listing.upcoming, name="schedule-next"),
     path("schedules/<id:schedule_id>/", listing.schedule, name="schedule"),

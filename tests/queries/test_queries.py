@@ -15,7 +15,6 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.queries.history import events
 from wfdash.queries.history.events import lanes_of
 from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
-from wfdash.queries.search.pages import decode_cursor, encode_cursor, parse_filter
 
 
 @pytest.fixture
@@ -30,22 +29,6 @@ def run(everybody) -> Run:
 
 def counts(board):
     return {step: (c.running, c.waiting, c.done) for step, c in board.items()}
-
-
-def test_a_filter_splits_terms_words_and_what_it_does_not_know():
-    found = parse_filter('status:waiting name:"two words" "kept together" loose', frozenset({"status"}))
-    assert found.terms == {"status": ("waiting",)}
-    assert found.words == ("kept together", "loose")
-    assert found.unknown == ("name",)
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "!!!", "bm90IGpzb24", "W10", "eyJhIjogMX0"])
-def test_a_damaged_cursor_starts_at_the_top(cursor):
-    assert decode_cursor(cursor) is None
-
-
-def test_a_cursor_survives_its_round_trip():
-    assert decode_cursor(encode_cursor(people.THEN, "some-id")) == (people.THEN, "some-id")
 
 
 def test_a_stranger_finds_nothing(run):

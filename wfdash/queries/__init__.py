@@ -9,6 +9,7 @@ from wfdash.catalog import titles
 from wfdash.queries.account.saved_views import ViewRow, columns_of, view, views
 from wfdash.queries.audit.entries import AuditRow, Evidence, entries, entries_of_run, entry, evidence, evidence_of
 from wfdash.queries.audit.export import check_export, exported_rows, pack
+from wfdash.queries.audit.qualifiers import audit_suggestions
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint
 from wfdash.queries.checkpoints.compare import Comparison, compare
 from wfdash.queries.checkpoints.editing import Editing, editing
@@ -46,7 +47,7 @@ from wfdash.queries.requests.inbox import (
     request_rows,
     requests_of,
 )
-from wfdash.queries.requests.qualifiers import suggestions
+from wfdash.queries.requests.qualifiers import request_suggestions
 from wfdash.queries.requests.request import AnswerView, RequestView, request
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
@@ -74,9 +75,10 @@ from wfdash.queries.schedules.listing import (
     schedule,
     schedule_of,
     schedules,
-    unknown_words,
 )
-from wfdash.queries.search.pages import Page
+from wfdash.queries.schedules.qualifiers import schedule_suggestions
+from wfdash.queries.search.keyset import Page
+from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.statistics.figures import Statistics, statistics
 from wfdash.queries.workflows.catalogue import (
     VersionRow,
@@ -86,11 +88,11 @@ from wfdash.queries.workflows.catalogue import (
     description_of,
     failures,
     last_of,
-    matching,
     versions,
     workflow,
     workflows,
 )
+from wfdash.queries.workflows.qualifiers import matching, workflow_suggestions
 
 __all__ = [
     "LEVELS",
@@ -110,6 +112,7 @@ __all__ = [
     "Evidence",
     "GraphDifference",
     "Intervention",
+    "ListFilter",
     "MigrationPreview",
     "OldRuns",
     "OpenWork",
@@ -145,6 +148,7 @@ __all__ = [
     "all_ids",
     "answerable_for",
     "assignable",
+    "audit_suggestions",
     "check_export",
     "checkpoint",
     "checkpoints",
@@ -197,6 +201,7 @@ __all__ = [
     "replay",
     "request",
     "request_rows",
+    "request_suggestions",
     "requests_of",
     "run",
     "run_rows",
@@ -206,6 +211,7 @@ __all__ = [
     "runs_of",
     "schedule",
     "schedule_of",
+    "schedule_suggestions",
     "schedules",
     "signal_wait",
     "signals",
@@ -214,15 +220,14 @@ __all__ = [
     "statistics",
     "step_counts",
     "step_transitions",
-    "suggestions",
     "thread",
     "titles",
     "undoable",
-    "unknown_words",
     "versions",
     "view",
     "views",
     "without_secrets",
     "workflow",
+    "workflow_suggestions",
     "workflows",
 ]

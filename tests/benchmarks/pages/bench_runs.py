@@ -73,10 +73,10 @@ def measure(look: Any) -> tuple[list[float], list[float], int]:
 def deep(viewer: Any) -> str:
     """Return the cursor of a page somewhere in the middle."""
     from checkpoints.models import Run
-    from wfdash.queries.search.pages import encode_cursor
+    from wfdash.queries.runs.listing import NEWEST
 
     run = Run.objects.filter(epoch=RUNS // 2).only("created", "id").first()
-    return encode_cursor(run.created, run.id) if run else ""
+    return NEWEST.cursor({"created": run.created, "id": run.id}) if run else ""
 
 
 def run(vendor: str) -> int:

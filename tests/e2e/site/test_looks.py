@@ -19,7 +19,14 @@ print(json.dumps(saved and {"request": asked.pk, "run": asked.run_id, "checkpoin
 """
 PAGES = [
     *("/?tab=groups", "/?tab=asked", "/?tab=answered", "/?sort=alike", "/?q=due:<4x", "/focus/", "/notices/", "/away/"),
-    *("/workflows/", "/workflows/expense_batch/", "/schedules/", "/schedules/new/?workflow=expense_batch", "/runs/"),
+    *(
+        "/workflows/",
+        "/workflows/expense_batch/",
+        "/schedules/",
+        "/schedules/?q=state:up",
+        "/schedules/new/?workflow=expense_batch",
+        "/runs/",
+    ),
     *("/numbers/", "/audit/", "/settings/", "/settings/webhooks/", "/requests/{request}/", "/runs/{run}/"),
     *("/runs/{run}/events/", "/runs/{run}/state/", "/runs/{run}/checkpoints/", "/runs/{run}/at/1/"),
     *("/runs/{run}/cancel/", "/runs/{run}/checkpoints/{checkpoint}/", "/runs/{run}/checkpoints/{checkpoint}/restore/"),

@@ -97,7 +97,7 @@ def test_the_list_shows_what_comes_next_and_filters_by_address(as_, made):
     assert "Nightly" in page
     assert "Other" not in page
     assert "No schedules match" in as_("otto").get("/schedules/?q=state:stopped").content.decode()
-    assert "Unknown filter: colour:" in as_("otto").get("/schedules/?q=colour:red").content.decode()
+    assert "Unknown filter &quot;colour&quot;" in as_("otto").get("/schedules/?q=colour:red").content.decode()
     assert "Nightly" not in as_("sam").get("/schedules/").content.decode()
 
 

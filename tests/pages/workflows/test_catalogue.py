@@ -73,7 +73,7 @@ def test_a_filter_is_an_address(run, as_):
     assert "Expense batch" in client.get("/workflows/?q=claims+show:open").content.decode()
     assert "No workflows match" in client.get("/workflows/?q=show:failed").content.decode()
     assert "No workflows match" in client.get("/workflows/?q=something+else").content.decode()
-    assert "Unknown filter: show:odd" in client.get("/workflows/?q=show:odd").content.decode()
+    assert "Invalid value &quot;odd&quot; for show" in client.get("/workflows/?q=show:odd").content.decode()
 
 
 def test_without_workflows_an_author_is_told_the_first_steps(settings, as_):

@@ -50,6 +50,13 @@ def test_a_cursor_of_another_order_is_none():
     assert KeysetOrder(columns=("created", "id")).place(ORDER.cursor(PLACE)) is None
 
 
+@pytest.mark.parametrize("n", [2**63, "5", None])
+def test_a_number_of_an_audit_entry_is_one_that_a_database_knows(n):
+    order = KeysetOrder(columns=("-n",))
+    assert order.place(written([5])) == {"n": 5}
+    assert order.place(written([n])) is None
+
+
 def test_backwards_is_the_opposite():
     assert ORDER.backwards().columns == ("risk", "-created", "-id")
     assert ORDER.backwards().backwards() == ORDER

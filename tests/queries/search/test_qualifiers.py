@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.errors import Invalid
+from wfdash.queries.audit.qualifiers import FILTER as AUDIT
 from wfdash.queries.requests.qualifiers import FILTER as REQUESTS
 from wfdash.queries.runs.qualifiers import FILTER as RUNS
+from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
+from wfdash.queries.workflows.qualifiers import FILTER as WORKFLOWS
 
-FILTERS = {"requests": REQUESTS, "runs": RUNS}
+FILTERS = {"requests": REQUESTS, "runs": RUNS, "audit": AUDIT, "schedules": SCHEDULES, "workflows": WORKFLOWS}
 ROWS = [(name, one) for name, known in FILTERS.items() for one in known.qualifiers]
 IDS = [f"{name}-{one.key}" for name, one in ROWS]
 
@@ -74,7 +77,7 @@ def test_a_wrong_part_names_its_key_and_the_remedy():
         KNOWN.parse("state:up colour:red who:>ana")
     messages = {error["loc"][1]: error["msg"] for error in raised.value.errors}
     assert messages == {
-        "state:up": "up is none of: on or off. Write state:on",
+        "state:up": 'Invalid value "up" for state. Expected: on or off. Example: state:on',
         "colour:red": 'Unknown filter "colour". Available: state, who, in.…. Put text with a colon in quotes.',
         "who:>ana": "> cannot be used here: who:me",
     }

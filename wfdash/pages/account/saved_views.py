@@ -1,25 +1,23 @@
-"""Saved views of lists: save, change, delete; and the suggestions of the inbox filter."""
+"""Saved views of lists: save, change, delete."""
 
 from __future__ import annotations
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from wfdash import actions, queries
 from wfdash.errors import Invalid
-from wfdash.pages.requests.inbox import open_view
-from wfdash.pages.runs.listing.address import RunsAddress, runs_address_in
-from wfdash.pages.runs.listing.page import open_runs_view
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.inbox_address import InboxAddress, inbox_address_in
+from wfdash.pages.site.list_address import address_in
+from wfdash.pages.site.list_page import open_view
 
 
 @page("POST")
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save the current filter (``query``) of a list (``page``) under a name."""
     name = "runs" if request.POST.get("page") == "runs" else "inbox"
-    place = _place(name, request.POST.get("query", ""))
+    place = address_in(name, request.POST.get("query", ""))
     try:
         given, shared = request.POST.get("name", ""), "shared" in request.POST
         view = actions.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
@@ -36,8 +34,8 @@ def view(request: HttpRequest, view_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     shows = queries.view(viewer, view_id).page
     if request.method != "POST":
-        return open_runs_view(viewer, view_id) if shows == "runs" else open_view(viewer, view_id)
-    place = _place(shows, request.POST.get("query", ""))
+        return open_view(viewer, view_id)
+    place = address_in(shows, request.POST.get("query", ""))
     try:
         if "delete" in request.POST:
             actions.delete_view(viewer, view_id)
@@ -50,13 +48,3 @@ def view(request: HttpRequest, view_id: str) -> HttpResponse:
         messages.error(request, error.summary)
         return redirect(place.at(view=view_id).url())
     return redirect("view", view_id)
-
-
-@page("GET")
-def suggestions(request: HttpRequest) -> HttpResponse:
-    """Return the suggestions of the inbox filter, as JSON."""
-    return JsonResponse(queries.suggestions(viewer_of(request)))
-
-
-def _place(name: str, query: str) -> InboxAddress | RunsAddress:
-    return runs_address_in(query) if name == "runs" else inbox_address_in(query)

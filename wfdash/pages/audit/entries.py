@@ -14,8 +14,11 @@ from django.utils import timezone
 from wfdash import actions, queries
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_address import read_address
+from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
+from wfdash.queries.audit.qualifiers import FILTER
 from wfdash.workflow.authoring.policy import Policy, sentence
 
 COLUMNS = (
@@ -40,14 +43,13 @@ COLUMNS = (
 @page("GET")
 def acts(request: HttpRequest) -> HttpResponse:
     """Show one page of entries, newest first; ``q`` filters, ``after`` is the cursor of the next page."""
-    viewer, text = viewer_of(request), request.GET.get("q", "").strip()
-    context: dict[str, Any] = {"text": text}
+    viewer, place = viewer_of(request), read_address("audit", request.GET)
+    context = search_context(place, FILTER)
     try:
-        found = queries.entries(viewer, text, cursor=request.GET.get("after", ""))
+        found = queries.entries(viewer, place.q, cursor=request.GET.get("after", ""))
     except Invalid as error:
-        return render(request, "audit/page.html", context | {"refusal": error.errors[0]["msg"]}, status=422)
-    older = urlencode({"q": text, "after": found.next})
-    context |= {"rows": found.items, "older": f"?{older}" if found.next else "", "query": urlencode({"q": text})}
+        return render(request, "audit/page.html", context | {"flaws": flaws_of(error)}, status=422)
+    context |= {"rows": found.items, "older": place.url(after=found.next) if found.next else ""}
     return render(request, "audit/page.html", context)
 
 

@@ -17,7 +17,7 @@ from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.inbox_address import InboxAddress, read_inbox_address
+from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.tables import TableView, cell
 from wfdash.pages.ui.event_text import past

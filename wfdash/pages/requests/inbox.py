@@ -16,7 +16,8 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.pages.requests.inbox_rows import RowsContext, inbox_rows
 from wfdash.pages.requests.panel import panel
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.inbox_address import InboxAddress, inbox_address_in, read_inbox_address
+from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
+from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries.requests.qualifiers import FILTER
@@ -52,7 +53,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         return respond(request, "requests/inbox/page.html", _news_context(request, viewer, place), FRAGMENTS)
     context, place, shown = _surroundings(request, viewer, place, request.GET.get("request", ""))
     if fragment != "list":
-        context |= _card(viewer, shown, place) | _views(viewer, place)
+        context |= _card(viewer, shown, place) | views_context(viewer, place)
     return respond(request, TEMPLATES[place.focus], context, FRAGMENTS)
 
 
@@ -60,7 +61,7 @@ def in_list(request: HttpRequest, request_id: str, panel: dict[str, Any], *, sta
     """Return the panel of a request with the list it was opened from, which the address names."""
     viewer = viewer_of(request)
     context, place, _ = _surroundings(request, viewer, read_inbox_address(request.GET), request_id)
-    return render(request, TEMPLATES[place.focus], context | panel | _views(viewer, place), status=status)
+    return render(request, TEMPLATES[place.focus], context | panel | views_context(viewer, place), status=status)
 
 
 def _surroundings(
@@ -84,21 +85,10 @@ def focus(request: HttpRequest) -> HttpResponse:
     return redirect(read_inbox_address(request.GET).at(focus=True).url(request=request.GET.get("request", "")))
 
 
-def open_view(viewer: Viewer, view_id: str) -> HttpResponse:
-    """Return to the list a saved view names."""
-    view = queries.view(viewer, view_id)
-    return redirect(inbox_address_in(view.query).at(view=view.id).url())
-
-
 def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     now = timezone.now()
-    common = {
-        "spot": place,
-        "now": now,
-        "keys": [(one.key, one.example, one.meaning) for one in FILTER.qualifiers],
-        "sorts": _sorts(place),
-    }
+    common = search_context(place, FILTER) | {"now": now, "sorts": _sorts(place)}
     try:
         counts, waiting = queries.count_all(viewer, place.q)
         cursor = request.GET.get("after", "")
@@ -106,8 +96,7 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> 
             viewer, place.tab, place.q, sort=place.sort, cursor=cursor, limit=1 if place.focus else 50
         )
     except Invalid as error:
-        flaws = [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]
-        return common | {"tabs": _tabs(place, {}), "rows": [], "flaws": flaws}
+        return common | {"tabs": _tabs(place, {}), "rows": [], "flaws": flaws_of(error)}
     if place.sort == "alike":
         alike = queries.count_similar(viewer, place.tab, place.q, found.items)
     else:
@@ -155,13 +144,6 @@ def _sorts(place: InboxAddress) -> list[dict[str, Any]]:
         {"label": label, "href": place.at(sort=sort, focus=False).url(), "here": sort == place.sort}
         for sort, label in SORTS.items()
     ]
-
-
-def _views(viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
-    views = queries.views(viewer)
-    current = next((view for view in views if view.id == place.view), None)
-    changed = current is not None and inbox_address_in(current.query).saved != place.saved
-    return {"views": views, "current_view": current, "view_changed": changed, "saved": place.saved}
 
 
 def _card(viewer: Viewer, request_id: str, place: InboxAddress) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from wfdash import queries
 from wfdash.access.viewer import Viewer
-from wfdash.pages.site.inbox_address import InboxAddress
+from wfdash.pages.site.list_address import InboxAddress
 from wfdash.pages.ui.event_text import past, step_label
 
 SOON = timedelta(hours=4)

@@ -16,7 +16,7 @@ from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog, queries
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
-from wfdash.pages.site.inbox_address import read_inbox_address
+from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.ui import card
 
 

@@ -20,8 +20,11 @@ from wfdash.domain.cron import BadCron, Cron, parse
 from wfdash.errors import Invalid, WrongState
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.site.list_address import read_address
+from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.times import in_zone
+from wfdash.queries.schedules.qualifiers import FILTER
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
 DONE_MESSAGES = {
@@ -44,15 +47,16 @@ class FiringTime:
 @page("GET")
 def schedules(request: HttpRequest) -> HttpResponse:
     """Show every schedule this person may see, the next to fire first; ``q`` filters."""
-    viewer, text = viewer_of(request), request.GET.get("q", "")
-    context = {
-        "rows": queries.schedules(viewer, text=text),
-        "text": text,
-        "unknown": queries.unknown_words(text),
-        "states": [(query, label, text.strip() == query) for query, label in STATES],
+    viewer, place = viewer_of(request), read_address("schedules", request.GET)
+    context = search_context(place, FILTER) | {
+        "states": [(place.at(q=query).url(), label, place.q == query) for query, label in STATES],
         "may_start": viewer.may_anywhere("start"),
         "key": new_key(),
     }
+    try:
+        context["rows"] = queries.schedules(viewer, text=place.q)
+    except Invalid as error:
+        context["flaws"] = flaws_of(error)
     return render(request, "schedules/page.html", context)
 
 

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from wfdash import queries
-from wfdash.pages.site.inbox_address import read_inbox_address
+from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.queries.account.notifications import count_unread
 
 THEMES = ("auto", "light", "dark")

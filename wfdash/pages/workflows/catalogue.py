@@ -14,11 +14,14 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_address import read_address
+from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.forms import FormView
 from wfdash.pages.ui.graph import layout
 from wfdash.pages.workflows.form_defaults import default_input
-from wfdash.queries.workflows.catalogue import COUNTED, SHOWN
+from wfdash.queries.workflows.catalogue import COUNTED
+from wfdash.queries.workflows.qualifiers import FILTER
 
 SHOWS = (
     ("", "All"),
@@ -43,19 +46,19 @@ STATES = (
 @page("GET")
 def workflows(request: HttpRequest) -> HttpResponse:
     """Show every workflow this person may see, and to operators what failed to load. ``q`` filters."""
-    viewer, text = viewer_of(request), request.GET.get("q", "")
+    viewer, place = viewer_of(request), read_address("workflows", request.GET)
     every = queries.workflows(viewer)
-    found, unknown = queries.matching(every, text)
-    context = {
-        "rows": [(row, layout(row.description), _open(row)) for row in found],
+    context = search_context(place, FILTER) | {
         "any": bool(every),
-        "text": text,
-        "unknown": unknown,
-        "shown": SHOWN,
-        "shows": [(query, label, text.strip() == query) for query, label in SHOWS],
+        "shows": [(place.at(q=query).url(), label, place.q == query) for query, label in SHOWS],
         "failures": queries.failures(viewer),
         "author": viewer.may_anywhere("start"),
     }
+    try:
+        found = queries.matching(every, place.q)
+        context["rows"] = [(row, layout(row.description), _open(row)) for row in found]
+    except Invalid as error:
+        context["flaws"] = flaws_of(error)
     return render(request, "workflows/page.html", context)
 
 

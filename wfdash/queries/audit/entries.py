@@ -9,22 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
-
 from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, HumanRequest, Run, Shown
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
-from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, masked_facts
-from wfdash.domain.search_attributes import moment_in
-from wfdash.errors import Invalid, NotFound
-from wfdash.queries.search.pages import Page, parse_filter
+from wfdash.domain.hash_chain import CHAINED, CONTENT, masked_facts
+from wfdash.errors import NotFound
+from wfdash.queries.audit.qualifiers import filter_entries, visible_entries
+from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import UNREADABLE, document
 from wfdash.schemas.secrets import secret_names
 
-KEYS = frozenset({"actor", "verb", "workflow", "run", "request", "after", "before"})
+NEWEST = KeysetOrder(columns=("-n",))
 NONE = frozenset[str]()
 
 
@@ -69,11 +67,10 @@ class Evidence:
 
 def entries(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50) -> Page[AuditRow]:
     """Return one page of entries, newest first (one query). ``Invalid`` names the part of the filter that is wrong."""
-    rows = match(visible_entries(viewer), text)
-    if cursor.isascii() and cursor.isdigit() and len(cursor) < 19:
-        rows = rows.filter(n__lt=int(cursor))
-    found = without_secrets([row_of(entry) for entry in rows.order_by("-n")[: limit + 1]])
-    more = str(found[limit - 1].n) if len(found) > limit else ""
+    rows, place = visible_entries(viewer).filter(filter_entries(viewer, text)), NEWEST.place(cursor)
+    rows = rows.filter(NEWEST.after(place)) if place else rows
+    found = without_secrets([row_of(entry) for entry in rows.order_by(*NEWEST.columns)[: limit + 1]])
+    more = NEWEST.cursor(vars(found[limit - 1])) if len(found) > limit else ""
     return Page(items=tuple(found[:limit]), next=more)
 
 
@@ -134,36 +131,6 @@ def entries_of_run(viewer: Viewer, run_id: str) -> tuple[AuditRow, ...]:
     if not Run.objects.filter(viewer.scope("see"), pk=run_id).exists():
         raise NotFound("Run not found")
     return tuple(without_secrets(row_of(entry) for entry in visible_entries(viewer).filter(run=run_id).order_by("n")))
-
-
-def visible_entries(viewer: Viewer) -> QuerySet[AuditEntry]:
-    """Return the entries that a person may read."""
-    accounts = Q(verb__in=ACCOUNTS)
-    theirs = (viewer.scope("inspect") & ~accounts) | (viewer.scope("admin") & accounts)
-    return AuditEntry.objects.filter(theirs | Q(actor=viewer.name))
-
-
-def match(rows: QuerySet[AuditEntry], text: str) -> QuerySet[AuditEntry]:
-    """Return the rows a filter finds. ``Invalid`` names the part of it that is wrong."""
-    wanted = parse_filter(text, KEYS)
-    if wanted.unknown:
-        known = ", ".join(sorted(KEYS))
-        raise Invalid([{"loc": ["q"], "msg": f"{wanted.unknown[0]}: unknown filter. Available: {known}"}])
-    for word in wanted.words:
-        rows = rows.filter(Q(verb=word) | Q(actor=word) | Q(workflow__icontains=word) | Q(run=word) | Q(request=word))
-    for key, values in wanted.terms.items():
-        for value in values:
-            rows = rows.filter(_term(key, value))
-    return rows
-
-
-def _term(key: str, value: str) -> Q:
-    if key not in {"after", "before"}:
-        return Q(**{key: value})
-    at = moment_in(value)
-    if at is None:
-        raise Invalid([{"loc": ["q"], "msg": f"{key}:{value} is not a date. Use a date such as 2026-01-31"}])
-    return Q(at__gte=at) if key == "after" else Q(at__lt=at)
 
 
 def row_of(entry: AuditEntry) -> AuditRow:

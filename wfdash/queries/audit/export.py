@@ -17,7 +17,8 @@ from checkpoints.models.fields import current_keyring
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.audit_packs import PACK, write_pack
 from wfdash.errors import Invalid
-from wfdash.queries.audit.entries import AuditRow, match, row_of, visible_entries, without_secrets
+from wfdash.queries.audit.entries import AuditRow, row_of, without_secrets
+from wfdash.queries.audit.qualifiers import filter_entries, visible_entries
 
 MOST_EXPORTED = 100_000
 PORTION = 500_000
@@ -28,7 +29,7 @@ ROWS = 500
 
 def check_export(viewer: Viewer, text: str) -> None:
     """Raise ``Invalid`` for an export with a wrong filter, or with more entries than one document may hold."""
-    _counted(match(visible_entries(viewer), text))
+    _counted(_matching(viewer, text))
 
 
 def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[bytes]:
@@ -38,7 +39,7 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
     """
     # The upper bound is read first: entries written during the export are not part of it.
     head = AuditHead.objects.first()
-    rows = match(visible_entries(viewer), text).filter(n__lte=head.n if head else 0)
+    rows = _matching(viewer, text).filter(n__lte=head.n if head else 0)
     about: dict[str, Any] = {
         "format": PACK,
         "exported": exported.isoformat(),
@@ -54,9 +55,13 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
 
 def exported_rows(viewer: Viewer, text: str) -> Iterator[list[AuditRow]]:
     """Return the entries a filter finds, oldest first, in portions, secrets masked. Raises ``Invalid`` at once."""
-    rows = match(visible_entries(viewer), text)
+    rows = _matching(viewer, text)
     _counted(rows)
     return (without_secrets(portion) for portion in _portions(rows))
+
+
+def _matching(viewer: Viewer, text: str) -> QuerySet[AuditEntry]:
+    return visible_entries(viewer).filter(filter_entries(viewer, text))
 
 
 def _counted(rows: QuerySet[AuditEntry]) -> int:

@@ -26,8 +26,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.queries.requests import audience
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests
-from wfdash.queries.search.keyset import KeysetOrder
-from wfdash.queries.search.pages import Page
+from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import subject_in
 from wfdash.workflow.authoring.policy import HIGH_RISK
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -13,42 +11,16 @@ from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence
 from checkpoints.rules import RISKS
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, equals_or_begins
+from wfdash.queries.search.conditions import FilterContext, ToQ, comes, condition_of, equals, equals_or_begins
 from wfdash.queries.search.json_names import NamesAny
 from wfdash.queries.search.language import INEQUALITIES, Term
-from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
-from wfdash.queries.search.times import day_of, duration_of, moment_of
+from wfdash.queries.search.qualifiers import ListFilter, Qualifier
+from wfdash.queries.search.suggestions import ListedValues, listed, listed_workflows
+from wfdash.queries.search.times import day_of, duration_of
 
 MOST = 2000
 """Open requests that suggestions are taken from, newest first."""
 COLUMNS = ("workflow", "step", "kind", "assignee__username", "by")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenValues:
-    """What occurs in open requests: one tuple of ``COLUMNS`` each."""
-
-    rows: tuple[tuple[Any, ...], ...]
-
-    def of(self, column: str) -> list[str]:
-        """Return the values of a column, sorted."""
-        return sorted({row[COLUMNS.index(column)] for row in self.rows} - {None, ""})
-
-    def workflows(self) -> list[Suggestion]:
-        """Return the workflows with their titles."""
-        titles = catalog.titles()
-        return [Suggestion(name, titles.get(name, "")) for name in self.of("workflow")]
-
-    def names(self) -> list[str]:
-        """Return the people and groups that requests are addressed to."""
-        return sorted({name for row in self.rows for name in row[COLUMNS.index("by")]} - {""})
-
-
-def _occurring(column: str) -> Any:
-    def suggest(found: OpenValues) -> Iterable[str]:
-        return found.of(column)
-
-    return suggest
 
 
 def _is_due(value: str, sign: str) -> bool:
@@ -65,8 +37,7 @@ def _due(context: FilterContext, term: Term, value: str) -> Q:
         return some & Q(due__lt=now)
     if word == "today":
         return some & Q(due__lt=now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1))
-    bound = moment_of(value, now)
-    return some & (Q(due__gt=bound) if term.sign == ">" else Q(due__lte=bound))
+    return comes("due", context, term, value)
 
 
 def _age(context: FilterContext, term: Term, value: str) -> Q:
@@ -98,26 +69,26 @@ def _is(context: FilterContext, term: Term, value: str) -> Q:
     }[value.lower()]
 
 
-QUALIFIERS: tuple[Qualifier[ToQ, OpenValues], ...] = (
+QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
     Qualifier(
         key="workflow",
         example="workflow:refund",
         meaning="this workflow; ref* for prefix",
-        suggest=OpenValues.workflows,
+        suggest=listed_workflows,
         condition=equals_or_begins("workflow"),
     ),
     Qualifier(
         key="step",
         example="step:review",
         meaning="this step",
-        suggest=_occurring("step"),
+        suggest=listed("step"),
         condition=equals("step"),
     ),
     Qualifier(
         key="kind",
         example="kind:approval",
         meaning="approval, choice, question, form …",
-        suggest=_occurring("kind"),
+        suggest=listed("kind"),
         condition=lambda context, term, value: Q(kind=value.lower()),
     ),
     Qualifier(
@@ -150,7 +121,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, OpenValues], ...] = (
         example="assignee:me",
         meaning="me, none, or a user name",
         values=("me", "none"),
-        suggest=_occurring("assignee__username"),
+        suggest=listed("assignee__username"),
         condition=_assignee,
     ),
     Qualifier(
@@ -158,7 +129,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, OpenValues], ...] = (
         example="by:finance",
         meaning="addressed to this person or group, or to me",
         values=("me",),
-        suggest=OpenValues.names,
+        suggest=listed("by"),
         condition=_by,
     ),
     Qualifier(
@@ -177,10 +148,10 @@ def filter_requests(viewer: Viewer, text: str) -> Q:
     return condition_of(FILTER, viewer, text, _word)
 
 
-def suggestions(viewer: Viewer) -> dict[str, Any]:
+def request_suggestions(viewer: Viewer) -> dict[str, Any]:
     """Return what the filter of the inbox suggests (one query)."""
     rows = HumanRequest.objects.filter(OPEN & FOR_PEOPLE, viewer.scope("see")).order_by("-created", "-id")
-    return FILTER.suggestions(OpenValues(rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
 
 
 def _word(word: str) -> Q:

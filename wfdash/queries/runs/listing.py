@@ -22,12 +22,13 @@ from wfdash.errors import NotFound
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
 from wfdash.queries.runs.qualifiers import search_for
 from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
-from wfdash.queries.search.pages import Page, decode_cursor, encode_cursor
+from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document, subject_in
 from wfdash.workflow.questions.signals import name_in
 
 MAX_ERROR = 200
+NEWEST = KeysetOrder(columns=("-created", "-id"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +105,13 @@ def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, f
     No page scans more than ``REACH`` runs, ``FAR_REACH`` with ``far``: one that found too few by then says how far it
     came, and may be empty. ``Invalid`` for an invalid filter.
     """
-    search, after = search_for(viewer, text), decode_cursor(cursor)
+    search, place = search_for(viewer, text), NEWEST.place(cursor)
+    after = (place["created"], place["id"]) if place else None
     found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit))
     shown = rows_of(viewer, found.ids[:limit])
     if found.reached is not None:
-        return Page(items=shown, next=encode_cursor(found.reached, ""), reached=found.reached)
-    more = encode_cursor(shown[-1].created, shown[-1].id) if len(found.ids) > limit and shown else ""
+        return Page(items=shown, next=NEWEST.cursor({"created": found.reached, "id": ""}), reached=found.reached)
+    more = NEWEST.cursor(vars(shown[-1])) if len(found.ids) > limit and shown else ""
     return Page(items=shown, next=more)
 
 

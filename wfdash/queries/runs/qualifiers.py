@@ -19,6 +19,7 @@ from wfdash.queries.runs.conditions import SearchContext
 from wfdash.queries.runs.expressions import Condition, Search, texts_beginning
 from wfdash.queries.search.language import SIGNS, ParsedFilter, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
+from wfdash.queries.search.suggestions import visible_workflows
 from wfdash.queries.search.times import is_time, times_of
 
 MOST = 100
@@ -26,11 +27,6 @@ MOST_PATHS = 60
 SEALED = "Run input is encrypted and cannot be searched. Use workflow, status, tag, error or the title"
 
 ToCondition = Callable[[SearchContext, Term], Condition]
-
-
-def _workflows(viewer: Viewer) -> Iterable[Suggestion]:
-    titles = catalog.titles()
-    return [Suggestion(name, titles[name]) for name in sorted(titles) if viewer.may("see", name)]
 
 
 def _occurring(attribute: str) -> Callable[[Viewer], Iterable[str]]:
@@ -60,7 +56,7 @@ QUALIFIERS: tuple[Qualifier[ToCondition, Viewer], ...] = (
         key="workflow",
         example="workflow:refund",
         meaning="this workflow; ref* for prefix",
-        suggest=_workflows,
+        suggest=visible_workflows,
         condition=conditions.by_column("workflow"),
     ),
     Qualifier(

@@ -18,11 +18,10 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import NotFound
 from wfdash.queries.runs.before_acting import without_secrets
-from wfdash.queries.search.pages import parse_filter
+from wfdash.queries.schedules.qualifiers import filter_schedules
 
 MOST = 500
 """Schedules that a list shows."""
-STATES = ("on", "paused", "stopped")
 FACT = "schedule"
 """The search attribute by which a run is found by its schedule."""
 
@@ -85,27 +84,14 @@ class ScheduleRow:
 def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[ScheduleRow]:
     """Return schedules, the next to fire first, at most ``MOST`` (two queries).
 
-    ``text``: ``workflow:refund state:paused words``.
+    ``text`` filters; ``Invalid`` names each part of it that cannot be understood.
     """
-    wanted = parse_filter(text, frozenset({"workflow", "state"}))
-    rows = Schedule.objects.filter(viewer.scope("see")).select_related("owner")
-    names = (*wanted.terms.get("workflow", ()), *((workflow.replace("\0", ""),) if workflow else ()))
-    rows = rows.filter(workflow__in=names) if names else rows
-    for word in wanted.words:
-        rows = rows.filter(name__icontains=word) | rows.filter(workflow__icontains=word)
+    rows = Schedule.objects.filter(viewer.scope("see"), filter_schedules(viewer, text)).select_related("owner")
+    rows = rows.filter(workflow=workflow.replace("\0", "")) if workflow else rows
     found = list(rows.order_by("workflow", "name").defer("message")[:MOST])
     last = _runs_in(Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
     shown = [_row(viewer, row, last.get(row.last_run or "")) for row in found]
-    states = wanted.terms.get("state", ())
-    kept = [row for row in shown if not states or row.state in states]
-    return sorted(kept, key=lambda row: (row.next_at is None, row.next_at or row.created))
-
-
-def unknown_words(text: str) -> tuple[str, ...]:
-    """Return the parts of a filter text that the list of schedules does not know."""
-    wanted = parse_filter(text, frozenset({"workflow", "state"}))
-    states = (f"state:{state}" for state in wanted.terms.get("state", ()) if state not in STATES)
-    return (*(f"{key}:" for key in wanted.unknown), *states)
+    return sorted(shown, key=lambda row: (row.next_at is None, row.next_at or row.created))
 
 
 def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:

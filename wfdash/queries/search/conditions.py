@@ -15,7 +15,7 @@ from django.utils import timezone
 from wfdash.access.viewer import Viewer
 from wfdash.queries.search.language import Term
 from wfdash.queries.search.qualifiers import ListFilter
-from wfdash.queries.search.times import Span
+from wfdash.queries.search.times import Span, moment_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +60,9 @@ def lies_in(column: str, span: Span) -> Q:
     since, until = span
     least = Q(**{f"{column}__gte": since}) if since else Q()
     return least & (Q(**{f"{column}__lt": until}) if until else Q())
+
+
+def comes(column: str, context: FilterContext, term: Term, value: str) -> Q:
+    """Return the condition that a moment comes by a bound (``<4h``, ``2030-01-31``), or after it (``>2d``)."""
+    bound = moment_of(value, context.now)
+    return Q(**{f"{column}__isnull": False, f"{column}__{'gt' if term.sign == '>' else 'lte'}": bound})

@@ -1,4 +1,4 @@
-"""Orders of the inbox, and the place in one: pages join without gap or double while rows come and go."""
+"""Orders of lists, and cursors into them: pages join without gap or double while rows come and go."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.db.models import Q
 
 MOMENTS = frozenset({"created", "place"})
-NUMBERS = frozenset({"risk"})
-MOST = 1000
+NUMBERS = {"risk": 1000, "n": 2**63}
+"""Columns of numbers, which are below these."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Generic[T]):
+    """Part of a list. ``next`` is the cursor of the following part, empty at the end."""
+
+    items: tuple[T, ...]
+    next: str = ""
+    reached: datetime | None = None
+    """Not everything was looked through: only what is newer than this. ``next`` looks further."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +80,7 @@ def _decoded(name: str, value: Any) -> Any:
         if moment.tzinfo is None:
             raise ValueError("a moment without a time zone")
         return moment.astimezone(UTC)
-    if name in NUMBERS and isinstance(value, int) and abs(value) < MOST:
+    if name in NUMBERS and isinstance(value, int) and abs(value) < NUMBERS[name]:
         return value
     if name not in NUMBERS and isinstance(value, str) and "\0" not in value:
         return value

@@ -136,7 +136,9 @@ class ListFilter(Generic[C, S]):
         if said.sign and said.sign not in one.signs:
             return f"{self._sign_rule(said.sign)}: {one.example}"
         wrong = next((value for value in said.values if not one.understands(value, said.sign)), None)
-        return "" if wrong is None else f"{said.sign}{wrong} is none of: {one.meaning}. Write {one.example}"
+        if wrong is None:
+            return ""
+        return f'Invalid value "{said.sign}{wrong}" for {said.name}. Expected: {one.meaning}. Example: {one.example}'
 
     def _sign_rule(self, sign: str) -> str:
         keys = [one.key for one in self.qualifiers if sign in one.signs]

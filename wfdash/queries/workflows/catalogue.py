@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,7 +18,6 @@ from wfdash.contract import Description
 from wfdash.domain import graph_diff
 from wfdash.errors import NotFound
 from wfdash.queries.schedules.listing import next_times
-from wfdash.queries.search.pages import parse_filter
 
 COUNTED = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
@@ -27,8 +26,6 @@ VERSIONS = 20
 """Versions of a workflow that are shown, the newest."""
 LOOKED_AT = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 SETTLED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
-SHOWN = ("open", "waiting", "failed", "scheduled")
-"""The values of ``show:`` in the catalogue's filter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,19 +96,6 @@ def workflows(viewer: Viewer) -> list[WorkflowRow]:
         for entry in catalog.entries()
         if viewer.may("see", entry.name)
     ]
-
-
-def matching(rows: Iterable[WorkflowRow], text: str) -> tuple[list[WorkflowRow], tuple[str, ...]]:
-    """Return the rows that match ``show:failed words``, and the unknown parts of the filter.
-
-    Words are searched in names, titles, descriptions and steps.
-    """
-    wanted = parse_filter(text, frozenset({"show"}))
-    states = wanted.terms.get("show", ())
-    words = [word.lower() for word in wanted.words]
-    found = [row for row in rows if all(_shows(row, state) for state in states if state in SHOWN)]
-    unknown = (*(f"{key}:" for key in wanted.unknown), *(f"show:{state}" for state in states if state not in SHOWN))
-    return [row for row in found if all(word in _text_of(row) for word in words)], unknown
 
 
 def workflow(viewer: Viewer, name: str) -> WorkflowRow:
@@ -224,16 +208,6 @@ def _runs_of(viewer: Viewer, name: str, among: Sequence[str]) -> Counter[str]:
 
 def _changes(before: Sequence[Description], after: Description) -> tuple[str, ...]:
     return graph_diff.compare(before[0], after).words if before else ()
-
-
-def _shows(row: WorkflowRow, state: str) -> bool:
-    counts = {"open": row.active, "waiting": row.waiting_requests, "failed": row.failed}
-    return bool(counts.get(state)) if state in counts else row.next_run is not None
-
-
-def _text_of(row: WorkflowRow) -> str:
-    steps = (f"{step.name} {step.title}" for step in row.description.steps)
-    return " ".join([row.name, row.title, row.description.doc, *steps]).lower()
 
 
 def _newest(viewer: Viewer) -> dict[str, datetime]:

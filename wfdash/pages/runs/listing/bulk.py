@@ -11,8 +11,8 @@ from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, KeyReused
 from wfdash.pages.runs.actions import new_key
-from wfdash.pages.runs.listing.address import RunsAddress
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.site.list_address import RunsAddress
 from wfdash.pages.ui.fragments import respond
 
 DONE_MESSAGES = {

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from wfdash import actions, queries
 from wfdash.errors import Invalid
-from wfdash.pages.runs.listing.address import RunsAddress
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_address import RunsAddress
 from wfdash.pages.ui.csv_text import csv_text, harmless
 from wfdash.queries import RunRow
 

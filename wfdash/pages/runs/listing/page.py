@@ -6,22 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
-from wfdash.pages.runs.listing.address import (
-    COLUMNS,
-    DEFAULT_COLUMNS,
-    RunsAddress,
-    known_columns,
-    read_runs_address,
-    runs_address_in,
-)
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_address import COLUMNS, RunsAddress, address_in, known_columns, read_runs_address
+from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.fragments import respond
@@ -36,6 +30,7 @@ QUICK = (
     ("status:completed", "Completed"),
     ("is:mine", "Mine"),
 )
+DEFAULT_COLUMNS = ("status", "progress", "tags", "started", "took")
 FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "count": "runs/listing/count.html"}
 VERBS = (
     ("retry", "Retry"),
@@ -73,7 +68,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     """
     viewer, place = viewer_of(request), read_runs_address(request.GET)
     if place.view and not request.GET.keys() - {"view"}:
-        return open_runs_view(viewer, place.view)
+        return open_view(viewer, place.view)
     fragment = request.GET.get("fragment", "")
     if fragment == "news":
         return respond(request, "runs/listing/page.html", _news_context(request, viewer, place), FRAGMENTS)
@@ -82,7 +77,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         return respond(request, "runs/listing/page.html", {"number": number, "more": more}, FRAGMENTS)
     context = _common(viewer, place) | _list_context(request, viewer, place)
     if fragment != "list":
-        context |= _views(viewer, place)
+        context |= views_context(viewer, place)
     return respond(request, "runs/listing/page.html", context, FRAGMENTS)
 
 
@@ -91,19 +86,7 @@ def columns(request: HttpRequest) -> HttpResponse:
     """Keep which columns this person sees, here and from now on."""
     chosen = known_columns(request.POST.getlist("column"))
     actions.set_columns(viewer_of(request), "runs", chosen)
-    return redirect(runs_address_in(request.POST.get("query", "")).at(columns=chosen).url())
-
-
-@page("GET")
-def suggestions(request: HttpRequest) -> HttpResponse:
-    """Return what the filter suggests, as JSON."""
-    return JsonResponse(queries.run_suggestions(viewer_of(request)))
-
-
-def open_runs_view(viewer: Viewer, view_id: str) -> HttpResponse:
-    """Return to the list a saved view names."""
-    view = queries.view(viewer, view_id)
-    return redirect(runs_address_in(view.query).at(view=view.id).url())
+    return redirect(address_in("runs", request.POST.get("query", "")).at(columns=chosen).url())
 
 
 def listed_runs(rows: Iterable[RunRow]) -> list[ListedRun]:
@@ -137,16 +120,15 @@ def _common(viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
 def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     cursor, far = request.GET.get("after", ""), bool(request.GET.get("far"))
-    context: dict[str, Any] = {
+    context: dict[str, Any] = search_context(place, FILTER) | {
         "quick": [(place.at(q=query, view="").url(), label, query == place.q) for query, label in QUICK],
-        "keys": [(one.key, one.example, one.meaning) for one in FILTER.qualifiers],
         "paged": bool(cursor),
         "rows": [],
     }
     try:
         found = queries.runs(viewer, place.q, cursor=cursor, far=far)
     except Invalid as error:
-        return context | {"flaws": [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]}
+        return context | {"flaws": flaws_of(error)}
     return context | {
         "rows": listed_runs(found.items),
         "older": place.url(after=found.next) if found.next and found.reached is None else "",
@@ -161,10 +143,3 @@ def _news_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     since = moment_in(request.GET.get("since", ""))
     new = queries.count_runs_since(viewer, place.q, since, MOST_NEW) if since else 0
     return _common(viewer, place) | {"rows": listed_runs(queries.run_rows(viewer, ids)), "new": new, "most": MOST_NEW}
-
-
-def _views(viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
-    views = queries.views(viewer, "runs")
-    current = next((view for view in views if view.id == place.view), None)
-    changed = current is not None and runs_address_in(current.query).saved != place.saved
-    return {"views": views, "current_view": current, "view_changed": changed, "saved": place.saved}

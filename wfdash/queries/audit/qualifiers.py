@@ -1,0 +1,111 @@
+"""What the audit log can be filtered by: one row for each key, with its condition and what is suggested for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.models import AuditEntry
+from wfdash.access.viewer import Viewer
+from wfdash.domain.hash_chain import ACCOUNTS
+from wfdash.domain.search_attributes import moment_in
+from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, equals_or_begins, lies_in
+from wfdash.queries.search.language import SIGNS, Term
+from wfdash.queries.search.qualifiers import ListFilter, Qualifier
+from wfdash.queries.search.suggestions import ListedValues, listed, listed_workflows
+from wfdash.queries.search.times import is_time, times_of
+
+MOST = 2000
+"""Entries that suggestions are taken from, newest first."""
+COLUMNS = ("actor", "verb", "workflow")
+
+
+def _actor(context: FilterContext, term: Term, value: str) -> Q:
+    return Q(actor=context.viewer.name if value.lower() == "me" else value)
+
+
+def _at(context: FilterContext, term: Term, value: str) -> Q:
+    return lies_in("at", times_of(value, term.sign, context.now))
+
+
+def _is_moment(value: str, sign: str) -> bool:
+    return moment_in(value) is not None
+
+
+QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
+    Qualifier(
+        key="actor",
+        example="actor:ana",
+        meaning="done by this person, or by me",
+        values=("me",),
+        suggest=listed("actor"),
+        condition=_actor,
+    ),
+    Qualifier(
+        key="verb",
+        example="verb:answer",
+        meaning="what was done: start, answer, restore …",
+        suggest=listed("verb"),
+        condition=equals("verb"),
+    ),
+    Qualifier(
+        key="workflow",
+        example="workflow:refund",
+        meaning="this workflow; ref* for prefix",
+        suggest=listed_workflows,
+        condition=equals_or_begins("workflow"),
+    ),
+    Qualifier(
+        key="run", example="run:0198", meaning="ID of a run; 0198* for prefix", condition=equals_or_begins("run")
+    ),
+    Qualifier(key="request", example="request:0198", meaning="ID of a request", condition=equals("request")),
+    Qualifier(
+        key="at",
+        example="at:<2d",
+        meaning="<2d: within two days, >2d: longer ago, today, 2026-01-31, <2026-01-31",
+        accepts=is_time,
+        signs=SIGNS,
+        values=("<1h", "<1d", "<7d", ">7d", "today"),
+        condition=_at,
+    ),
+    Qualifier(
+        key="after",
+        example="after:2026-01-31",
+        meaning="from this day or time on",
+        accepts=_is_moment,
+        condition=lambda context, term, value: Q(at__gte=moment_in(value)),
+    ),
+    Qualifier(
+        key="before",
+        example="before:2026-01-31",
+        meaning="before this day or time",
+        accepts=_is_moment,
+        condition=lambda context, term, value: Q(at__lt=moment_in(value)),
+    ),
+)
+FILTER = ListFilter(
+    qualifiers=QUALIFIERS, words="a word in the workflow name; or the exact actor, verb, run ID or request ID"
+)
+
+
+def visible_entries(viewer: Viewer) -> QuerySet[AuditEntry]:
+    """Return the entries that a person may read."""
+    accounts = Q(verb__in=ACCOUNTS)
+    theirs = (viewer.scope("inspect") & ~accounts) | (viewer.scope("admin") & accounts)
+    return AuditEntry.objects.filter(theirs | Q(actor=viewer.name))
+
+
+def filter_entries(viewer: Viewer, text: str) -> Q:
+    """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
+    return condition_of(FILTER, viewer, text, _word)
+
+
+def audit_suggestions(viewer: Viewer) -> dict[str, Any]:
+    """Return what the filter of the audit log suggests (one query)."""
+    newest = visible_entries(viewer).order_by("-n").values_list(*COLUMNS)
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(newest[:MOST])))
+
+
+def _word(word: str) -> Q:
+    return Q(verb=word) | Q(actor=word) | Q(workflow__icontains=word) | Q(run=word) | Q(request=word)
