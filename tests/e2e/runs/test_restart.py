@@ -12,7 +12,7 @@ from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.moves import LATER, check_events, expect_live, expect_status, start_run
 from tests.e2e.server import Server, serving, wait_until
 
-SERVED = Path(__file__).parents[2] / "faults" / "served.py"
+SERVED = Path(__file__).parents[2] / "faults" / "crashes" / "served.py"
 
 
 @pytest.fixture
