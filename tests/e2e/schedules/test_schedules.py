@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_page, picture_page
 from tests.e2e.moves import LATER, RUN_ADDRESS
-from tests.e2e.server import Server, shell
+from tests.e2e.server import Server, shell, wait_until
 
 DUE = """
 from django.utils import timezone
@@ -25,15 +25,25 @@ def server(shared_gate: Server) -> Server:
     return shared_gate
 
 
+def hold_the_first(page: Page, address: str) -> list[Route]:
+    """Hold the first request to an address until the story lets it go on."""
+    held: list[Route] = []
+    page.route(address, lambda route: route.continue_() if held else held.append(route))
+    return held
+
+
 def test_a_schedule_tells_its_times_starts_runs_and_is_paused(person: OpenPage, server: Server) -> None:
     olga = person("olga")
     olga.goto("/workflows/gate/")
     olga.get_by_role("link", name="Schedule…").click()
     picture_page(olga, "schedule-form")
+    held = hold_the_first(olga, "**/schedules/next/**")
     olga.get_by_label("Name").fill("Morning refunds")
     olga.get_by_label("Cron expression").press_sequentially("0 9 * * MON-FRI")
+    wait_until(lambda: olga.wait_for_timeout(20) or held, what="a look at the times")
     olga.get_by_label("Time zone").fill("Europe/Berlin")
     olga.get_by_label("Time zone").blur()
+    held[0].continue_()
     coming = olga.locator("#schedule-coming")
     expect(coming).to_contain_text("At 09:00 on Monday through Friday")
     expect(coming.locator(".schedule-there")).to_have_count(5)
