@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 
 from checkpoints import ids
 from checkpoints.models import Grant, HumanRequest, Run
+from tests import people
 from wfdash.access.viewer import Viewer, viewer_for
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,6 +23,11 @@ def person(db) -> Callable[..., Viewer]:
         return viewer_for(user)
 
     return make
+
+
+@pytest.fixture
+def everybody(db: None) -> dict[str, User]:
+    return people.make_people()
 
 
 @pytest.fixture

@@ -18,11 +18,6 @@ from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def run(everybody) -> Run:
     return people.make_run(created_by=everybody["otto"])
 

@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from checkpoints.models import AuditEntry, HumanRequest, Notice, Reply, Run, Shown
+from checkpoints.models import AuditEntry, HumanRequest, Reply, Shown
+from tests.actions.requests.conftest import CARD, told
 from wfdash import actions
 from wfdash.actions.requests import amend
 from wfdash.domain.fingerprint import fingerprint
@@ -15,20 +16,7 @@ from wfdash.errors import Changed, Invalid, NoLongerOpen, NotAllowed
 
 pytestmark = pytest.mark.django_db
 
-CARD = {"subject": "Pay 900?", "body": "For the fair.", "proposal": {"amount": 900}}
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 30).decode()
-
-
-@pytest.fixture
-def olga(person, run):
-    """Who started the run, and may otherwise only look."""
-    olga = person("olga", "viewer")
-    Run.objects.filter(pk=run.pk).update(created_by=olga.user)
-    return olga
-
-
-def told(name: str) -> list[str]:
-    return [note.kind for note in Notice.objects.filter(channel="browser", user__username=name).order_by("id")]
 
 
 def test_an_amended_request_is_shown_with_the_difference(person, ask, olga) -> None:

@@ -14,11 +14,6 @@ APPROVE = {"action": "approve"}
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def run(everybody):
     return people.make_run(created_by=everybody["otto"])
 

@@ -2,25 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints.models import AuditEntry, Comment, Event, HumanRequest, Notice, Run
+from checkpoints.models import AuditEntry, Comment, Event, HumanRequest, Run
+from tests.actions.requests.conftest import told
 from wfdash import actions
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db
-
-CARD = {"subject": "Pay 900?", "body": "For the fair.", "proposal": {"amount": 900}}
-
-
-@pytest.fixture
-def olga(person, run):
-    """Who started the run, and may otherwise only look."""
-    olga = person("olga", "viewer")
-    Run.objects.filter(pk=run.pk).update(created_by=olga.user)
-    return olga
-
-
-def told(name: str) -> list[str]:
-    return [note.kind for note in Notice.objects.filter(channel="browser", user__username=name).order_by("id")]
 
 
 def test_a_comment_tells_whom_it_mentions_if_they_may_see_it(person, ask, run) -> None:

@@ -13,11 +13,6 @@ from wfdash.errors import Invalid, KeyReused, NotFound
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def otto(everybody):
     return people.viewer("otto")
 

@@ -15,11 +15,6 @@ KEYS = "a-secret-that-is-long-enough-to-be-one"
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def known(everybody):
     """The schema of a workflow that is not loaded any more."""
     WorkflowVersion.objects.create(workflow="gone", version="v1", description={"input_schema": SCHEMA})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,23 +11,13 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Event, Run, RunFact, Schedule
-from wfdash import actions, catalog
+from wfdash import actions
 from wfdash.access.viewer import Viewer
 from wfdash.actions import SchedulePlan
 from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound, WrongState
 
 Person = Callable[..., Viewer]
 PLAN = SchedulePlan(name="Nightly", cron="0 3 * * *", zone="Europe/Berlin", message={"claims": "ana,taxi,30"})
-
-
-@pytest.fixture(autouse=True)
-def _paper_catalog(settings) -> Iterator[None]:
-    settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine"]
-    settings.WFDASH_APPS = ["tests.pages.served"]
-    settings.WFDASH_WORKFLOWS = []
-    catalog.load.cache_clear()
-    yield
-    catalog.load.cache_clear()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -21,16 +21,6 @@ from wfdash.domain.cron import ALL, parse
 
 Person = Callable[..., Viewer]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-@pytest.fixture(autouse=True)
-def _paper_catalog(settings) -> Iterator[None]:
-    settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine"]
-    settings.WFDASH_APPS = ["tests.pages.served"]
-    settings.WFDASH_WORKFLOWS = []
-    catalog.load.cache_clear()
-    yield
-    catalog.load.cache_clear()
 
 
 @pytest.fixture

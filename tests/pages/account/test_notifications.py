@@ -1,24 +1,12 @@
 from __future__ import annotations
 
-import pytest
 from django.test import Client
 
 from checkpoints.database.storage import write
 from checkpoints.models import Grant, Notice
 from tests.pages.markup import flat
-from tests.people import answered, ask, make_people, make_run
+from tests.people import answered, ask, make_run
 from wfdash.notifications.write import notify
-
-
-@pytest.fixture
-def people(db):
-    return make_people()
-
-
-@pytest.fixture
-def ana(people, client: Client) -> Client:
-    client.force_login(people["ana"])
-    return client
 
 
 def say(kind: str, request, *users, **facts) -> None:

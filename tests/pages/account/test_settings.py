@@ -4,22 +4,10 @@ import pytest
 from django.test import Client
 
 from checkpoints.models import Notice, Preference, Webhook
-from tests.people import make_people
 from wfdash.notifications.kinds import KINDS
 
 FORM = {"zone": "Europe/Rome", "digest": "", "digest_at": "08:00", "quiet_from": "22:00", "quiet_to": "07:00"}
 HOOK = {"name": "Chat", "url": "https://hooks.example.org/in", "workflow": "*"}
-
-
-@pytest.fixture
-def people(db):
-    return make_people()
-
-
-@pytest.fixture
-def ana(people, client: Client) -> Client:
-    client.force_login(people["ana"])
-    return client
 
 
 @pytest.fixture

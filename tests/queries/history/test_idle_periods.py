@@ -17,11 +17,6 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def run(everybody) -> Run:
     return people.make_run(phase="ready")
 

@@ -18,11 +18,6 @@ NOW = timezone.now()
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def run(everybody) -> Run:
     return people.make_run(created_by=everybody["otto"])
 

@@ -28,11 +28,6 @@ TAGS = ((), ("eu",), ("eu", "vip"), ("us-east",))
 
 
 @pytest.fixture
-def everybody(db):
-    return people.make_people()
-
-
-@pytest.fixture
 def thirty(everybody):
     """Thirty runs of three workflows, of everything something, some of them begun at the same moment."""
     now = timezone.now().replace(microsecond=0)

@@ -39,7 +39,7 @@ def test_with_https_django_s_deployment_check_is_clean_and_nothing_goes_in_the_c
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
     own = {"WFDASH_DATA": str(tmp_path / "data"), "WFDASH_HTTPS": "1", "WFDASH_HOSTS": "flows.example.org"}
     env = kept | own | {"DJANGO_SETTINGS_MODULE": "wfdash.settings"}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=90)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert "no issues" in done.stdout
     lines = done.stdout.splitlines()[-4:]
