@@ -51,7 +51,7 @@ async def saved(path: Path, run: str) -> list[int]:
 @pytest.mark.process
 def test_processes_that_save_at_once_into_a_new_file_all_succeed(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite3"
-    told = [process.communicate(timeout=60)[0].split() for process in [saver(path, 50) for _ in range(4)]]
+    told = [process.communicate(timeout=240)[0].split() for process in [saver(path, 50) for _ in range(4)]]
     for run, *_ in told:
         assert asyncio.run(saved(path, run)) == list(range(1, 51))
 
@@ -156,7 +156,7 @@ asyncio.run(main(*sys.argv[1:]))
 def test_a_workflow_that_asked_in_one_process_goes_on_in_another(tmp_path: Path) -> None:
     def run(answer: str) -> str:
         command = [sys.executable, "-c", NOTEBOOK, str(tmp_path / "runs.sqlite3"), "01", answer]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True).stdout.strip()
 
     assert run("") == "Waiting"
     assert run(json.dumps({"action": "approve"})) == "Finished"

@@ -41,7 +41,7 @@ def play(log: Path, data: Path, env: Mapping[str, str]) -> Syncs:
     """Play the scenes in a process of their own and return what was synced during each."""
     everything = {**os.environ, "WFDASH_DATA": str(data), "DJANGO_SETTINGS_MODULE": "wfdash.settings", **env}
     command = [sys.executable, "-m", "tests.durability.scenes", str(log)]
-    done = subprocess.run(command, env=everything, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, env=everything, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return read_syncs(log)
 

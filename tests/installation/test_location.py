@@ -67,6 +67,6 @@ def test_the_package_is_a_command_and_proves_a_pack_without_data(tmp_path: Path)
     env["PYTHONPATH"] = str(Path(__file__).parents[2])
     (tmp_path / "pack.json").write_text("{}")
     command = [sys.executable, "-m", "wfdash", "verify", "--without-key", "pack.json"]
-    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
     assert "is not an audit pack" in told.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["pack.json"]

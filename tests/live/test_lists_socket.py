@@ -15,7 +15,7 @@ from wfdash.live.hub import Hub
 
 
 async def changed(socket: WebsocketCommunicator) -> list[str]:
-    message = json.loads(await socket.receive_from(timeout=5))
+    message = json.loads(await socket.receive_from(timeout=60))
     assert message.keys() == {"type", "what"}
     assert message["type"] == "changed"
     return message["what"]
@@ -75,11 +75,12 @@ async def test_many_changes_are_told_at_most_twice_a_second(make_hub, db, run, c
         pubsub.runs_changed.publish(run, seq)
         pubsub.inbox_changed.publish("expense")
         await db.call(time.sleep, 0.001)
-    told = 0
+    await changed(socket)
+    told = 1
     while not await socket.receive_nothing(timeout=0.3):
         await changed(socket)
         told += 1
-    assert 1 <= told <= (time.monotonic() - began) / 0.2 + 1
+    assert told <= (time.monotonic() - began) / 0.2 + 1
     await socket.disconnect()
 
 
@@ -95,7 +96,7 @@ async def test_whoever_may_see_nothing_is_turned_away(make_hub, db, run) -> None
 async def test_a_withdrawn_right_ends_the_socket(make_hub, db, run, cookie) -> None:
     socket = await watching(make_hub(recheck_every=0.05), cookie)
     await db.call(lambda: Grant.objects.all().delete())
-    assert (await socket.receive_output(timeout=5))["code"] == 4403
+    assert (await socket.receive_output(timeout=60))["code"] == 4403
     await socket.wait()
 
 

@@ -82,7 +82,7 @@ class Watching:
     async def connect(self) -> None:
         path = f"/live/runs/{self.run}/?after={self.last}"
         self.socket = open_socket(self.hub, path, handshake(self.cookie))
-        assert await self.socket.connect(timeout=5) == (True, None)
+        assert await self.socket.connect(timeout=60) == (True, None)
 
     async def take(self, *, ack: bool = True, timeout: float = 5) -> dict[str, Any]:
         """Receive one message and account for it."""
@@ -125,4 +125,4 @@ class Watching:
         return output["code"]
 
     async def hang_up(self) -> None:
-        await self.socket.disconnect(timeout=5)
+        await self.socket.disconnect(timeout=60)

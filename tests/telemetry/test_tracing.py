@@ -214,5 +214,5 @@ def test_where_nobody_asks_nothing_is_imported():
         "assert tracing.tracer() is None;"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

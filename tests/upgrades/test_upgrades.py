@@ -37,7 +37,7 @@ def run_module(name: str, data: Path, *arguments: str) -> subprocess.CompletedPr
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("WFDASH_", "DJANGO_"))}
     env = kept | {"WFDASH_AUDIT_KEY": make.AUDIT_KEY, "WFDASH_DATA": str(data)}
     command = [sys.executable, "-m", name, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 def shape_of(database: Path) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def start_worker(transactional_db, tmp_path) -> Iterator[Callable[..., EmbeddedW
         worker.stop()
 
 
-def until(condition: Callable[[], object], *, within: float = 10.0) -> None:
+def until(condition: Callable[[], object], *, within: float = 60.0) -> None:
     """Wait for a condition; fails with what it last returned."""
     deadline = time.monotonic() + within
     while not (last := condition()):

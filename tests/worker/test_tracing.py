@@ -35,7 +35,7 @@ def test_a_run_that_waited_is_one_trace_of_two_drives(otto, define, start_worker
     until(lambda: len(exporter.get_finished_spans()) == 1)
     until(reaches(run, "waiting"))
     actions.answer_request(otto, HumanRequest.objects.get(run=run).pk, True)
-    until(lambda: len(exporter.get_finished_spans()) == 2, within=20)
+    until(lambda: len(exporter.get_finished_spans()) == 2)
     first, second = exporter.get_finished_spans()
     assert [span.attributes["wfdash.status"] for span in (first, second)] == ["waiting", "completed"]
     assert first.context.trace_id == second.context.trace_id == trace_id_of(run.pk)

@@ -134,7 +134,7 @@ async def test_an_answer_that_arrives_while_others_work_goes_to_the_live_step():
 
     @wf.step(start=True)
     async def slow() -> None:
-        await asyncio.wait_for(may_end.wait(), 5)
+        await asyncio.wait_for(may_end.wait(), 60)
 
     recorder = ListRecorder()
     run = asyncio.create_task(wf.run(None, storage=recorder))

@@ -285,7 +285,7 @@ async def test_events_of_a_long_step_are_committed_while_it_runs():
         ctx.emit("found", {"n": 1})
         ctx.progress(0.5, "half")
         ctx.stream("word")
-        await asyncio.wait_for(may_end.wait(), 5)
+        await asyncio.wait_for(may_end.wait(), 60)
 
     recorder = ListRecorder()
     run = asyncio.create_task(wf.run(None, storage=recorder))

@@ -137,7 +137,7 @@ async def test_two_joins_that_wait_for_each_other_do_not_hang():
     wf.step(start=True, name="begin")(lambda n: n)
     wf.step(after=all_of("begin", "y"), name="x")(lambda got: "x")
     wf.step(after=all_of("begin", "x"), when=lambda got: len(got) < 3, name="y")(lambda got: "y")
-    outcome = await asyncio.wait_for(_with_limit(wf), 5)
+    outcome = await asyncio.wait_for(_with_limit(wf), 60)
     assert "Runaway" in failed(outcome)
 
 
@@ -338,7 +338,7 @@ async def test_nothing_waits_for_a_slow_sibling():
 
     @wf.step(start=True)
     async def slow() -> None:
-        await asyncio.wait_for(slow_may_end.wait(), 5)
+        await asyncio.wait_for(slow_may_end.wait(), 60)
         seen.append("slow")
 
     @wf.step(start=True)

@@ -58,7 +58,7 @@ class ListRecorder:
         """Wait until ``wanted(self)`` holds after some commit."""
         while not wanted(self):
             self.wrote.clear()
-            await asyncio.wait_for(self.wrote.wait(), 5)
+            await asyncio.wait_for(self.wrote.wait(), 60)
 
 
 def handed_over(checkpoint: Checkpoint) -> Checkpoint:

@@ -131,6 +131,6 @@ async def test_a_request_of_a_step_that_is_gone_is_left_to_its_schema() -> None:
 
 async def test_the_engine_offers_the_check_at_its_port() -> None:
     wf, engine = asking(Line), NativeEngine()
-    (request,) = (await asyncio.wait_for(waiting(wf), 10)).requests
+    (request,) = (await asyncio.wait_for(waiting(wf), 60)).requests
     assert isinstance(engine, ChecksAnswers)
     assert [problem["loc"] for problem in engine.check_answer(wf, request, {"price": "abc"})] == [["price"]]

@@ -95,7 +95,7 @@ async def test_a_run_is_nobody_elses_while_it_is_driven(world: AnyWorld) -> None
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
     task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 10)
+    await asyncio.wait_for(gate.entered.wait(), 60)
     assert run not in await world.storage.due(limit=10_000)
     assert await world.storage.claim(run, worker="a worker", ttl=5) is None
     with pytest.raises(Conflict, match="claimed by") as caught:
@@ -123,7 +123,7 @@ async def test_a_run_that_is_left_can_be_taken_at_once(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
     task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 10)
+    await asyncio.wait_for(gate.entered.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -144,7 +144,7 @@ async def test_a_run_that_is_taken_away_is_not_written_by_its_old_driver(world: 
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
     task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 10)
+    await asyncio.wait_for(gate.entered.wait(), 60)
     await world.cancel(run)
     gate.open.set()
     with pytest.raises(ClaimLost):
@@ -210,7 +210,7 @@ async def test_an_answer_survives_the_end_of_its_process(world: AnyWorld) -> Non
     assert isinstance(waiting, Waiting)
     key = waiting.requests[0].key
     task = asyncio.create_task(wf.run(answers={key: "yes"}, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 10)
+    await asyncio.wait_for(gate.entered.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -249,7 +249,7 @@ async def test_a_manager_holds_the_runs_of_its_storage(world: AnyWorld) -> None:
     manager = CheckpointManager(world.storage, CheckpointConfig.pauses())
     wf = chain(gate)
     task = asyncio.create_task(wf.run(1, storage=manager, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 10)
+    await asyncio.wait_for(gate.entered.wait(), 60)
     assert await world.storage.claim(run, worker="a worker", ttl=5) is None
     with pytest.raises(Conflict, match="claimed by"):
         await wf.run(storage=world.storage, run_id=run)
@@ -376,7 +376,7 @@ async def test_a_restored_run_goes_on_from_where_it_was(world: AnyWorld) -> None
 async def test_a_run_that_is_driven_cannot_be_restored(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     task = asyncio.create_task(chain(gate).run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 10)
+    await asyncio.wait_for(gate.entered.wait(), 60)
     first = await world.storage.get_latest(run)
     assert first is not None
     with pytest.raises(Conflict, match="claimed by"):

@@ -71,7 +71,7 @@ async def test_a_row_somebody_keeps_holds_up_its_own_run_alone(storage: Database
         connection.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (runs[4],))
         tasks = [asyncio.create_task(storage.commit(step(run))) for run in runs]
         held = tasks.pop(4)
-        assert await asyncio.wait_for(asyncio.gather(*tasks), 10) == [2] * 7
+        assert await asyncio.wait_for(asyncio.gather(*tasks), 60) == [2] * 7
         assert not held.done()
     assert await held == 2
 

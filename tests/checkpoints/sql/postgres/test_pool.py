@@ -118,7 +118,7 @@ async def test_one_who_is_cancelled_in_the_middle_gives_the_place_back(pool: Poo
     await asyncio.sleep(0.1)
     for task in tasks:
         task.cancel()
-    assert await asyncio.wait_for(waiting, 10) == 1
+    assert await asyncio.wait_for(waiting, 60) == 1
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -84,9 +84,9 @@ def test_states_show_what_needs_attention_most() -> None:
 def test_two_hundred_steps_take_milliseconds() -> None:
     names = [f"s{n}" for n in range(200)]
     edges = [(names[n // 2], names[n]) for n in range(1, 200)] + [(names[n], names[n + 7]) for n in range(0, 190, 5)]
-    begin = time.perf_counter()
+    begin = time.process_time()
     graph = layout(describe(names, edges))
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
     check(graph)
 
 
