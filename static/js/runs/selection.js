@@ -38,6 +38,6 @@ document.addEventListener("click", (event) => {
   last = box;
   count();
 });
-document.addEventListener("runs:shown", begin);
+document.addEventListener("list:shown", begin);
 addEventListener("pageshow", begin);
 begin();

@@ -82,7 +82,7 @@ def test_a_filter_is_suggested_saved_and_shared(person: OpenPage, server: Server
 def test_a_wrong_filter_says_what_to_write(person: OpenPage, server: Server) -> None:
     ana = person("ana")
     ana.goto("/?q=due:<4x")
-    expect(ana.get_by_role("alert")).to_contain_text("Write due:<4h")
+    expect(ana.get_by_role("alert")).to_contain_text("Example: due:<4h")
     check_page(ana, "inbox-filter")
 
 

@@ -20,7 +20,7 @@ def render_row(line: InboxRow) -> SafeString:
     row = line.row
     marks = _joined(_marks(line))
     return format_html(
-        '<li id="row-{0}" class="{1}" data-row="{0}"><a class="row-link" href="{2}" data-nav{3}>'
+        '<li id="row-{0}" class="{1}" data-row="{0}"><a class="row-link" href="{2}" data-nav data-cell="row"{3}>'
         '<span class="row-title">{4}{5}</span><span class="row-meta"><span>{6} · {7}</span>{8}</span>{9}</a></li>',
         row.id,
         line.classes,

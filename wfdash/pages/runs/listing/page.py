@@ -112,6 +112,7 @@ def _common(viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
         "now": timezone.now(),
         "columns": [(name, label, name in shown) for name, label in COLUMNS.items()],
         "shown": dict.fromkeys(shown, True),
+        "live_address": place.at(columns=shown).url(),
         "may_act": viewer.may_anywhere("operate"),
         "verbs": VERBS,
     }
