@@ -31,6 +31,8 @@ def test_a_schedule_is_made_once_per_key_and_read(as_):
     assert as_("ana").get(f"/api/schedules/{made['id']}").json()["message"] is None
     assert [row["name"] for row in otto.get("/api/schedules?q=state:on&workflow=expense_batch").json()] == ["Nightly"]
     assert otto.get("/api/schedules?q=state:paused").json() == []
+    assert [row["name"] for row in otto.get("/api/schedules?q=-state:paused").json()] == ["Nightly"]
+    assert otto.get("/api/schedules?q=colour:red").status_code == 422
 
 
 def test_mistakes_come_with_their_fields(as_):

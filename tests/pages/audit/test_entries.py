@@ -56,10 +56,22 @@ def test_a_reviewer_sees_own_acts_only_and_a_stranger_none(client, decided) -> N
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("actor:ana", 1), ("verb:pause", 1), ("after:2020-01-01", 3), ("before:2020-01-01", 0), ("actor:ana pause", 0)],
+    [
+        *[("actor:ana", 1), ("verb:pause", 1), ("after:2020-01-01", 3), ("before:2020-01-01", 0)],
+        *[("actor:ana pause", 0), ("actor:ana,otto", 2), ("-actor:ana,otto", 1), ("-pause", 2), ("actor:me", 1)],
+        *[("at:today", 3), ("at:<1d", 3), ("at:>1d", 0), ("at:>=2020-01-01 verb:pause", 1), ("workflow:exp*", 2)],
+        *[('verb:"pause"', 1), ("after:2020-01-01T10:00:00", 3), ("verb:PAUSE", 0)],
+    ],
 )
 def test_the_record_is_filtered(client, decided, text, found) -> None:
     assert get(client, "adam", f"/audit/?q={text}").count('class="audit-what"') == found
+
+
+def test_the_box_suggests_what_occurs_in_entries_one_may_see(client, decided) -> None:
+    found = json.loads(get(client, "otto", "/audit/words/"))
+    assert {value["value"] for value in found["values"]["actor"]} == {"me", "ana", "otto"}
+    assert {"answer", "pause"} <= {value["value"] for value in found["values"]["verb"]}
+    assert "otto" not in get(client, "ana", "/audit/words/")
 
 
 @pytest.mark.parametrize("text", ["colour:red", "after:yesterday"])

@@ -9,7 +9,7 @@ from django.utils import timezone
 from checkpoints.models import Grant, Preference, Run, Schedule
 from tests.pages.markup import flat
 from tests.people import viewer
-from wfdash import actions, catalog
+from wfdash import actions, catalog, queries
 from wfdash.actions import SchedulePlan
 
 NEW = "/schedules/new/?workflow=expense_batch"
@@ -99,6 +99,26 @@ def test_the_list_shows_what_comes_next_and_filters_by_address(as_, made):
     assert "No schedules match" in as_("otto").get("/schedules/?q=state:stopped").content.decode()
     assert "Unknown filter &quot;colour&quot;" in as_("otto").get("/schedules/?q=colour:red").content.decode()
     assert "Nightly" not in as_("sam").get("/schedules/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        *[("state:paused", ["Nightly"]), ("-state:paused", ["Other"]), ("state:on,paused", ["Other", "Nightly"])],
+        *[("state:on state:paused", ["Other", "Nightly"]), ("State:PAUSED", ["Nightly"]), ("-other", ["Nightly"])],
+        *[("next:<2d", ["Other"]), ("next:>2d", []), ("next:<9999-01-01", ["Other"]), ("-next:<2d", ["Nightly"])],
+        *[
+            ("owner:me workflow:exp*", ["Other", "Nightly"]),
+            ("owner:ana", []),
+            ("workflow:other,expense_batch o", ["Other"]),
+        ],
+    ],
+)
+def test_schedules_are_filtered_as_every_list_is(made, text, found):
+    plan = SchedulePlan(name="Other", cron="0 4 * * *", message=made.message)
+    actions.create_schedule(viewer("otto"), "expense_batch", plan)
+    actions.pause_schedule(viewer("otto"), made.pk)
+    assert [row.name for row in queries.schedules(viewer("otto"), text=text)] == found
 
 
 def test_the_empty_list_says_what_to_do(as_):

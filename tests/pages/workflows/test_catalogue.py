@@ -73,6 +73,10 @@ def test_a_filter_is_an_address(run, as_):
     assert "Expense batch" in client.get("/workflows/?q=claims+show:open").content.decode()
     assert "No workflows match" in client.get("/workflows/?q=show:failed").content.decode()
     assert "No workflows match" in client.get("/workflows/?q=something+else").content.decode()
+    for text in ("-show:failed", "show:failed,open -lunch", "step:rev* workflow:expense_batch", '"expense batch"'):
+        assert "Expense batch" in client.get("/workflows/", {"q": text}).content.decode()
+    for text in ("-show:open,failed", "-claims", "-workflow:exp*", "show:open show:failed"):
+        assert 'id="workflow-expense_batch"' not in client.get("/workflows/", {"q": text}).content.decode()
     assert "Invalid value &quot;odd&quot; for show" in client.get("/workflows/?q=show:odd").content.decode()
 
 

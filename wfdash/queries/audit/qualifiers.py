@@ -57,7 +57,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         condition=equals_or_begins("workflow"),
     ),
     Qualifier(
-        key="run", example="run:0198", meaning="ID of a run; 0198* for prefix", condition=equals_or_begins("run")
+        key="run", example="run:0198*", meaning="ID of a run; 0198* for prefix", condition=equals_or_begins("run")
     ),
     Qualifier(key="request", example="request:0198", meaning="ID of a request", condition=equals("request")),
     Qualifier(
