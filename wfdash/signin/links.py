@@ -27,11 +27,11 @@ def find_link(secret: str) -> SignInLink:
     """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never existed."""
     link = SignInLink.objects.select_related("user").filter(secret_hash=_hash(secret)).first()
     if link is None or not link.user.is_active:
-        raise NotFound("Invalid sign-in link")
+        raise NotFound("The link is incomplete or was never created")
     if link.used is not None:
-        raise NotFound("This sign-in link has already been used. Ask for a new one")
+        raise NotFound("The link has already been used")
     if link.expires <= timezone.now():
-        raise NotFound("This sign-in link has expired. Ask for a new one")
+        raise NotFound("The link has expired")
     return link
 
 
@@ -39,7 +39,7 @@ def use_link(secret: str) -> User:
     """Use up the link and return its user; of two concurrent calls exactly one succeeds."""
     link = find_link(secret)
     if SignInLink.objects.filter(pk=link.pk, used__isnull=True).update(used=timezone.now()) != 1:
-        raise NotFound("This sign-in link has already been used. Ask for a new one")
+        raise NotFound("The link has already been used")
     return link.user
 
 

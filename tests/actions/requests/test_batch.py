@@ -8,7 +8,7 @@ from checkpoints.models import AuditEntry, HumanRequest, Reply
 from tests import people
 from wfdash import actions, queries
 from wfdash.errors import Invalid
-from wfdash.queries.requests.batch import compare, flatten
+from wfdash.queries.requests.batch import compare, flatten, paired
 
 APPROVE = {"action": "approve"}
 
@@ -135,3 +135,30 @@ def test_what_one_has_and_another_has_not_differs():
     assert columns == ()
     assert same == {("a",): 1, ("b",): None}
     assert compare([{("a",): 1}, {}])[0] == (("a",),)
+
+
+def titled(*titles: str) -> dict[tuple[str, ...], str]:
+    return {("evidence", title): f"of {title}" for title in titles}
+
+
+def test_evidence_that_each_request_titles_by_itself_is_one_column() -> None:
+    cards = paired([titled("Policy", "Other claims of Ana"), titled("Policy", "Other claims of Ben Lind")])
+    assert [list(card) for card in cards] == [[("evidence", "Policy"), ("evidence", "Other claims")]] * 2
+    assert cards[1]["evidence", "Other claims"] == "of Other claims of Ben Lind"
+
+
+@pytest.mark.parametrize(
+    ("titles", "columns"),
+    [
+        ([["A", "B"], ["C", "D"]], {"evidence 1", "evidence 2"}),
+        ([["Bill of Ana"], ["Bill"], ["Bill"], ["Bill of Ben"]], {"Bill", "evidence 1"}),
+        ([["Bill of Ana", "Bill from May"], ["Bill of Ben", "Bill from June"]], {"Bill", "evidence 2"}),
+        ([["Bill of Ana"], []], {"Bill of Ana"}),
+        ([["Bill of Ana"]], {"Bill of Ana"}),
+        ([[], []], set()),
+    ],
+)
+def test_no_evidence_hides_another(titles: list[list[str]], columns: set[str]) -> None:
+    cards = paired([titled(*named) for named in titles])
+    assert {path[1] for card in cards for path in card} == columns
+    assert [len(card) for card in cards] == [len(named) for named in titles]

@@ -33,7 +33,7 @@ def test_the_printed_link_signs_in_once_and_shows_what_waits(
     answer = stranger.goto(server.first_link())
     assert answer is not None
     assert answer.status == 404
-    expect(stranger.get_by_role("heading", level=1)).to_contain_text("is no longer valid")
+    expect(stranger.get_by_role("heading", level=1)).to_contain_text("Sign-in link not valid")
 
 
 @pytest.mark.long

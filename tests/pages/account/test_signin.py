@@ -62,7 +62,10 @@ def test_a_link_works_once(link):
 
 def test_an_old_link_says_that_it_has_expired(link):
     SignInLink.objects.update(expires=timezone.now() - timedelta(minutes=1))
-    assert "has expired" in Client().get(link).content.decode()
+    page = Client().get(link).content.decode()
+    assert "Sign-in link not valid" in page
+    assert "has expired" in page
+    assert "never created" in Client().get("/sign-in/unknown/").content.decode()
 
 
 def test_an_unknown_link_says_so(everybody):

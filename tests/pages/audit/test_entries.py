@@ -10,7 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from checkpoints.models import AuditEntry, Grant
 from tests import people
+from tests.pages.markup import flat
 from wfdash import actions
 
 pytestmark = pytest.mark.django_db
@@ -147,3 +149,11 @@ def test_the_record_of_a_run_takes_as_many_queries_whatever_was_decided(client, 
             people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=f"<p>{number}</p>"
         )
     assert count(run.id) == before
+
+
+def test_a_role_for_all_workflows_is_said_in_words_and_links_to_none(client, decided) -> None:
+    Grant.objects.create(user=people.make_people()["sam"], role="viewer", workflow="*")
+    assert '<span class="small muted">all workflows</span>' in flat(get(client, "adam", "/audit/"))
+    entry = get(client, "adam", f"/audit/{AuditEntry.objects.get(workflow='*').n}/")
+    assert "all workflows" in entry
+    assert 'href="/workflows/*/"' not in entry

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from django.utils import timezone
 
 from checkpoints.models import HumanRequest, Preference
+from tests.pages.markup import flat
 
 
 def test_an_operator_moves_a_deadline_in_their_own_time_zone(question, as_, everybody):
@@ -30,3 +32,12 @@ def test_a_reviewer_whose_it_is_not_may_not(question, as_):
     later = (timezone.now() + timedelta(days=1)).strftime("%Y-%m-%dT12:00")
     assert as_("ana").post(f"/requests/{question.pk}/deadline/", {"due": later}).status_code == 403
     assert "/deadline/" not in as_("ana").get(f"/requests/{question.pk}/").content.decode()
+
+
+def test_a_request_without_a_due_date_is_offered_one_in_a_day(question, as_):
+    page = as_("otto").get(f"/requests/{question.pk}/deadline/").content.decode()
+    assert "<h1>Set due date</h1>" in page
+    offered = re.search(r'name="due" value="([^"]+)"', flat(page))[1]
+    assert (timezone.now() + timedelta(hours=23)).strftime("%Y-%m-%dT%H") <= offered
+    HumanRequest.objects.update(due=timezone.now() + timedelta(days=3))
+    assert "<h1>Change due date</h1>" in as_("otto").get(f"/requests/{question.pk}/deadline/").content.decode()

@@ -95,7 +95,10 @@ def test_a_held_run_says_so_and_is_not_simply_resumed(behind, as_):
 def test_a_run_of_the_loaded_graph_says_nothing_of_it(waiting, catalogue, as_):
     serve(catalogue, expense())
     assert "run-skew" not in text(as_("otto"), f"/runs/{waiting.pk}/")
-    assert "Nothing to migrate" in text(as_("otto"), f"/runs/{waiting.pk}/migrate/")
+    page = text(as_("otto"), f"/runs/{waiting.pk}/migrate/")
+    assert "Nothing to migrate" in page
+    assert "stays on hold" not in page
+    assert "preview-confirm" not in page
 
 
 def test_a_preview_changes_nothing_and_shows_the_state_as_it_would_be(behind, catalogue, as_):

@@ -71,7 +71,7 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
             for one in found.asked
         ],
         "patches": [
-            ("state", "The state", patch if len(patch) <= MOST_PATCH else ""),
+            ("state", "State", patch if len(patch) <= MOST_PATCH else ""),
             ("body", "Everything, including engine data", body if len(body) <= MOST_PATCH else ""),
         ],
     }

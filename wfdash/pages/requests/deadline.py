@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
@@ -18,6 +18,8 @@ from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
 
 SHAPE = "%Y-%m-%dT%H:%M"
+A_DAY = timedelta(days=1)
+"""What the form suggests from now on where there is no due date yet."""
 
 
 @page("GET", "POST")
@@ -35,9 +37,10 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
     found = queries.request(viewer, request_id)
     if not (found.open and (found.operates or found.assignee == viewer.name)):
         raise NotAllowed("Only operators and the assignee can change the due date of an open request")
-    shown = (found.due or timezone.now()).astimezone(zone).strftime(SHAPE)
+    shown = (found.due or timezone.now() + A_DAY).astimezone(zone).strftime(SHAPE)
     context = {
         "item": found,
+        "verb": "Change" if found.due else "Set",
         "zone": zone.key,
         "value": request.POST.get("due", shown),
         "problem": problem,

@@ -31,7 +31,7 @@ OUTCOMES = (
 )
 DURATIONS = (
     (Measure.RUN, "Run duration", "is-completed"),
-    (Measure.STEP, "A step", "is-running"),
+    (Measure.STEP, "Step duration", "is-running"),
     (Measure.DECISION, "Decision time", "is-waiting"),
 )
 AUDIENCES = {ANYBODY: "Any reviewer", REQUESTER: "The requester", NAMED: "People by name"}
@@ -138,7 +138,7 @@ def duration_charts(told: Statistics) -> tuple[LineChart, ...]:
             f"{measure.value}-time",
             title,
             (
-                ("p50", "half", [spread.p50 for spread in told.courses[measure]]),
+                ("median", "half", [spread.p50 for spread in told.courses[measure]]),
                 ("p95", "most", [spread.p95 for spread in told.courses[measure]]),
             ),
             names,

@@ -10,6 +10,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.models import HumanRequest, Notice, Webhook
 from wfdash.access.viewer import Viewer
+from wfdash.catalog import titles
 from wfdash.notifications.kinds import BROWSER, KINDS, WEBHOOK
 from wfdash.notifications.letters import ANSWERABLE, headline
 from wfdash.queries.unreadable import UNREADABLE, document
@@ -126,13 +127,14 @@ def _own(viewer: Viewer) -> QuerySet[Notice]:
 def _view(row: Notice) -> NoticeView:
     request = row.request
     payload = document(row, "payload")
+    name = str(payload.get("workflow") or "")
     decided = request is not None and (request.answered is not None or request.closed is not None)
     return NoticeView(
         id=row.pk,
         kind=row.kind,
         headline=payload.get(UNREADABLE) or headline(row.kind, payload),
         text=str(payload.get("text") or "")[:300],
-        workflow=str(payload.get("workflow") or ""),
+        workflow=titles().get(name, name),
         at=row.created,
         read=row.read is not None,
         moot=row.kind in ANSWERABLE and decided,

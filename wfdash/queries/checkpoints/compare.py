@@ -113,7 +113,7 @@ def _find(viewer: Viewer, run_id: str, workflow: str, text: str, name: str) -> C
     else:
         row = rows.filter(pk=address.group(1) if address else text[:36]).first()
     if row is None or (row.run_id != run_id and not _may_see(viewer, row.run_id)):
-        raise NotFound("Checkpoint not found. Enter its number in this run, its ID or its URL")
+        raise NotFound(f"Checkpoint “{text[:60]}” not found. Enter its number in this run, its ID or its URL")
     if row.workflow != workflow:
         text = f"That checkpoint belongs to workflow {row.workflow}: choose one of the same workflow"
         raise Invalid([{"loc": [name], "msg": text}])

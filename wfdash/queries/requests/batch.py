@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile, zip_longest
 from typing import Any
 
 from django.db.models import Q
@@ -26,6 +28,7 @@ from wfdash.workflow.authoring.policy import alone_because
 MOST = 200
 DEEPEST = 3
 """Levels of a value that become columns; anything deeper stays one value."""
+LINKING = frozenset({"a", "an", "by", "for", "from", "in", "of", "on", "the", "to", "with"})
 COMPARED = ("subject", "body", "proposal", "current", "context", "evidence", "risk", "undo")
 
 Path = tuple[str, ...]
@@ -69,7 +72,8 @@ def similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", text: s
     found = HumanRequest.objects.filter(pk__in=list(ids.values_list("pk", flat=True)[: MOST + 1]))
     form = dumps(like.answer_schema)
     rows = [row for row in found.order_by("created", "id") if _is_similar(row, form)]
-    flat = {row.id: flatten(row.card) for row in rows[:MOST]}
+    cards = paired([flatten(row.card) for row in rows[:MOST]])
+    flat = {row.id: card for row, card in zip(rows, cards, strict=False)}
     columns, same = compare(list(flat.values()))
     return SimilarRequests(
         like=like,
@@ -97,6 +101,37 @@ def flatten(card: Mapping[str, Any]) -> dict[Path, Json]:
         else:
             found |= _spread((name,), value)
     return found
+
+
+def paired(cards: list[dict[Path, Json]]) -> list[dict[Path, Json]]:
+    """Return the cards with evidence under one title where each card has its own: by the words they begin with.
+
+    A title that no other card has says whose evidence it is, and would be a column with one value.
+    """
+    titles = [list(dict.fromkeys(path[1] for path in card if path[0] == "evidence")) for card in cards]
+    common = Counter(title for named in titles for title in named)
+    own = [[title for title in named if common[title] == 1 and len(cards) > 1] for named in titles]
+    shared: list[str] = []
+    for number, group in enumerate(zip_longest(*own)):
+        name = _opening(group)
+        shared.append(name if name and name not in shared and common[name] < 2 else f"evidence {number + 1}")
+    return [_renamed(card, dict(zip(mine, shared, strict=False))) for card, mine in zip(cards, own, strict=True)]
+
+
+def _opening(titles: Iterable[str | None]) -> str:
+    """Return the words that all titles begin with, without a preposition at their end; a single title is returned."""
+    words = [title.split() for title in titles if title]
+    same = [at[0] for at in takewhile(lambda at: len(set(at)) == 1, zip(*words, strict=False))]
+    while same and len(words) > 1 and same[-1].lower() in LINKING:
+        same.pop()
+    return " ".join(same)
+
+
+def _renamed(card: dict[Path, Json], names: Mapping[str, str]) -> dict[Path, Json]:
+    return {
+        ("evidence", names[path[1]], *path[2:]) if path[0] == "evidence" and path[1] in names else path: value
+        for path, value in card.items()
+    }
 
 
 def compare(cards: list[dict[Path, Json]]) -> tuple[tuple[Path, ...], dict[Path, Json]]:

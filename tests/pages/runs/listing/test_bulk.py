@@ -6,6 +6,7 @@ import pytest
 
 from checkpoints.models import AuditEntry, Bulk, Run, RunFact
 from tests import people
+from tests.pages.markup import flat
 from wfdash.actions.runs import bulk as bulks
 
 
@@ -91,3 +92,5 @@ def test_who_may_not_operate_sees_that_nothing_would_change(failed, as_):
     page = as_("vera").get("/runs/bulk/?verb=retry&all=1").content.decode()
     assert "3 × View only: your role cannot change it" in page
     assert "Nothing to do" in page
+    assert "None of these runs can be retried." in page
+    assert "<h1>Retry runs</h1>" in flat(page), "and no question about 0 runs"

@@ -8,7 +8,7 @@ from typing import Any
 from wfdash.pages.ui.card.actions import EDITED
 from wfdash.pages.ui.card.tables import cell
 from wfdash.pages.ui.forms.kinds import mapping
-from wfdash.pages.ui.forms.spec import Schemas, humanize
+from wfdash.pages.ui.forms.spec import Schemas, label_of_field
 from wfdash.pages.ui.json_value import is_opaque
 
 MOST = 20
@@ -73,4 +73,4 @@ def _title(key: str, node: Any, schemas: Schemas) -> str:
     if not isinstance(node, Mapping):
         return cell(key)
     own = node.get("title") or ("" if "$ref" in node else schemas.resolve(node).get("title"))
-    return cell(str(own or humanize(key)))
+    return cell(label_of_field(key, own))

@@ -15,7 +15,7 @@ from wfdash.pages.ui.forms.hints import control, describe_file, help_of, preview
 from wfdash.pages.ui.forms.json_text import Unreadable
 from wfdash.pages.ui.forms.read import ReadNotes
 from wfdash.pages.ui.forms.scalars import MISSING
-from wfdash.pages.ui.forms.spec import Schemas, Spec, humanize
+from wfdash.pages.ui.forms.spec import Schemas, Spec, label_of_field
 from wfdash.schemas.media import wanted_types
 
 MAX_RADIOS = 4
@@ -165,7 +165,7 @@ class Drawer:
     def _label(self, schema: Any, key: str, place: FieldSlot) -> str:
         """Return the author's title; a pydantic model's own name is no title for a field that holds one."""
         own = schema.get("title") if isinstance(schema, Mapping) else None
-        return str(own or humanize(key))
+        return label_of_field(key, own)
 
     def _rows(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         least = min(int(spec.schema.get("minItems") or 0), MOST_OPEN) if value is MISSING and place.required else 0
