@@ -16,8 +16,8 @@ from wfdash.queries.search.qualifiers import ListFilter, Qualifier
 from wfdash.queries.search.suggestions import ListedValues, listed, listed_workflows
 from wfdash.queries.search.times import is_time, times_of
 
-MOST = 2000
-"""Entries that suggestions are taken from, newest first."""
+MOST = 5000
+"""The newest entries, of which those that a person may read give suggestions."""
 COLUMNS = ("actor", "verb", "workflow")
 
 
@@ -102,9 +102,11 @@ def filter_entries(viewer: Viewer, text: str) -> Q:
 
 
 def audit_suggestions(viewer: Viewer) -> dict[str, Any]:
-    """Return what the filter of the audit log suggests (one query)."""
-    newest = visible_entries(viewer).order_by("-n").values_list(*COLUMNS)
-    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(newest[:MOST])))
+    """Return what the filter of the audit log suggests (two queries)."""
+    last = AuditEntry.objects.order_by("-n").values_list("n", flat=True).first() or 0
+    # By number: whoever may read few entries would have the whole log read for as many as there are.
+    newest = visible_entries(viewer).filter(n__gt=last - MOST).values_list(*COLUMNS).distinct()
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(newest)))
 
 
 def _word(word: str) -> Q:
