@@ -96,12 +96,6 @@ def lint(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-def test_imports_point_down() -> None:
-    done = lint(ROOT)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.process
 def test_a_module_of_the_pure_half_that_imports_django_breaks_its_contract(tmp_path: Path) -> None:
     for package in ("checkpoints", "wfdash"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
