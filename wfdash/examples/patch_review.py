@@ -74,7 +74,7 @@ def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Ap
             File(title="Download patch", name="change.patch", data=patch.diff.encode()),
         ],
         consequence={
-            "approve": f"git apply changes the files in {patch.repository}; nothing is committed",
+            "approve": f"git apply changes the files of {Path(patch.repository).name}; nothing is committed",
             "edit": "Your version is tested and comes back for approval",
             "reject": "Nothing changes",
         },

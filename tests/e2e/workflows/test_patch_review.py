@@ -36,7 +36,7 @@ def server(shared_demo: Server) -> Server:
 @pytest.fixture
 def shop(server: Server, tmp_path: Path) -> Path:
     """A place for a repository where the demo lets the example touch one."""
-    return server.data / "demo" / tmp_path.name
+    return server.data / "demo" / tmp_path.name / "shop"
 
 
 def start_review(page: Page, shop: Path) -> None:

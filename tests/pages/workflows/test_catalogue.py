@@ -151,7 +151,7 @@ def test_the_form_is_filled_with_another_run_s_input_for_those_who_may_inspect_i
 
 
 def test_where_a_workflow_is_defined_is_for_operators(as_):
-    assert "tests/pages/served/workflows.py" in as_("otto").get(ADDRESS).content.decode()
+    assert ">tests/pages/served/workflows.py<" in as_("otto").get(ADDRESS).content.decode()
     assert "served/workflows.py" not in as_("ana").get(ADDRESS).content.decode()
 
 

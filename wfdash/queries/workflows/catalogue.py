@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.conf import settings
 from django.db.models import Count, OuterRef, Subquery
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Run, WorkflowVersion
@@ -85,7 +86,7 @@ def workflows(viewer: Viewer) -> list[WorkflowRow]:
         WorkflowRow(
             name=entry.name,
             description=entry.description,
-            source=catalog.location(entry) if viewer.may("operate", entry.name) else entry.source.rpartition("/")[2],
+            source=_source(entry, viewer),
             may_start=viewer.may("start", entry.name),
             phases=phases[entry.name],
             more=more,
@@ -222,3 +223,10 @@ def _waiting(viewer: Viewer) -> dict[str, int]:
     rows = HumanRequest.objects.filter(viewer.scope("see"), closed__isnull=True, answered__isnull=True)
     rows = rows.filter(FOR_PEOPLE)
     return dict(rows.values_list("workflow").annotate(Count("pk")).order_by())
+
+
+def _source(entry: catalog.Entry, viewer: Viewer) -> str:
+    """Return the file of a workflow: its path for operators, below the installation from there on; its name else."""
+    if not viewer.may("operate", entry.name):
+        return entry.source.rpartition("/")[2]
+    return catalog.location(entry).removeprefix(f"{settings.BASE_DIR}/")
