@@ -63,8 +63,8 @@ SQLITE = Dialect(
     name="sqlite",
     mark="?",
     # SQLite's clock has three decimals and stored times have six: text is compared to its end.
-    now="(strftime('%Y-%m-%d %H:%M:%f','now') || '000')",
-    later="(strftime('%Y-%m-%d %H:%M:%f','now',? || ' seconds') || '000')",
+    now="strftime('%Y-%m-%d %H:%M:%f000','now')",
+    later="strftime('%Y-%m-%d %H:%M:%f000','now',? || ' seconds')",
     lock="",
     skip_locked="",
 )
@@ -103,12 +103,12 @@ class Statements:
         set_phase = "phase=?, wake_at=?, output=?, error=?, retry=?, finished=CASE WHEN ?=1 THEN {now} END, "
         end = "updated={now} WHERE id=?"
         self.move = say(move + end + " RETURNING seq, n, family, workflow")
-        self.move_fenced = say(move + end + " AND epoch=? RETURNING seq, n, family, workflow")
+        is_fresh = "(SELECT expires > {later} FROM checkpoints_claim WHERE run_id=? AND token=?)"
+        self.move_fenced = say(f"{move}{end} AND epoch=? RETURNING seq, n, family, workflow, {is_fresh}")
         self.set_phase = say(move + set_phase + end + " RETURNING seq, n, family, workflow")
         self.set_phase_fenced = say(move + set_phase + end + " AND epoch=? RETURNING seq, n, family, workflow")
         run = insert("checkpoints_run", RUN, created="{now}", updated="{now}")
         self.new_run = say(f"{run} ON CONFLICT (id) DO NOTHING RETURNING id")
-        self.is_fresh = say(f"SELECT expires > {{later}} FROM checkpoints_claim WHERE {LIVE}")
         self.extend = say(f"UPDATE checkpoints_claim SET expires={{later}} WHERE {LIVE} RETURNING expires")
         self.extend_by_ttl = say(
             f"UPDATE checkpoints_claim SET ttl=?, expires={{later}} WHERE {LIVE}"

@@ -108,17 +108,18 @@ class Scripts(ReadScripts):
 
     def _move_fenced(self, commit: Commit, claim: Claim, params: tuple[Any, ...]) -> Script[RunCounters]:
         params = (*params, commit.run, claim.epoch)
+        own = (commit.run, claim.token)
         if commit.standing is None:
-            is_fresh = (self.sql.is_fresh, (claim.ttl * EXTEND_BELOW, commit.run, claim.token))
-            moved, held = yield [(self.sql.move_fenced, params), is_fresh]
-            if held and not held[0][0]:
-                (held,) = yield [(self.sql.extend, (claim.ttl, commit.run, claim.token))]
+            (moved,) = yield [(self.sql.move_fenced, (*params, claim.ttl * EXTEND_BELOW, *own))]
+            held: Rows = [(1,)]
+            if moved and not moved[0][-1]:
+                # No claim counts as one to extend: it may have been renewed while this waited for the run's row.
+                (held,) = yield [(self.sql.extend, (claim.ttl, *own))]
         else:
-            release_live = (self.sql.release_live, (commit.run, claim.token))
-            moved, held = yield [(self.sql.set_phase_fenced, params), release_live]
+            moved, held = yield [(self.sql.set_phase_fenced, params), (self.sql.release_live, own)]
         if not moved or not held:
             raise ClaimLost(run=commit.run)
-        return moved[0]
+        return moved[0][:4]
 
     def _record_answers(self, commit: Commit) -> Script[dict[str, str]]:
         """Record first answers; returns the ids of the requests they answer."""
