@@ -241,13 +241,17 @@ class EventKind(StrEnum):
 
     def check(self, data: Mapping[str, Json]) -> None:
         """Raise ``InvalidValue`` for a field that events of this kind do not have."""
-        if not data.keys() <= self.fields:
+        if not self.fields.issuperset(data):
             unknown = ", ".join(sorted(data.keys() - self.fields))
             raise InvalidValue(f"events of kind {self} have no field {unknown}: see checkpoints.events", field="data")
 
     def draft(self, step: str | None = None, /, **data: Json) -> EventDraft:
         """Return an event of this kind, for a commit. ``InvalidValue`` for a field that the kind does not have."""
-        if not data.keys() <= self.fields:
+        return self.draft_of(step, data)
+
+    def draft_of(self, step: str | None, data: dict[str, Json]) -> EventDraft:
+        """Return an event of this kind with these fields. ``InvalidValue`` for one that the kind does not have."""
+        if not self.fields.issuperset(data):
             self.check(data)
         return EventDraft(kind=self._value_, step=step, data=data)
 
@@ -277,6 +281,6 @@ def check_event(event: EventDraft) -> EventKind:
             f"there is no event kind {event.kind!r}: see checkpoints.events; your own are named events of kind custom"
         )
         raise InvalidValue(text, field="event kind")
-    if not event.data.keys() <= kind.fields:
+    if not kind.fields.issuperset(event.data):
         kind.check(event.data)
     return kind

@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import TypeVar, cast
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.errors import InvalidValue
-from checkpoints.events import check_event
-from checkpoints.ids import RunId
-from checkpoints.records import Checkpoint, Commit, Effect, EventDraft, Json, Request
+from checkpoints.events import STORED, check_event
+from checkpoints.records import Checkpoint, Commit, Effect, Json, Request
 
 S = TypeVar("S", bound=str)
 
@@ -60,9 +60,15 @@ LIMITS: Mapping[str, TextLimit] = {
 }
 
 
-MAX_KNOWN_GOOD = 256
-"""Values of one kind that are remembered as good."""
-KNOWN_GOOD: dict[str, set[str]] = {what: set() for what in LIMITS}
+PLAIN = re.compile("[!-~]{1,40}").fullmatch
+"""Matches what is good under every entry of the table, which most ids and names are: a few visible ASCII characters."""
+
+
+@lru_cache(1024)
+def is_plain(name: str) -> bool:
+    """Return whether a name is good under every entry of the table; False leaves that to ``problem_of``."""
+    # Remembered: every commit asks it of the same few names.
+    return PLAIN(name) is not None
 
 
 def problem_of(what: str, value: object) -> str:
@@ -84,14 +90,10 @@ def is_storable(text: str) -> bool:
 
 def check(what: str, value: object) -> None:
     """Raise ``InvalidValue`` (a ``ValueError``), naming the field and the remedy, for what not every storage keeps."""
-    # Every commit comes here a dozen times, nearly always with a name that was good before.
-    if type(value) is str and value in KNOWN_GOOD[what]:
+    if type(value) is str and is_plain(value):
         return
     if problem := problem_of(what, value):
         raise InvalidValue(problem, field=what)
-    if len(KNOWN_GOOD[what]) >= MAX_KNOWN_GOOD:
-        KNOWN_GOOD[what] = set()
-    KNOWN_GOOD[what].add(str(value))
 
 
 def check_label(label: str | None) -> None:
@@ -117,12 +119,17 @@ def check_facts(facts: Mapping[str, Json]) -> None:
 
 def check_commit(commit: Commit) -> None:
     """Raise ``InvalidValue`` for a commit with an id or a name that not every storage could keep."""
-    if commit.checkpoint is not None:
-        check_checkpoint(commit.checkpoint)
-    if commit.checkpoint is None or commit.run != commit.checkpoint.run:
+    checkpoint = commit.checkpoint
+    if checkpoint is not None:
+        check_checkpoint(checkpoint)
+    if checkpoint is None or commit.run != checkpoint.run:
         check("run id", commit.run)
     for event in commit.events:
-        _check_event(event)
+        kind, step = STORED.get(event.kind), event.step
+        if kind is None or not kind.fields.issuperset(event.data):
+            check_event(event)
+        if step is not None and not is_plain(step):
+            check("step name", step)
     for request in commit.opened:
         _check_request(request)
     for effect in commit.effects:
@@ -133,32 +140,29 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
     """Raise ``InvalidValue`` for a checkpoint with an id or a name that not every storage could keep."""
     if checkpoint.n < 1:
         raise InvalidValue(f"n: a run's checkpoints are numbered from 1; not {checkpoint.n}", field="n")
-    _check_names(checkpoint.run, checkpoint.workflow, checkpoint.version, checkpoint.engine)
-    check("checkpoint id", checkpoint.id)
-    check_label(checkpoint.label)
-    if checkpoint.facts:
-        check_facts(checkpoint.facts)
-    if checkpoint.parent is not None and checkpoint.parent not in KNOWN_GOOD["checkpoint id"]:
-        check("parent", checkpoint.parent)
-    if checkpoint.step is not None:
-        check("step name", checkpoint.step)
-    for request in checkpoint.requests:
+    names, (own, parent, step, label, facts, requests) = NAMES_OF(vars(checkpoint)), REST_OF(vars(checkpoint))
+    if not all(map(is_plain, names)):
+        for what, name in zip(NAMES, names, strict=True):
+            check(what, name)
+    if not PLAIN(own):
+        check("checkpoint id", own)
+    if parent is not None and not PLAIN(parent):
+        check("parent", parent)
+    if step is not None and not is_plain(step):
+        check("step name", step)
+    if label is not None:
+        check("label", label)
+    if facts:
+        check_facts(facts)
+    for request in requests:
         _check_request(request)
 
 
-@lru_cache(MAX_KNOWN_GOOD)
-def _check_names(run: RunId, workflow: str, version: str, engine: str) -> None:
-    """Check what all checkpoints of a run have in common: once, not with each."""
-    check("run id", run)
-    check("workflow name", workflow)
-    check("workflow version", version)
-    check("engine", engine)
-
-
-def _check_event(event: EventDraft) -> None:
-    check_event(event)
-    if event.step is not None:
-        check("step name", event.step)
+NAMES = ("run id", "workflow name", "workflow version", "engine")
+"""What the names are called here that all checkpoints of a run have in common."""
+NAMES_OF = itemgetter("run", "workflow", "version", "engine")
+"""Takes them from a checkpoint's fields."""
+REST_OF = itemgetter("id", "parent", "step", "label", "facts", "requests")
 
 
 def _check_request(request: Request) -> None:

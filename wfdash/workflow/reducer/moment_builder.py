@@ -120,7 +120,7 @@ class MomentBuilder:
             return
         if record["scope"] and (item := item_of(node.path, record["scope"])) is not None:
             data["item"] = item
-        self.commands.append(EmitEvent(kind.draft(node.name, activation=activation, **data)))
+        self.commands.append(EmitEvent(kind.draft_of(node.name, {"activation": activation, **data})))
 
     def save(self, reason: Reason, step: str | None = None, label: str | None = None) -> None:
         """Ask for a commit."""
