@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from operator import itemgetter
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible
@@ -138,12 +139,16 @@ def linked(event: EventDraft, rows: Mapping[RequestKey, RequestId]) -> EventDraf
     return event if row is None else event.model_copy(update={"data": {**event.data, "request": row}})
 
 
+PLACE = itemgetter("id", "run", "n", "parent", "workflow", "version", "engine", "step")
+"""Takes from a checkpoint's fields what never changes and is text or a number."""
+
+
 def row_of(info: CheckpointInfo) -> bytes:
     """Return what of a checkpoint's metadata never changes and says where it belongs: its content is bound to that."""
-    place = (info.id, info.run, info.n, info.parent)
+    fields = vars(info)
     # Only where there are any: a checkpoint from before there were facts keeps its digest.
-    facts = (info.facts,) if info.facts else ()
-    return dumps([*place, info.workflow, info.version, info.engine, info.step, info.reason.value, *facts])
+    facts = (fields["facts"],) if fields["facts"] else ()
+    return dumps([*PLACE(fields), fields["reason"]._value_, *facts])
 
 
 def facts_text(facts: Mapping[str, Json]) -> str | None:

@@ -87,10 +87,9 @@ def verify_digest(root: str, row: bytes = b"") -> bytes:
     return payload
 
 
-def bind_to_row(root: str, row: bytes) -> str:
+def bind_to_row(payload: bytes, row: bytes) -> str:
     """Return a root whose digest covers row and payload, as it is stored."""
-    payload = payload_of(root)
-    return f"{digest(row + payload.encode())} {payload}"
+    return f"{digest(row + payload)} {payload.decode()}"
 
 
 def unbind_from_row(root: str, row: bytes) -> str:

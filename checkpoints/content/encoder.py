@@ -82,15 +82,21 @@ NO_ENTRIES = EncodedDict({}, frozenset())
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """A value as text: the root, the chunks it needs, and the bytes of the value's plain JSON."""
+    """A value as text: its payload, the chunks it needs, and the bytes of the value's plain JSON."""
 
-    root: str
+    payload: bytes
+    """What a root says after its digest, which is made last: of the row and of this."""
     chunks: dict[str, bytes]
     size: int
     known: Known = field(default_factory=dict)
     """``known`` for the next call of ``encode``, once this is stored."""
     reuses_chunks: bool = False
     """Whether chunks were left out because they are stored already."""
+
+    @property
+    def root(self) -> str:
+        """The root of the value in no row."""
+        return with_digest(self.payload)
 
 
 def encode(value: Json, *, known: Known | None = None, frozen: bool = False) -> Encoded:
@@ -106,7 +112,7 @@ def encode(value: Json, *, known: Known | None = None, frozen: bool = False) -> 
             return walk.encoded(node, size)
     text = dumps(value)
     if len(text) <= INLINE:
-        return Encoded(root=with_digest(text), chunks={}, size=len(text))
+        return Encoded(payload=text, chunks={}, size=len(text))
     walk = EncodingPass({}, frozen)
     if isinstance(value, dict):
         return walk.encoded(*walk.encode_dict(value, (), walk.chunks))
@@ -125,8 +131,8 @@ class EncodingPass:
 
     def encoded(self, node: bytes, size: int) -> Encoded:
         """Return the result of the pass."""
-        root = with_digest(b"@" + node)
-        return Encoded(root=root, chunks=self.chunks, size=size, known=self._fresh, reuses_chunks=self._reuses_chunks)
+        payload, known = b"@" + node, self._fresh
+        return Encoded(payload=payload, chunks=self.chunks, size=size, known=known, reuses_chunks=self._reuses_chunks)
 
     def encode_dict(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> tuple[bytes, int]:
         """Return the node of a dict, and the bytes of its JSON."""

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 
-from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, unbind_from_row, verify_chunks
+from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, unbind_from_row, verify_chunks, verify_digest
 from checkpoints.content.encoder import encode
 from checkpoints.ids import RunId, new_checkpoint_id
 from checkpoints.models import Checkpoint as Row
@@ -56,7 +56,7 @@ def insert_row(record: Checkpoint, run: Run, *, seq: int) -> Row:
     ]
     Chunk.objects.using(run._state.db).bulk_create(chunks, ignore_conflicts=True)
     clean = record.model_copy(update={"clean": True, "flaw": ""})
-    return _create(run, checkpoint_row(clean, encoded.root, size=encoded.size, seq=seq, waiting=len(requests)))
+    return _create(run, checkpoint_row(clean, encoded.payload, size=encoded.size, seq=seq, waiting=len(requests)))
 
 
 def copy_row(row: Row, run: Run, *, n: int, reason: Reason, seq: int) -> Row:
@@ -64,7 +64,7 @@ def copy_row(row: Row, run: Run, *, n: int, reason: Reason, seq: int) -> Row:
     origin = info_of(row)
     made = {"id": new_checkpoint_id(), "run": RunId(run.id), "n": n, "reason": reason, "seq": seq}
     info = copied(origin, **made, created=timezone.now())
-    return _create(run, checkpoint_row(info, unbind_from_row(row.body, row_of(origin))))
+    return _create(run, checkpoint_row(info, verify_digest(row.body, row_of(origin))))
 
 
 def _create(run: Run, row: dict[str, Any]) -> Row:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from checkpoints import rules
 from checkpoints.content.canonical_json import loads
-from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, unbind_from_row, verify_chunks
+from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, verify_chunks, verify_digest, with_digest
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.errors import Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId
@@ -81,7 +81,7 @@ class ReadScripts:
         info = self._info(row)
         rules.refuse_unreadable(info)
         try:
-            root = self._root(info, row[-1])
+            root = with_digest(self._payload(info, row[-1]))
             content = decode(root, (yield from self._tree(info.run, root)))
             requests = tuple(Request.model_validate(request) for request in content["requests"])
             return Checkpoint.model_construct(**dict(info), body=content["body"], requests=requests)
@@ -91,9 +91,9 @@ class ReadScripts:
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged("the stored checkpoint lacks its parts", run=info.run, checkpoint=info.id) from error
 
-    def _root(self, info: CheckpointInfo, body: str) -> str:
-        """Return the root of a checkpoint's content. ``Damaged`` if it is another row's; ``Locked``."""
-        return unbind_from_row(self.encryptor.decrypt(body, "checkpoint", info.run, info.id), rules.row_of(info))
+    def _payload(self, info: CheckpointInfo, body: str) -> bytes:
+        """Return the payload of a checkpoint's root. ``Damaged`` if it is another row's; ``Locked``."""
+        return verify_digest(self.encryptor.decrypt(body, "checkpoint", info.run, info.id), rules.row_of(info))
 
     def _tree(self, run: str, root: str) -> Script[dict[str, bytes]]:
         """Read a root's chunks, one level of the tree per statement."""

@@ -21,7 +21,7 @@ Rows = list[tuple[Any, ...]]
 Statement = tuple[str, tuple[Any, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Dialect:
     """What differs between the databases."""
 

@@ -188,9 +188,11 @@ class Scripts(ReadScripts):
     def _checkpoint(
         self, checkpoint: Checkpoint, encoded: Encoded, seq: int, family: str, rest: list[Statement]
     ) -> Script[list[Rows]]:
-        chunks = insert_chunks(self.dialect, family, self.encryptor.encrypt_chunks(encoded.chunks, family))
+        chunks = []
+        if encoded.chunks:
+            chunks = insert_chunks(self.dialect, family, self.encryptor.encrypt_chunks(encoded.chunks, family))
         counted = {"size": encoded.size, "seq": seq, "waiting": len(checkpoint.requests)}
-        row = checkpoint_row(checkpoint, encoded.root, **counted)
+        row = checkpoint_row(checkpoint, encoded.payload, **counted)
         rows = yield [self._insert_checkpoint(row), *chunks, *rest]
         if not rows[0]:
             (known,) = yield [(self.sql.known_checkpoint, (checkpoint.id,))]
@@ -199,7 +201,8 @@ class Scripts(ReadScripts):
 
     def _insert_checkpoint(self, row: dict[str, Any]) -> Statement:
         row["body"] = self.encryptor.encrypt(row["body"], "checkpoint", row["run_id"], row["id"])
-        return self.sql.checkpoint, self._parameters(row)
+        row["created"] = self.dialect.moment(row["created"])
+        return self.sql.checkpoint, tuple(row.values())
 
     def _open(self, run: RunId, workflow: str, request: Request) -> Statement:
         id_ = new_request_id()
@@ -234,7 +237,7 @@ class Scripts(ReadScripts):
         if not created:
             raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
         made = {"id": copy, "run": new_run, "n": 1, "reason": Reason.FORK, "created": self.dialect.time(now), "seq": 0}
-        row = checkpoint_row(copied(origin, **made), self._root(origin, rows[0][-1]))
+        row = checkpoint_row(copied(origin, **made), self._payload(origin, rows[0][-1]))
         yield [self._insert_checkpoint(row), (self.sql.move, (0, 1, 1, 1, new_run))]
 
     def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> Script[None]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.content.chunks import bind_to_row, unbind_from_row
+from checkpoints.content.chunks import bind_to_row, verify_digest
 from checkpoints.database.rows import info_of, read_row
 from checkpoints.models import Checkpoint, Event, Run
 from checkpoints.rules import row_of
@@ -154,7 +154,7 @@ def test_facts_are_shown_to_those_who_may_inspect_and_go_along_where_a_run_is_ta
 def told(row: Checkpoint, facts: dict[str, Any]) -> Checkpoint:
     """Give a stored checkpoint facts, as if it had been saved with them."""
     info = info_of(row)
-    body = bind_to_row(unbind_from_row(row.body, row_of(info)), row_of(info.model_copy(update={"facts": facts})))
+    body = bind_to_row(verify_digest(row.body, row_of(info)), row_of(info.model_copy(update={"facts": facts})))
     Checkpoint.objects.filter(pk=row.pk).update(facts=json.dumps(facts), body=body)
     return row
 

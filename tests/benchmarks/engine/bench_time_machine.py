@@ -46,8 +46,8 @@ def fill() -> tuple[str, list[str]]:
             step=f"step_{n % 20}", reason="restore" if back else "step", created=at + timedelta(seconds=n), format=1,
             seq=2 * n,
         )  # fmt: skip
-        root = encode({"body": {"state": {"n": n}, "position": {}}, "requests": []}).root
-        row.body = bind_to_row(root, row_of(info_of(row)))
+        encoded = encode({"body": {"state": {"n": n}, "position": {}}, "requests": []})
+        row.body = bind_to_row(encoded.payload, row_of(info_of(row)))
         rows.append(row)
     events = [
         Event(run=run, seq=2 * row.n - 1 + place, kind=kind, step=row.step, data={"activation": str(row.n)}, at=at)
