@@ -35,10 +35,12 @@ POLL = 0.05
 """Seconds between two checks in ``confirm``."""
 
 
+BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def boottime() -> float:
     """Return seconds of a clock that keeps running while the process is stopped or the machine sleeps."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
+    return time.clock_gettime(BOOTTIME)
 
 
 @dataclass(kw_only=True)

@@ -65,7 +65,7 @@ class ClaimedRecorder(BoundRecorder):
 
     async def confirm(self) -> None:
         """Return once it is sure that this worker still has the run; ``ClaimLost``."""
-        if self.renewer is not None:
+        if self.renewer is not None and not self.renewer.is_held(self.lease):
             await self.renewer.confirm(self.lease)
 
     def wake(self) -> None:

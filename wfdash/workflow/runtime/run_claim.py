@@ -28,14 +28,14 @@ class ClaimingRecorder(BoundRecorder):
         super().__init__(journal, run)
         self.journal = journal
         self._claims = claims
+        renewer = getattr(claims, "renewer", None)
+        self._renewer = renewer if isinstance(renewer, ClaimRenewer) else None
         self._worker = process_name()
         self._renewal = contextlib.AsyncExitStack()
 
     async def commit(self, commit: Commit) -> None:
         """Make it durable. The first commit of a new run takes it; the one that lets go gives it back."""
-        if self._claims is None:
-            await super().commit(commit)
-        elif self.claim is None:
+        if self._claims is not None and self.claim is None:
             await self._hold(begin(self._claims, self.journal, commit, self._worker))
         else:
             await super().commit(commit)
@@ -53,9 +53,9 @@ class ClaimingRecorder(BoundRecorder):
 
     async def confirm(self) -> None:
         """See ``Confirming``: after this process was stopped or slept, that takes a renewal."""
-        renewer = getattr(self._claims, "renewer", None)
-        if self.claim is not None and isinstance(renewer, ClaimRenewer):
-            await renewer.confirm(self.claim)
+        claim, renewer = self.claim, self._renewer
+        if claim is not None and renewer is not None and not renewer.is_held(claim):
+            await renewer.confirm(claim)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
