@@ -52,7 +52,7 @@ class EncoderCache:
             self.forget(commit.run)
         elif commit.checkpoint is not None and encoded is not None and encoded.known:
             self._put(commit.run, CachedEncoding(id=commit.checkpoint.id, known=encoded.known, size=encoded.size))
-        elif commit.checkpoint is not None:
+        elif commit.checkpoint is not None and commit.run in self._cached:
             self.forget(commit.run)
 
     def forget(self, run: RunId) -> None:

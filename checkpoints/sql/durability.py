@@ -33,4 +33,6 @@ def must_sync(commit: Commit) -> bool:
     So must the end of a drive (parked, asleep, finished, failed), an answer, and the record of a call that may happen
     only once.
     """
-    return commit.standing is not None or bool(commit.answered) or any(effect.once for effect in commit.effects)
+    if commit.standing is not None or commit.answered:
+        return True
+    return bool(commit.effects) and any(effect.once for effect in commit.effects)

@@ -176,14 +176,19 @@ class SqlStorage(ABC):
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``."""
         check_commit(commit)
+        sync = must_sync(commit)
         try:
+            given = prepared(commit, claim, self._encoder_cache.get(commit.run))
             try:
-                return await self._commit(commit, claim, self._encoder_cache.get(commit.run))
+                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True)
             except BaseGone:
-                return await self._commit(commit, claim, None)
+                given = prepared(commit, claim, None)
+                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True)
         except BaseException:
             self._encoder_cache.forget(commit.run)
             raise
+        self._encoder_cache.update(commit, given.encoded)
+        return seq
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
         """See ``Journal.read_events``."""
@@ -261,12 +266,6 @@ class SqlStorage(ABC):
 
     # Internals
 
-    async def _commit(self, commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> int:
-        given = prepared(commit, claim, head)
-        seq = await self._write(lambda s: s.commit(given), sync=must_sync(commit), shared=True)
-        self._encoder_cache.update(commit, given.encoded)
-        return seq
-
     async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
         database = self._database or self._opened()
         return await database.write(lambda: verb(database.scripts), sync=sync, shared=shared)
@@ -309,7 +308,7 @@ def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script
 def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
     """Return a commit with all encoded that can be. ``ValueError`` if something is no JSON."""
     encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
-    events = tuple((e.kind, e.step, text_of(e.data)) for e in commit.events)
+    events = tuple([(e.kind, e.step, text_of(e.data)) for e in commit.events])
     base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
     return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base)
 

@@ -59,8 +59,9 @@ class SqliteThread:
         with self._lock:
             if not self._open:
                 raise RuntimeError("the storage is being closed: nothing was written")
+            future = job.future = job.loop.create_future()
             self._queue.put(job)
-        return job.future
+        return future
 
     def close(self) -> None:
         """Finish what is queued and end the thread."""
@@ -221,10 +222,11 @@ class SqliteDatabase:
         job = QueuedScript(make, sync=sync or self._full)
         if not self._inline.write(job):
             return await self._writer.submit(job)  # type: ignore[no-any-return]
-        job.resolve()
         # A task that writes in a loop must not starve the event loop's other tasks.
         await asyncio.sleep(0)
-        return await job.future  # type: ignore[no-any-return]
+        if job.error is not None:
+            raise job.error
+        return job.result  # type: ignore[no-any-return]
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""

@@ -15,7 +15,7 @@ QUICK = 0.001
 
 
 class QueuedScript:
-    """A script with the future of its result."""
+    """A script with its result or error, and the future of it once it waits in a queue."""
 
     __slots__ = ("error", "future", "loop", "make", "result", "sync", "task")
 
@@ -25,13 +25,13 @@ class QueuedScript:
         self.sync = sync
         self.loop = asyncio.get_running_loop()
         self.task = id(asyncio.current_task(self.loop))
-        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.future: asyncio.Future[Any] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
 
     def resolve(self) -> None:
         """Resolve the future with the result or error; call it in the future's loop."""
-        if self.future.done():
+        if self.future is None or self.future.done():
             return
         if self.error is not None:
             self.future.set_exception(self.error)

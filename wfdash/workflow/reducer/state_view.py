@@ -20,13 +20,8 @@ class StateView(MutableMapping[str, Any]):
     """
 
     def __init__(self, rule: StateRule, prefix: str, seen: Mapping[str, Json]) -> None:
-        put = object.__setattr__
-        put(self, "_rule", rule)
-        put(self, "_prefix", prefix)
-        put(self, "_seen", seen)
-        put(self, "_values", {})
-        put(self, "_parts", {})
-        put(self, "_set", set())
+        # Not by assignment, which would be a write to the state.
+        vars(self).update(_rule=rule, _prefix=prefix, _seen=seen, _values={}, _parts={}, _set=set())
 
     _rule: StateRule
     _prefix: str

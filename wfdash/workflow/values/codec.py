@@ -191,7 +191,7 @@ class Codec:
         if self.plain:
             return copy_plain(data)
         try:
-            return self.adapter.validate_json(json.dumps(data))
+            return self.adapter.validate_json(to_json(data, inf_nan_mode="constants"))
         except ValidationError as error:
             raise WrongType(f"{path}: {_short(error)}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -25,9 +26,13 @@ class TaskNames:
         self.main: asyncio.Task[Any] | None = None
         self._begun: dict[str, Operation] = {}
         self._taken: set[str] = set()
-        self._names: WeakKeyDictionary[asyncio.Task[Any], str] = WeakKeyDictionary()
         for entry in journal:
             self._begun.setdefault(task_name_of(entry), (entry["k"], entry["name"]))
+
+    @cached_property
+    def _names(self) -> WeakKeyDictionary[asyncio.Task[Any], str]:
+        """Names by child task. Most steps have none."""
+        return WeakKeyDictionary()
 
     def current(self, did: Operation | None) -> str:
         """Return the name of the running task, which is about to do this (None: that is not known yet)."""
