@@ -6,22 +6,21 @@ from typing import Any
 
 from daphne import http_protocol
 
-SECONDS = 120.0
-"""The longest time a body may take to arrive: the largest at 100 kB a second."""
 WASTE = 4
 """A client that keeps sending is disconnected after this many times the maximum body."""
 
 _REQUEST: Any = http_protocol.WebRequest
 
 
-def bound_requests(most: int) -> None:
+def bound_requests(most: int, seconds: float) -> None:
     """Make daphne keep at most ``most`` bytes and one more of each body: enough to see that it is too large.
 
-    The rest is dropped as it arrives, so that a client which sends a little too much still reads its 413.
+    The rest is dropped as it arrives, so that a client which sends a little too much still reads its 413. A body that
+    takes longer than ``seconds`` to arrive ends its connection.
     """
 
     class Bounded(BoundedRequest):
-        limit = most
+        limit, longest = most, seconds
 
     vars(http_protocol)["WebRequest"] = Bounded  # daphne's factory reads it there and has no other setting for it.
 
@@ -30,6 +29,8 @@ class BoundedRequest(_REQUEST):  # type: ignore[misc]
     """A request whose body is limited in size and time."""
 
     limit = 0
+    longest = 0.0
+    """Seconds that a body may take to arrive."""
     _received = 0
     _deadline: Any = None
 
@@ -37,7 +38,7 @@ class BoundedRequest(_REQUEST):  # type: ignore[misc]
         """Start the body's timeout. ``length``: as declared, None for chunks, 0 without a body."""
         super().gotLength(min(length, self.limit + 1) if length else length)
         if length is None or length > 0:
-            self._deadline = self.channel.callLater(SECONDS, self._hang_up)
+            self._deadline = self.channel.callLater(self.longest, self._hang_up)
         if length is not None and length > WASTE * self.limit:
             self._hang_up()
 

@@ -54,8 +54,9 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
         reactor.addSystemEventTrigger("before", "shutdown", lambda: _drain(worker))
     # Imported late: after a crash the worker continues runs while the pages are still being loaded.
     from wfdash.asgi import application
+    from wfdash.http import BODY_SECONDS
 
-    bound_requests(settings.WFDASH_MAX_BODY)
+    bound_requests(settings.WFDASH_MAX_BODY, BODY_SECONDS)
     # gc.freeze(): keep start-up objects out of GC pauses, which stop every thread for about 100 ms.
     gc.freeze()
     tcp.Port.numberAccepts = property(lambda port: ACCEPTS, lambda port, more: None)  # type: ignore[assignment]

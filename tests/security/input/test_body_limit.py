@@ -19,6 +19,7 @@ LIMIT = 1000
 
 class Small(BoundedRequest):
     limit = LIMIT
+    longest = 120.0
     whole: bytes | None = None
 
     def process(self) -> None:
