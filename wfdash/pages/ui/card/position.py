@@ -9,21 +9,15 @@ from typing import Protocol
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.pages.ui.event_text import step_label
-from wfdash.pages.ui.graph import travelled
+from wfdash.pages.ui.graph import Transition, travelled
 
 NEAR = 3
 """Steps shown on either side; those beyond are counted."""
 
 
-class TimedTransition(Protocol):
-    """A transition of an activation with its time; see ``queries.StepTransition``."""
+class TimedTransition(Transition, Protocol):
+    """A transition with its time; see ``queries.StepTransition``."""
 
-    @property
-    def step(self) -> str: ...
-    @property
-    def activation(self) -> str: ...
-    @property
-    def state(self) -> str: ...
     @property
     def at(self) -> datetime: ...
     @property

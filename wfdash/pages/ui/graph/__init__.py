@@ -5,7 +5,7 @@ from __future__ import annotations
 from wfdash.pages.ui.graph.drawing import Drawing, DrawnArrow, DrawnStep, GroupDrawing
 from wfdash.pages.ui.graph.folding import ALL, Folded, fold
 from wfdash.pages.ui.graph.graph import RunOverlay, layout
-from wfdash.pages.ui.graph.travel import travelled
+from wfdash.pages.ui.graph.travel import Transition, travelled
 
 __all__ = [
     "ALL",
@@ -15,6 +15,7 @@ __all__ = [
     "Folded",
     "GroupDrawing",
     "RunOverlay",
+    "Transition",
     "fold",
     "layout",
     "travelled",
