@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, RunId
+from checkpoints.recorder import utc_now
 from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
 from checkpoints.storage import Claims, Confirming, Journal, Recorder
 from wfdash.workflow.errors import InvalidCall
@@ -44,9 +45,7 @@ class OwnRecorder:
     def stream(self, step: str, text: str) -> None:
         """Show nothing."""
 
-    def now(self) -> datetime:
-        """The computer's clock."""
-        return datetime.now(UTC)
+    now = staticmethod(utc_now)
 
 
 class SavingRecorder(OwnRecorder):
