@@ -20,8 +20,11 @@ from checkpoints.records import Checkpoint, Commit, Effect, Json, Request
 
 S = TypeVar("S", bound=str)
 
-ODD = re.compile("[\x00\ud800-\udfff\uffff]")
-"""NUL and half characters (lone surrogates), which no text column holds, and what stands for them in a look-up."""
+UNHOLDABLE = "\x00\ud800-\udfff"
+"""NUL and half characters (lone surrogates), which no text column holds."""
+ODD = re.compile(f"[{UNHOLDABLE}]")
+ODD_OR_MARK = re.compile(f"[{UNHOLDABLE}\uffff]")
+"""Those, and what stands for them in a look-up, which is never stored."""
 
 ID = 200
 """Characters of a run's or checkpoint's id."""
@@ -83,9 +86,14 @@ def problem_of(what: str, value: object) -> str:
     return ""
 
 
-def is_storable(text: str) -> bool:
-    """Say whether every database can hold the text."""
+def is_holdable(text: str) -> bool:
+    """Say whether every database can hold the text: to look for, or inside of a document."""
     return "\0" not in text if text.isascii() else ODD.search(text) is None
+
+
+def is_storable(text: str) -> bool:
+    """Say whether the text may be kept in a column: every database can hold it, and no look-up stands for it."""
+    return "\0" not in text if text.isascii() else ODD_OR_MARK.search(text) is None
 
 
 def check(what: str, value: object) -> None:
@@ -179,9 +187,9 @@ def _check_effect(effect: Effect) -> None:
 
 def findable(text: S) -> S:
     """Return text to look up with: itself, or something that nothing has if no database could hold it."""
-    return text if is_storable(text) else cast(S, ODD.sub("\uffff", text))
+    return text if is_storable(text) else cast(S, ODD_OR_MARK.sub("\uffff", text))
 
 
 def cleaned(text: str) -> str:
     """Return text with a mark in place of each character that cannot be stored, for what is only shown."""
-    return text if is_storable(text) else ODD.sub("\ufffd", text)
+    return text if is_storable(text) else ODD_OR_MARK.sub("\ufffd", text)

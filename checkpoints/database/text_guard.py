@@ -6,32 +6,25 @@ a write is refused in words. Our own columns check more (``checkpoints.models.fi
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from checkpoints.errors import InvalidValue
-from checkpoints.limits import findable
+from checkpoints.limits import findable, is_holdable
 
-UNHOLDABLE = re.compile("[\x00\ud800-\udfff]")
 LOOK_UPS = ("SELECT", "(SELECT", "DELETE")
 
 
 def keep_storable(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
     """Execute a statement; text that no row can have finds nothing in a look-up, and is refused elsewhere."""
-    if params and not many and not _all_holdable(params):
+    if params and not many and not all(is_holdable(value) for value in params if isinstance(value, str)):
         if not sql.lstrip().upper().startswith(LOOK_UPS):
             raise InvalidValue("Text holds NUL or half a character (a lone surrogate): remove it")
         params = [findable(value) if isinstance(value, str) else value for value in params]
     return execute(sql, params, many, context)
-
-
-def _all_holdable(params: Iterable[Any]) -> bool:
-    texts = (value for value in params if isinstance(value, str))
-    return not any("\0" in text if text.isascii() else UNHOLDABLE.search(text) for text in texts)
 
 
 def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
