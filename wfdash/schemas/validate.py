@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator
 from jsonschema.validators import extend, validator_for
 from referencing.jsonschema import EMPTY_REGISTRY
 
+from checkpoints.content.canonical_json import dumps, loads
+from checkpoints.limits import is_holdable
 from wfdash.schemas import media, regex
 from wfdash.schemas.formats import make_checker
 from wfdash.schemas.messages import Problem, explain, misplaced
@@ -21,7 +23,9 @@ MAX_DEPTH = 32
 MAX_PROBLEMS = 100
 SHARED = frozenset({"reason"})
 """Fields that may come with any action: they say why, and do not change what is done."""
-ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+MAX_KEPT = 32_000
+"""Bytes of a schema whose validator is kept for the next check."""
 
 _DRAFTS: dict[Any, Any] = {
     draft: extend(draft, {**media.CHECKS, **regex.CHECKS})  # type: ignore[no-untyped-call]
@@ -72,12 +76,26 @@ def _stray_fields(card: Mapping[str, Any], value: Any) -> Iterator[Problem]:
 
 
 def _validator(schema: Mapping[str, Any], root: Mapping[str, Any] | None) -> Any:
-    whole = dict(schema if root is None else root)
+    whole = schema if root is None else root
+    try:
+        text = dumps(whole)
+    except ValueError:  # No JSON: whether that is a flaw is for the validator to say.
+        text = b""
+    made = _kept(text) if 0 < len(text) <= MAX_KEPT else _made(dict(whole))
+    return made if root is None else made.evolve(schema=dict(schema))
+
+
+@lru_cache(128)
+def _kept(text: bytes) -> Any:
+    """Return the validator of a schema given as JSON; making one takes longer than most checks."""
+    return _made(loads(text))
+
+
+def _made(whole: dict[str, Any]) -> Any:
     draft = _DRAFTS.get(validator_for(whole, default=Draft202012Validator), _DRAFTS[Draft202012Validator])
     regex.refuse_mixture(whole)
     # An own registry, because the default one fetches the target of a ``$ref`` from the network.
-    made = draft(whole, format_checker=_FORMATS, registry=EMPTY_REGISTRY)
-    return made if root is None else made.evolve(schema=dict(schema))
+    return draft(whole, format_checker=_FORMATS, registry=EMPTY_REGISTRY)
 
 
 def flaws_of(value: Any) -> list[Problem]:
@@ -90,14 +108,14 @@ def flaws_of(value: Any) -> list[Problem]:
 def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:
     """Yield where text contains NUL or a lone surrogate, and where a number is no JSON number."""
     if isinstance(value, str):
-        if ODD_TEXT.search(value):
+        if not is_holdable(value):
             yield {"loc": loc, "msg": "Contains characters that cannot be stored"}
     elif isinstance(value, float):
         if not math.isfinite(value):
             yield {"loc": loc, "msg": "This number is too large, or not a number at all"}
     elif isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(key, str) and ODD_TEXT.search(key):
+            if isinstance(key, str) and not is_holdable(key):
                 yield {"loc": loc, "msg": "Contains characters that cannot be stored"}
             else:
                 yield from _odd_parts(item, [*loc, key])
