@@ -164,7 +164,7 @@ class Claims(Protocol):
 
 @runtime_checkable
 class Recorder(Protocol):
-    """What a running engine may do to the world. Bound to one run; the runner's carries its claim."""
+    """What a running engine may do to the world. Bound to one run; a worker's carries its claim."""
 
     async def commit(self, commit: Commit) -> None:
         """Make it durable; returns only once it is. ``ClaimLost`` ends the drive."""

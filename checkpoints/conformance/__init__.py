@@ -21,7 +21,7 @@ is for storages that offer more, and needs worlds that can do more (see ``worlds
 * ``CHUNKS``: content that runs share is kept once, and as long as anybody needs it.
 * ``JOURNAL``, ``CLAIMS``: the ports of those names.
 * ``RUNS``: which runs there are, and removing one (``Runs``).
-* ``WORKER``: what the dashboard's runner asks besides.
+* ``WORKER``: what the dashboard's worker asks besides.
 """
 
 from __future__ import annotations

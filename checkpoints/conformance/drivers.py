@@ -1,4 +1,4 @@
-"""What the dashboard's runner and the manager ask besides the ports: optional for a storage of one's own."""
+"""What the dashboard's worker and the manager ask besides the ports: optional for a storage of one's own."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_what_waits_for_a_webhook_that_is_gone_is_given_up(ask: Ask, hook: Webho
     assert Notice.objects.get().error == "This webhook was removed or disabled"
 
 
-def test_a_claim_of_a_postman_that_died_comes_up_again(ask: Ask, hook: Webhook) -> None:
+def test_a_claim_of_a_worker_that_died_comes_up_again(ask: Ask, hook: Webhook) -> None:
     say("opened", ask())
     with pytest.raises(KeyboardInterrupt):
         send_all(webhook=Spy(KeyboardInterrupt()))  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ def test_a_claim_of_a_postman_that_died_comes_up_again(ask: Ask, hook: Webhook) 
     assert send_all(webhook=Spy()) == 1
 
 
-def test_browser_notices_are_none_of_the_postman_s_business(ask: Ask, person: Person) -> None:
+def test_browser_notices_are_not_delivered_from_the_outbox(ask: Ask, person: Person) -> None:
     say("opened", ask(), person("ben", "reviewer"))
     assert due_bundles() == []
 

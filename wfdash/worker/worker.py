@@ -86,10 +86,10 @@ class Worker:
         stop_logging = capture_step_logs()
         watchdog = Watchdog(self._storage)
         watchdog.start()
-        loops = {"release held runs": release_until, "clockwork": sweep_until, "postman": deliver_until}
-        loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "schedules": fire_until}
-        loops |= {"count": count_until, "remove old runs": remove_old_until}
-        loops["beat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
+        loops = {"release held runs": release_until, "deadlines": sweep_until, "delivery": deliver_until}
+        loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "scheduler": fire_until}
+        loops |= {"metrics": count_until, "remove old runs": remove_old_until}
+        loops["heartbeat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()

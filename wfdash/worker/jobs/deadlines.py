@@ -1,4 +1,4 @@
-"""The clockwork of requests: answers take effect, deadlines pass, openings are announced, each at its moment.
+"""Deadlines of requests: answers take effect, deadlines pass, openings are announced, each at its moment.
 
 Any number of workers may run it: each row is done by one of them, once.
 """
@@ -31,7 +31,7 @@ BATCH = 100
 
 async def sweep_until(stopping: asyncio.Event) -> None:
     """Do what is due until stopped."""
-    thread, sweeps = DbThread("wfdash-alarms"), itertools.count()
+    thread, sweeps = DbThread("wfdash-deadlines"), itertools.count()
     try:
         while not stopping.is_set():
             pause = SWEEP_SECONDS

@@ -1,4 +1,4 @@
-"""The postman: brings each receiver what is due in the outbox, several at the same time, beside the runs."""
+"""Delivery of notifications: sends each receiver what is due in the outbox, several at once, beside the runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENDERS = 4
 
 async def deliver_until(stopping: asyncio.Event) -> None:
     """Send what is due until stopped. A delivery under way ends by itself; what was not begun is found by the next."""
-    thread, senders = DbThread("wfdash-postman"), ThreadPoolExecutor(SENDERS, thread_name_prefix="wfdash-carrier")
+    thread, senders = DbThread("wfdash-delivery"), ThreadPoolExecutor(SENDERS, thread_name_prefix="wfdash-sender")
     busy: set[Any] = set()
     tidy_at = time.monotonic() + TIDY_SECONDS
     try:
@@ -44,7 +44,7 @@ async def deliver_until(stopping: asyncio.Event) -> None:
 
 
 async def _dispatch(thread: DbThread, senders: ThreadPoolExecutor, busy: set[Any]) -> None:
-    """Give each receiver for whom something is due to a carrier, one at a time each."""
+    """Give each receiver for whom something is due to a sender, one at a time each."""
     for bundle in await thread.call(outbox.due_bundles):
         if bundle not in busy:
             busy.add(bundle)

@@ -24,7 +24,7 @@ FORGET = timedelta(hours=1)
 
 async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callable[[], int]) -> None:
     """Renew the heartbeat until stopped. ``driving()`` says how many runs are in flight."""
-    thread = DbThread("wfdash-beat")
+    thread = DbThread("wfdash-heartbeat")
     try:
         await _try(thread, lambda: start_heartbeat(worker))
         while not stopping.is_set():

@@ -25,7 +25,7 @@ TIDY_SECONDS = 3600.0
 
 async def count_until(stopping: asyncio.Event) -> None:
     """Count until stopped."""
-    thread, count = DbThread("wfdash-tallies"), partial(metrics_store.count_events, HighWaterMark())
+    thread, count = DbThread("wfdash-metrics"), partial(metrics_store.count_events, HighWaterMark())
     tidy_at = time.monotonic()
     try:
         while not stopping.is_set():

@@ -1,6 +1,6 @@
-"""The outbox as the postman works it: what is due, claimed by one, delivered, postponed or given up.
+"""The outbox as delivery works it: what is due, claimed by one worker, delivered, postponed or given up.
 
-A claim moves ``due`` out of the way: of any number of postmen one has it, and if that one dies it comes up again.
+A claim moves ``due`` out of the way: one of any number of workers has it, and if that one dies it comes up again.
 At least once, therefore; a letter's id stays the same, so that receivers can drop doubles.
 """
 
@@ -38,13 +38,13 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = (30, 120, 300, 900, 3600, 7200, 14400, 28800, 30600)
 """Seconds before each further attempt: ten attempts within a day."""
 LEASE = timedelta(minutes=5)
-"""For so long a postman has what it claimed. It begins nothing in the second half: a channel takes less."""
+"""How long a worker has what it claimed. It begins nothing in the second half: a channel takes less."""
 BUNDLE = 200
 """Notices that one receiver is brought at a time, in one message."""
 LETTERS = 20
 """Notices claimed at a time where each is a message of its own, of at most five seconds."""
 TURN = 10.0
-"""Seconds for which one receiver may keep a carrier by claiming more."""
+"""Seconds for which one receiver may keep a sender by claiming more."""
 KEPT_DAYS = 90
 FORGOTTEN = 1_000
 """Notices removed at a time."""

@@ -1,4 +1,4 @@
-"""The clockwork of schedules: starts their runs when their time has come.
+"""The scheduler: starts the runs of schedules when their time has come.
 
 Any number of workers may run it: each time starts one run. Without schedules it costs one look into an index a second.
 """
@@ -21,7 +21,7 @@ SWEEP_SECONDS = 1.0
 
 async def fire_until(stopping: asyncio.Event) -> None:
     """Start what is due until stopped."""
-    thread = DbThread("wfdash-schedules")
+    thread = DbThread("wfdash-scheduler")
     try:
         while not stopping.is_set():
             pause = SWEEP_SECONDS
