@@ -57,7 +57,7 @@ class Journey:
     def lines(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def wait_for_lines(self, count: int, *, seconds: float = 20.0) -> list[str]:
+    def wait_for_lines(self, count: int, *, seconds: float = 60.0) -> list[str]:
         return wait_until(
             lambda: lines if len(lines := self.lines()) >= count else [], seconds=seconds, what=f"line {count}"
         )
