@@ -1,5 +1,5 @@
-"""The ground of wfdash: everything about a run that survives a restart.
+"""The storage layer of wfdash: everything about a run that survives a restart.
 
-The pure half (``ids``, ``errors``, ``records``, ``storage``, ``chunks``, ``manager``, ``memory``) works
-without Django; the other half is a Django app that keeps the same promises in a database.
+The pure half (``ids``, ``errors``, ``records``, ``storage``, ``content``, ``manager``, ``memory``) works without
+Django; the other half is a Django app that gives the same guarantees in a database.
 """

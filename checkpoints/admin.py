@@ -37,7 +37,7 @@ class RunAdmin(ReadOnly):
     list_filter = ["phase"]
     search_fields = ["id", "workflow", "title"]
     ordering = ["-created"]
-    # What a run holds is read on its own page, where what is secret is hidden and rights are asked.
+    # A run's content is shown on its own page, where secrets are masked and rights are checked.
     exclude = ["input", "output", "error"]
 
 
@@ -86,7 +86,7 @@ class EffectAdmin(ReadOnly):
 
 @admin.register(models.Claim)
 class ClaimAdmin(ReadOnly):
-    """Claims: which worker drives which run."""
+    """Claims: which worker runs which run."""
 
     list_display = ["run_id", "worker", "epoch", "expires"]
 
@@ -109,5 +109,5 @@ class SecondFactorAdmin(ReadOnly):
     exclude = ["secret"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Say whether this person may reset it."""
+        """Return whether this person may reset it."""
         return admin.ModelAdmin.has_delete_permission(self, request, obj)

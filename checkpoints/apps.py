@@ -1,4 +1,4 @@
-"""The Django app that keeps runs."""
+"""The Django app that stores runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        """Register the checks of databases and parameters, and make ORM writes wait their turn on SQLite."""
+        """Register the checks of databases and parameters, and make ORM writes take the write lock on SQLite."""
         from checkpoints import checks
         from checkpoints.database import orm_write_lock, text_guard
 

@@ -15,7 +15,7 @@ SUPPORTED = frozenset({"sqlite", "postgresql"})
 
 @register()
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse databases that runs cannot be kept in, before anything is lost in them."""
+    """Return errors for databases that cannot store runs, before anything is lost in them."""
     if connection.vendor in SUPPORTED:
         return check_file(connection.settings_dict)
     return [
@@ -28,13 +28,13 @@ def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 
 def refuse_database() -> None:
-    """Raise ``ImproperlyConfigured`` for a database that runs cannot be kept in, before it is migrated."""
+    """Raise ``ImproperlyConfigured`` for a database that cannot store runs, before it is migrated."""
     for problem in check_database(None):
         raise ImproperlyConfigured(f"{problem.msg} {problem.hint}")
 
 
 def check_file(settings: dict[str, Any]) -> list[CheckMessage]:
-    """Refuse SQLite in memory: each thread would see a database of its own."""
+    """Return an error for SQLite in memory: each thread would have a database of its own."""
     if settings["ENGINE"].endswith("sqlite3") and ":memory:" in str(settings["NAME"]):
         hint = "Give DATABASES['default']['NAME'] a path."
         return [Error("Runs need an SQLite database in a file.", hint=hint, id="checkpoints.E002")]
@@ -42,7 +42,7 @@ def check_file(settings: dict[str, Any]) -> list[CheckMessage]:
 
 
 def refuse_gaps(using: str, **facts: Any) -> None:
-    """Raise ``ImproperlyConfigured`` for a database that has only some of the migrations that became one.
+    """Raise ``ImproperlyConfigured`` for a database with only some of the migrations that were squashed into one.
 
     Django would find nothing to do there. Called before each ``migrate``.
     """

@@ -1,4 +1,4 @@
-"""The policy of a ``CheckpointManager``: when to save, and what is kept for how long."""
+"""The policy of a ``CheckpointManager``: when to save, and how long checkpoints are kept."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from checkpoints.records import Record
 
 
 class CheckpointConfig(Record):
-    """Saves every step and keeps everything, unless told otherwise.
+    """Saves every step and keeps everything by default.
 
     ``keep``, ``keep_age`` and ``keep_bytes`` are limits: a checkpoint beyond any of them is removed, unless something
-    else protects it. The newest one, the newest good one and the questions that are pending in it always stay.
+    else protects it. The newest one, the newest valid one and the pending questions in it always stay.
     ``InvalidConfig`` names the field that is wrong.
     """
 
     when: Literal["step", "pause"] | int = "step"
-    """``step``: each; ``pause``: only where it must be; a number: each so-many-th ``n``."""
+    """``step``: each; ``pause``: only where required; a number: every that many ``n``."""
     keep: int | None = None
-    """The newest so many; 1 keeps the latest alone."""
+    """This many of the newest; 1 keeps only the latest."""
     keep_age: timedelta | None = None
     """Those not older than this. In JSON: seconds, or ``"P30D"``."""
     keep_bytes: int | None = None
-    """The newest whose ``size`` together is not more than this; what they share on disk is not subtracted."""
+    """The newest whose ``size`` in sum is at most this; content shared on disk is counted each time."""
     keep_labelled: bool = True
-    """Those with a label stay whatever the limits say: a label is a pin."""
+    """Labelled checkpoints stay whatever the limits say: a label is a pin."""
     keep_origins: bool = True
-    """Those that other runs were forked from stay. The forks do not need them: they have copies."""
+    """Checkpoints that other runs were forked from stay. The forks do not need them: they have copies."""
     keep_pauses: bool = False
-    """Those at which people were asked stay."""
+    """Checkpoints at which people were asked stay."""
     while_open: Literal["prune", "keep"] = "prune"
     """``keep``: the limits apply once the run has ended; until then everything stays."""
 
@@ -59,27 +59,29 @@ class CheckpointConfig(Record):
 
     @property
     def limited(self) -> bool:
-        """Whether anything is ever removed."""
+        """Return whether anything is ever removed."""
         return not (self.keep is None and self.keep_age is None and self.keep_bytes is None)
 
     @classmethod
     def every_step(cls) -> CheckpointConfig:
-        """Save each step and keep everything: what a storage does without a manager."""
+        """Return the policy that saves each step and keeps everything: what a storage does without a manager."""
         return cls()
 
     @classmethod
     def pauses(cls) -> CheckpointConfig:
-        """Save only what a resume could not do without; the steps in between run again after a crash."""
+        """Return the policy that saves only what a resume requires; the steps in between run again after a crash."""
         return cls(when="pause")
 
     @classmethod
     def lean(cls, n: int = 1) -> CheckpointConfig:
-        """Save each step, keep the newest ``n`` and those with a label."""
+        """Return the policy that saves each step and keeps the newest ``n`` and labelled ones."""
         return cls(keep=n)
 
     @classmethod
     def dashboard(cls) -> CheckpointConfig:
-        """Keep everything of open runs; of ended ones the newest 200, the labelled, and the pauses."""
+        """Return the policy that keeps everything of open runs; of ended ones the newest 200, labelled ones and
+        pauses.
+        """
         return cls(keep=200, keep_pauses=True, while_open="keep")
 
     @classmethod

@@ -1,15 +1,15 @@
-"""The one error tree of the ground.
+"""The error tree of the storage layer.
 
 CheckpointsError
 ├── NotFound          nothing under that id (or not for this run)
-├── Conflict          somebody else was first
+├── Conflict          another writer was first
 │   └── AlreadyAnswered   a request has another answer already
 ├── ClaimLost         this worker may not write for the run any more
 ├── Damaged           stored bytes do not match what was written
 ├── Incompatible      written by another workflow version, engine or format
 ├── Unsupported       this storage cannot do that
 ├── InvalidConfig     a setting contradicts itself
-└── InvalidValue      an id or a name that not every storage could keep (also a ``ValueError``)
+└── InvalidValue      an id or a name that not every storage can store (also a ``ValueError``)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class ErrorWithFacts(Exception):
-    """An error whose message is its class's docstring unless one is given. ``facts``: what programs may read of it."""
+    """An error whose default message is its class's docstring. ``facts``: its machine-readable part."""
 
     def __init__(self, message: str | None = None, **facts: Any) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())

@@ -1,8 +1,8 @@
-"""The table of event kinds: what each is called, which fields it has, who may read them, and how it is shown. Pure.
+"""The table of event kinds: the name of each, its fields, who may read them, and how it is shown. Pure.
 
-A new kind is written in two places: a row of ``EventKind`` and where it is emitted. All else derives from the row: the
-sentence and icon on the pages, what is encrypted, who sees which field, the live lists and the statistics it moves.
-A row that is stored may be of a kind that is no longer emitted; then its fields are read by the same names.
+A new kind is written in two places: a row of ``EventKind`` and where it is emitted. Everything else derives from the
+row: the sentence and icon on the pages, what is encrypted, who sees which field, the live lists and the statistics. A
+stored row may be of a kind that is no longer emitted; then its fields are read by the same names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ CLEAR = frozenset(
         *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction"),
     }
 )
-"""Metadata: all who see the run see it, and it stays readable in the database, where pages look it up."""
+"""Metadata: visible to everyone who sees the run, and readable in the database, where pages look it up."""
 QUERIED = frozenset({"names", "ended", "skipped"})
-"""Readable in the database, where pages look it up; shown to those who may inspect values."""
+"""Readable in the database, where pages look it up; shown to people who may inspect values."""
 SHOWN = frozenset(
     {
         *("subject", "how", "from", "to", "words", "version", "level", "logger", "fenced", "unsure", "after"),
         *("function", "where", "seconds"),
     }
 )
-"""All who see the run see it; encrypted at rest."""
+"""Visible to everyone who sees the run; encrypted at rest."""
 CONTENT = frozenset(
     {
         *("error", "text", "message", "parts", "answered", "patch", "patch_size", "patch_hash", "reason", "label"),
@@ -37,38 +37,38 @@ CONTENT = frozenset(
         "problem",
     }
 )
-"""Shown to those who may inspect values; encrypted at rest."""
+"""Shown to people who may inspect values; encrypted at rest."""
 VALUES = frozenset({"output", "value", "data"})
-"""Content that is a value of the workflow: what the workflow calls secret is masked in it for all."""
+"""Content that is a value of the workflow: the workflow's secrets are masked in it for everyone."""
 TRACES = frozenset({"stack"})
 """Shown to operators; encrypted at rest."""
 
 FIELDS = CLEAR | QUERIED | SHOWN | CONTENT | VALUES | TRACES
-"""Every field an event may have. A field means the same, and is as private, in every kind."""
+"""Every field an event may have. A field has the same meaning and privacy in every kind."""
 UNENCRYPTED = CLEAR | QUERIED
 """The fields that stay readable in the database when events are encrypted."""
 VISIBLE = CLEAR | SHOWN
-"""The fields for those who may see the run but not inspect its values."""
+"""The fields for people who may see the run but not inspect its values."""
 
 ACT = "activation item "
-"""The fields of what a step does."""
+"""The fields of a step's events."""
 ASKED = "request key subject "
-"""The fields of what happens to a request."""
+"""The fields of a request's events."""
 
 
 class Trait(Flag):
-    """What else is true of a kind."""
+    """Further properties of a kind."""
 
     PERSON = auto()
     """It is listed among what people did in a run; ``by`` names the person."""
     COURSE = auto()
-    """The top of the run's page tells it: it changed the run's course, or may."""
+    """It is listed at the top of the run's page: it changed the run's course, or may."""
     MEASURED = auto()
-    """Statistics count it."""
+    """It is counted in statistics."""
     REMARK = auto()
-    """A step only says something: a restore does the same with it and without it."""
+    """Only a report of a step: a restore does the same with it and without it."""
     UNSTORED = auto()
-    """It is shown while it happens, and not stored."""
+    """It is shown live, and not stored."""
 
 
 PERSON, COURSE, MEASURED, REMARK, UNSTORED = Trait
@@ -92,10 +92,10 @@ class Row:
 
 
 class EventKind(StrEnum):
-    """The kinds of events. As text, a kind is what its events are stored with.
+    """The kinds of events. As text, a kind is the stored name of its events.
 
-    ``text``: a sentence, with ``{field}``, ``{step}``, or ``{past}`` (the verdict as a verb). ``icon``: by its name in
-    Heroicons. ``tone``: the run status in whose colour it is shown. ``fields``: what ``data`` may hold.
+    ``text``: a sentence, with ``{field}``, ``{step}``, or ``{past}`` (the verdict as a verb). ``icon``: its name in
+    Heroicons. ``tone``: the run status whose colour it has. ``fields``: the possible fields of ``data``.
     """
 
     text: str
@@ -236,7 +236,7 @@ class EventKind(StrEnum):
 
     @property
     def noun(self) -> str:
-        """What it happens to: ``run``, ``step``, ``request``, ``call`` or ``signal``; else its own name."""
+        """Return what it happens to: ``run``, ``step``, ``request``, ``call`` or ``signal``; else its own name."""
         return self._value_.partition(".")[0]
 
     def check(self, data: Mapping[str, Json]) -> None:
@@ -263,7 +263,7 @@ STORED: Mapping[str, EventKind] = {name: kind for name, kind in KINDS.items() if
 
 
 def topics_of(kind: str) -> tuple[str, ...]:
-    """Return the live lists in which something changes with an event of this kind."""
+    """Return the live lists that change with an event of this kind."""
     known = KINDS.get(kind)
     return ("runs", "inbox") if known and known.noun == "request" else ("runs",)
 

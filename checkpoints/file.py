@@ -1,7 +1,7 @@
 """All ports in one SQLite file, without Django: for notebooks, scripts and libraries. Survives a killed process.
 
 Several processes may share the file, on one machine: SQLite's locks do not work over network file systems. The
-statements are the ones of the dashboard's database; only people have no table of their own.
+statements are those of the dashboard's database; only people have no table of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from checkpoints.sql.storage import Database
 class FileStorage(StandaloneStorage):
     """``CheckpointStorage``, ``Journal`` and ``Claims`` in a SQLite file. For any loop and thread.
 
-    What a call returned is on the disk: WAL with ``synchronous=FULL``. Use it with ``async with``, or call
+    When a call has returned, its data is on disk: WAL with ``synchronous=FULL``. Use it with ``async with``, or call
     ``aclose()`` once it is no longer needed.
     """
 
@@ -35,9 +35,9 @@ class FileStorage(StandaloneStorage):
     ) -> None:
         """The file is created at first use, its folder is not. ``InvalidConfig`` for a database in memory.
 
-        ``encryption_keys``: comma-separated; the first seals, all open, ``plain`` stands for what is not encrypted.
-        ``durability``: with ``relaxed`` a power failure may undo the last steps, but nothing that a drive's end, an
-        answer or a ``once`` call wrote.
+        ``encryption_keys``: comma-separated; the first encrypts, all decrypt, ``plain`` means content that is not
+        encrypted. ``durability``: with ``relaxed`` a power failure may undo the last steps, but nothing that the end of
+        a drive, an answer or a ``once`` call wrote.
         """
         super().__init__(encryptor_of(encryption_keys))
         self._durability = parse_durability(durability, name="durability")

@@ -1,7 +1,7 @@
 """``CheckpointManager``: a storage with a policy (when to save, what to keep), accepted wherever a storage is.
 
-What a resume could not do without is always saved: pauses, calls, failures, ends, labels, and every checkpoint that
-comes with requests, answers taken, effects or a standing. Only plain step checkpoints may be left out.
+What a resume requires is always saved: pauses, calls, failures, ends, labels, and every checkpoint that comes with
+requests, answers taken, effects or a standing. Only plain step checkpoints may be left out.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["CheckpointConfig", "CheckpointManager", "KnowsNeeds", "Recovery", "S
 log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 16
-"""Saves of a run between two prunings; parking and ending prune too."""
+"""Saves of a run between two prunings; suspending and ending prune too."""
 PAGE = 500
 """Checkpoints listed at once while a plan is made."""
 
 
 @runtime_checkable
 class KnowsNeeds(Protocol):
-    """A storage that can tell what depends on a run's checkpoints. Without it every run counts as open."""
+    """A storage that knows what depends on a run's checkpoints. Without it every run counts as open."""
 
     async def read_needs(self, run: RunId) -> Needs:
         """Return whether the run has ended, and which of its checkpoints were forked."""
@@ -65,7 +65,7 @@ class Recovery(Record):
     """The checkpoint a run continues from, and the newer ones that could not be read."""
 
     checkpoint: Checkpoint
-    """The run's head. Where something was skipped: a new one (reason restore) whose parent is the good one."""
+    """The run's head. Where something was skipped: a new one (reason restore) whose parent is the valid one."""
     skipped: tuple[Skipped, ...] = ()
 
 
@@ -78,23 +78,23 @@ class CheckpointManager:
     def __init__(
         self, storage: CheckpointStorage, config: CheckpointConfig | None = None, *, prune_every: int = PRUNE_EVERY
     ) -> None:
-        """``prune_every``: after how many saves of a run its policy is applied, besides at parking and ending.
+        """``prune_every``: after how many saves of a run its policy is applied, besides at suspending and ending.
 
-        Until then more than the policy keeps may be there; with 1 there never are, at the price of a pruning per save.
+        Until then there may be more than the policy keeps; with 1 there never are, at the cost of a pruning per save.
         """
         self.storage = storage
         self.config = config or CheckpointConfig()
         self._prune_every = prune_every
         self._journal = storage if isinstance(storage, Journal) else None
         self.claims = storage if isinstance(storage, Claims) else None
-        """Says who may drive which run, where the storage offers that."""
+        """The storage's claims, None where it offers none."""
         self._last: dict[RunId, tuple[int, CheckpointId]] = {}
         self._saves: dict[RunId, int] = {}
 
     # Journal
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
-        """See ``Journal.commit``. The checkpoint may be left out by policy; its events never are."""
+        """See ``Journal.commit``. The policy may leave out the checkpoint, never its events."""
         chosen = self._chosen(commit)
         try:
             seq = await self._commit(chosen, claim)
@@ -113,7 +113,7 @@ class CheckpointManager:
         return {} if self._journal is None else await self._journal.read_answers(run)
 
     async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
-        """See ``RemembersAnswers.read_past_answers``; none over a storage that cannot tell."""
+        """See ``RemembersAnswers.read_past_answers``; none over a storage without it."""
         return await self.storage.read_past_answers(run) if isinstance(self.storage, RemembersAnswers) else {}
 
     async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
@@ -127,9 +127,9 @@ class CheckpointManager:
     # CheckpointStorage
 
     async def save(self, checkpoint: Checkpoint, *, facts: Mapping[str, Json] | None = None) -> CheckpointId:
-        """See ``CheckpointStorage.save``. Who saves by hand wants it saved: no policy but pruning.
+        """See ``CheckpointStorage.save``. An explicit save is always stored: no policy but pruning.
 
-        ``facts`` take the place of those that the checkpoint has; ``InvalidValue`` for more than 4,000 bytes of JSON.
+        ``facts`` replace those of the checkpoint; ``InvalidValue`` for more than 4,000 bytes of JSON.
         """
         if facts is not None:
             checkpoint = checkpoint.model_copy(update={"facts": dict(facts)})
@@ -174,7 +174,7 @@ class CheckpointManager:
     # Retention
 
     async def plan(self, run: RunId, *, now: datetime | None = None) -> PrunePlan:
-        """Return what ``prune`` would remove, and for each checkpoint why it stays or goes. Changes nothing."""
+        """Return what ``prune`` would remove, and for each checkpoint why it is kept or removed. Changes nothing."""
         infos: list[CheckpointInfo] = []
         while page := await self.storage.list_checkpoints(run, before=infos[-1].n if infos else None, limit=PAGE):
             infos.extend(page)
@@ -184,7 +184,7 @@ class CheckpointManager:
     async def prune(
         self, run: RunId, checkpoints: Collection[CheckpointId] | None = None, *, now: datetime | None = None
     ) -> int:
-        """Remove what the policy does not keep, or the given ones instead; returns how many that were."""
+        """Remove what the policy does not keep, or the given ones instead, and return how many that were."""
         if checkpoints is None:
             if not self.config.limited:
                 return 0
@@ -192,7 +192,7 @@ class CheckpointManager:
         return await self.storage.prune(run, checkpoints) if checkpoints else 0
 
     async def tidy(self, run: RunId) -> None:
-        """Prune after a save. What was saved is saved, so a failure is only logged: the next save tries again."""
+        """Prune after a save. A failure is only logged, because the save is done: the next save retries."""
         try:
             await self.prune(run)
         except Exception:
@@ -201,11 +201,11 @@ class CheckpointManager:
     # Recovery
 
     async def recover(self, run: RunId, *, accept_older: bool = False) -> Recovery | None:
-        """Return what the run goes on from: its newest checkpoint; None if it has none at all.
+        """Return what the run continues from: its newest checkpoint; None if it has none at all.
 
-        Those that cannot be read are quarantined. If there are such, ``Damaged`` names them and the good one before
-        them; ``accept_older`` makes that one the head again. ``Damaged``, too, if none can be read: a run never falls
-        back, least of all to its start, unless somebody says so. ``Incompatible`` for a newer format.
+        Unreadable ones are quarantined. If there are such, ``Damaged`` names them and the valid one before them;
+        ``accept_older`` makes that one the head again. ``Damaged``, too, if none can be read: a run never falls back,
+        least of all to its start, unless that is requested. ``Incompatible`` for a newer format.
         """
         good, skipped = await self._newest_good(run)
         if good is None and not skipped:
@@ -238,18 +238,18 @@ class CheckpointManager:
         return None, skipped
 
     async def restore(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
-        """Take the run back to one of its checkpoints: returns its new head (reason restore), with the same content.
+        """Restore the run to one of its checkpoints and return its new head (reason restore), with the same content.
 
-        History stays: nothing is removed. Questions that were pending there are asked anew, all others are closed.
-        Nothing runs by this; a worker that knows the workflow, or the next ``run``, goes on from there. What later
-        steps did outside has happened. ``NotFound``, ``Damaged``; ``Conflict`` while somebody drives the run.
+        History stays: nothing is removed. Questions that were pending there are asked again, all others are closed.
+        Nothing runs; a worker that knows the workflow, or the next ``run``, continues from there. External effects of
+        later steps are not undone. ``NotFound``, ``Damaged``; ``Conflict`` while a worker has the run.
         """
         good = await self.storage.load(run, checkpoint)
         (newest,) = await self.storage.list_checkpoints(run, limit=1)
         return await self._restore(good, newest)
 
     async def _restore(self, good: Checkpoint, newest: CheckpointInfo) -> Checkpoint:
-        """Make a good checkpoint the head again, under a claim where the storage has them."""
+        """Make a valid checkpoint the head again, under a claim where the storage has them, and return the new head."""
         changes = {"id": new_checkpoint_id(), "n": newest.n + 1, "parent": good.id, "reason": Reason.RESTORE}
         head = good.model_copy(update={**changes, "label": None, "created": datetime.now(UTC)})
         event = EventKind.RUN_RESTORED.draft(by=None, checkpoint=good.id, n=good.n)
@@ -304,7 +304,7 @@ class CheckpointManager:
 
 
 def must_save(commit: Commit) -> bool:
-    """Say whether a resume would lose something if this commit's checkpoint were left out."""
+    """Return whether a resume would lose something if this commit's checkpoint were left out."""
     checkpoint = commit.checkpoint
     plain = checkpoint is not None and checkpoint.reason is Reason.STEP and checkpoint.label is None
     return not plain or bool(commit.opened or commit.closed or commit.effects or commit.standing)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class MemoryStorage(StandaloneStorage):
     """``CheckpointStorage``, ``Journal`` and ``Claims`` in memory. For any loop and thread of one process.
 
-    What is stored lives as long as this object: ``aclose()`` ends the renewal of claims and keeps the runs.
+    Stored data lives as long as this object: ``aclose()`` ends the renewal of claims and keeps the runs.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class MemoryStorage(StandaloneStorage):
 
 
 class MemoryDatabase:
-    """Runs each script to its end where it is asked for, one at a time."""
+    """Runs each script to its end in the caller's thread, one at a time."""
 
     def __init__(self, connection: sqlite3.Connection, scripts: Scripts) -> None:
         self.scripts = scripts
@@ -58,7 +58,7 @@ class MemoryDatabase:
             return run_script(self._connection, make())
 
     async def aclose(self) -> None:
-        """Keep what is stored."""
+        """Keep the stored data."""
 
     async def aclose_loop(self) -> None:
-        """Nothing here belongs to one event loop."""
+        """Do nothing: there is nothing per event loop."""

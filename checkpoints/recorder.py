@@ -1,4 +1,4 @@
-"""A ``Recorder`` over any journal: what a running engine sees of the world."""
+"""A ``Recorder`` over any journal: the interface of a running engine to the outside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def drop_stream(step: str, text: str) -> None:
 
 
 def utc_now() -> datetime:
-    """Return the time by this machine's clock, aware, UTC."""
+    """Return this machine's current time, aware, UTC."""
     return datetime.now(UTC)
 
 
@@ -36,7 +36,7 @@ class BoundRecorder:
         clock: Callable[[], datetime] = utc_now,
         poll: float = 1.0,
     ) -> None:
-        """``committed(run, seq)`` is called after each commit; ``poll`` seconds pass between looks for answers."""
+        """``committed(run, seq)`` is called after each commit; ``poll`` seconds pass between checks for answers."""
         self.run = run
         self.claim = claim
         self.seq = 0
@@ -49,17 +49,17 @@ class BoundRecorder:
         self._woken = asyncio.Event()
 
     async def commit(self, commit: Commit) -> None:
-        """Make it durable; returns only once it is. ``ClaimLost`` ends the drive."""
+        """Store a commit durably; returns only once it is. ``ClaimLost`` ends the drive."""
         self.seq = await self._journal.commit(commit, claim=self.claim)
         if self._committed is not None:
             self._committed(self.run, self.seq)
 
     def handed_out(self, answers: Mapping[RequestKey, Answer]) -> None:
-        """Remember answers the engine already has (those its ``RunInput`` carried)."""
+        """Record answers the engine already has (those its ``RunInput`` carried)."""
         self._handed_out.update((key, answer.at) for key, answer in answers.items())
 
     async def answers(self) -> Mapping[RequestKey, Answer]:
-        """Return answers that were not handed out yet, waiting without limit until there are some."""
+        """Return answers that were not handed out yet, waiting without limit for the first."""
         while True:
             self._woken.clear()
             found = await self._journal.read_answers(self.run)
@@ -70,7 +70,7 @@ class BoundRecorder:
             await self._woken_or_polled()
 
     def wake(self) -> None:
-        """Look for answers now."""
+        """Check for answers now."""
         self._woken.set()
 
     async def _woken_or_polled(self) -> None:

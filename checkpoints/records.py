@@ -1,4 +1,4 @@
-"""What is stored, as frozen records: the only shapes that cross the storage ports.
+"""Stored data as frozen records: the only types in the storage ports.
 
 Every record survives ``model_validate_json(record.model_dump_json())`` unchanged.
 """
@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a run needs next. Its status is derived from this and its claim, in ``status_of`` alone."""
+    """What a run needs next. Its status is derived from this and its claim, only in ``status_of``."""
 
     READY = "ready"
     WAITING = "waiting"
@@ -65,7 +65,7 @@ class Status(StrEnum):
     RETRYING = "retrying"
     PAUSED = "paused"
     HELD = "held"
-    """Paused by nobody: its workflow has changed, and it waits for its old code or an operator's choice."""
+    """Paused automatically: its workflow has changed, and it waits for its old code or an operator's choice."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     COMPLETED = "completed"
@@ -76,10 +76,10 @@ ENDED = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
 
 
 def status_of(phase: Phase, *, claimed: bool, claim_live: bool, acted_by: str) -> Status:
-    """Derive a run's status. The only place that does.
+    """Return a run's status. The only place that derives it.
 
-    ``claimed`` says a claim row exists, ``claim_live`` that it has not expired (by database time). ``acted_by`` is
-    whose deed its phase is: of a person, or empty.
+    ``claimed`` says a claim row exists, ``claim_live`` that it has not expired (by database time). ``acted_by`` is the
+    person whose action set its phase, or empty.
     """
     if phase is Phase.PAUSED and not acted_by:
         return Status.HELD
@@ -110,14 +110,14 @@ class Request(Record):
     card: dict[str, Json] = Field(default_factory=dict)
     answer_schema: dict[str, Json] = Field(default_factory=dict)
     by: tuple[str, ...] = ()
-    """User or group names that may answer (``requester``: whoever started the run); empty: every reviewer."""
+    """User or group names that may answer (``requester``: the person who started the run); empty: every reviewer."""
     not_by: tuple[str, ...] = ()
-    """User or group names that may not; ``requester``: whoever started the run, edited it, or wrote its schedule."""
+    """User or group names that may not; ``requester``: who started the run, edited it, or created its schedule."""
     due: datetime | None = None
     policy: dict[str, Json] = Field(default_factory=dict)
-    """How it is decided (how many, reminder, escalation, what counts if nobody answers), for whoever enforces it."""
+    """How it is decided (how many, reminder, escalation, default answer), enforced by the actions."""
     alarm: datetime | None = None
-    """The first moment the policy names."""
+    """The first time the policy names."""
 
 
 class Answer(Record):
@@ -140,7 +140,7 @@ class Answer(Record):
 
 
 class Effect(Record):
-    """A recorded ``ctx.call``: what was about to happen or has happened outside."""
+    """A recorded ``ctx.call``: an external call that was about to happen or has happened."""
 
     key: str
     step: str
@@ -152,7 +152,7 @@ class Effect(Record):
 
 
 class EventDraft(Record):
-    """One thing that happened, before the storage gives it its place."""
+    """An event, before the storage assigns its number."""
 
     kind: str
     step: str | None = None
@@ -160,7 +160,7 @@ class EventDraft(Record):
 
 
 class Event(EventDraft):
-    """One thing that happened in a run. ``seq`` starts at 1 and has no gaps per run."""
+    """An event of a run. ``seq`` starts at 1 and has no gaps per run."""
 
     run: RunId
     seq: int
@@ -168,7 +168,7 @@ class Event(EventDraft):
 
 
 class CheckpointInfo(Record):
-    """A checkpoint without its content: all a history page needs."""
+    """A checkpoint without its content: everything a history page needs."""
 
     id: CheckpointId
     run: RunId
@@ -195,21 +195,21 @@ class CheckpointInfo(Record):
     seq: int = 0
     """Sequence number of the last event committed together with it; set by the storage."""
     facts: dict[str, Json] = Field(default_factory=dict)
-    """What its owner wants to know of it in lists (cost, another system's id): at most 4,000 bytes of JSON."""
+    """Its owner's metadata for lists (cost, another system's id): at most 4,000 bytes of JSON."""
 
 
 class Checkpoint(CheckpointInfo):
-    """Everything needed to continue a run from this point. Plain JSON all through.
+    """Everything needed to continue a run from this point. Plain JSON throughout.
 
-    ``body`` belongs to the engine: ``{"state": {...}, "position": {...}}`` for the native one.
-    ``requests`` are the questions that are pending here.
+    ``body`` belongs to the engine: ``{"state": {...}, "position": {...}}`` for the native one. ``requests`` are the
+    questions that are pending here.
     """
 
     body: dict[str, Json]
     requests: tuple[Request, ...] = ()
 
     def info(self) -> CheckpointInfo:
-        """Return the metadata alone."""
+        """Return only the metadata."""
         return CheckpointInfo.model_construct(**{name: getattr(self, name) for name in CheckpointInfo.model_fields})
 
 
@@ -225,7 +225,7 @@ Moment: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
 
 
 class CheckpointFilter(Record):
-    """Which checkpoints a list shows. What is left out (None) admits all."""
+    """A filter of a list of checkpoints. A field that is None matches all."""
 
     step: str | None = None
     reason: Reason | None = None
@@ -237,12 +237,12 @@ class CheckpointFilter(Record):
     label: str | None = None
     """The label it has, exactly."""
     since: Moment | None = None
-    """Created then or later."""
+    """Created at or after this time."""
     until: Moment | None = None
-    """Created before then."""
+    """Created before this time."""
 
     def admits(self, info: CheckpointInfo) -> bool:
-        """Say whether the list shows it."""
+        """Return whether a checkpoint matches."""
         wanted = (
             (self.step, info.step),
             (self.reason, info.reason),
@@ -271,7 +271,7 @@ class Standing(Record):
 
     phase: Phase
     wake_at: datetime | None = None
-    """For sleeping, retrying, or waiting with a timer: when to drive it again."""
+    """For sleeping, retrying, or waiting with a timer: when to continue it."""
     output: Json = None
     error: ErrorInfo | None = None
     attempt: int = 0
@@ -280,7 +280,7 @@ class Standing(Record):
 
 
 class Commit(Record):
-    """One durable moment of a run: all of it is written in one transaction, or nothing."""
+    """One durable state of a run: all of it is written in one transaction, or nothing."""
 
     run: RunId
     checkpoint: Checkpoint | None = None
@@ -288,24 +288,24 @@ class Commit(Record):
     opened: tuple[Request, ...] = ()
     """Requests that appear with this checkpoint (pending in it, not in its parent)."""
     closed: tuple[RequestKey, ...] = ()
-    """Requests whose answer the engine has taken, or which it withdrew."""
+    """Requests whose answer the engine has taken, or that it withdrew."""
     answered: tuple[Answer, ...] = ()
-    """Answers that the driver of the run was given: recorded like a person's, before ``closed``.
+    """Answers that the caller of ``run`` gave: recorded like a person's, before ``closed``.
 
     Where the request has that answer already, nothing changes; where it has another one, ``AlreadyAnswered`` and
-    nothing is written. Of requests that have no row (kept without a journal) nothing is recorded.
+    nothing is written. Of requests that have no row (without a journal) nothing is recorded.
     """
     restores: bool = False
-    """It takes the run back: all that is pending is closed as superseded, before ``opened``."""
+    """It restores the run: all that is pending is closed as superseded, before ``opened``."""
     effects: tuple[Effect, ...] = ()
     standing: Standing | None = None
     """None while the drive continues; if set, the claim is released in the same transaction."""
     frozen: bool = False
-    """Nothing in the checkpoint's body is ever changed in place: an object that was written before is the same."""
+    """Nothing in the checkpoint's body is ever changed in place: an object that was written before is unchanged."""
 
 
 class RunFacts(Record):
-    """What a worker needs to know of a run to drive it. ``n`` is 0 before its first checkpoint."""
+    """What a worker needs to know of a run to continue it. ``n`` is 0 before its first checkpoint."""
 
     run: RunId
     workflow: WorkflowId
@@ -316,11 +316,11 @@ class RunFacts(Record):
 
 
 class RunInfo(Record):
-    """A run as a list shows it. To read on, hand the last one of a page back as ``before``."""
+    """A run in a list. For the next page, pass the last one as ``before``."""
 
     id: RunId
     workflow: WorkflowId
-    """Empty until its first checkpoint, where nobody said it before."""
+    """Empty until its first checkpoint, unless it was named before."""
     version: str
     engine: str
     phase: Phase
@@ -331,11 +331,11 @@ class RunInfo(Record):
     updated: datetime
     finished: datetime | None = None
     claimed: bool = False
-    """Whether somebody drives it now."""
+    """Whether a worker has it now."""
 
 
 class Claim(Record):
-    """A worker's right to drive a run: every write carries it and fails once it is gone or expired."""
+    """A worker's right to run a run: every write carries it and fails once it is gone or expired."""
 
     run: RunId
     token: str
@@ -347,4 +347,4 @@ class Claim(Record):
     recovered: bool = False
     """True when it was taken over from a claim that had expired."""
     attempts: int = 0
-    """How often in a row the run was taken over without a checkpoint in between."""
+    """How many times in a row the run was taken over without a checkpoint in between."""

@@ -21,7 +21,7 @@ class Needs(Record):
 
 
 class PruneDecision(Record):
-    """Whether one checkpoint is kept, and why, in words."""
+    """Whether one checkpoint is kept, and why, as text."""
 
     checkpoint: CheckpointInfo
     keep: bool
@@ -35,17 +35,17 @@ class PrunePlan(Record):
 
     @property
     def kept(self) -> tuple[PruneDecision, ...]:
-        """What stays."""
+        """Return what stays."""
         return tuple(d for d in self.decisions if d.keep)
 
     @property
     def removed(self) -> tuple[PruneDecision, ...]:
-        """What goes."""
+        """Return what is removed."""
         return tuple(d for d in self.decisions if not d.keep)
 
 
 def decide(infos: Sequence[CheckpointInfo], config: CheckpointConfig, needs: Needs, now: datetime) -> PrunePlan:
-    """Decide about all of a run's checkpoints, given newest first."""
+    """Return the decisions about all of a run's checkpoints, given newest first."""
     good = next((info.id for info in infos if info.clean), None)
     sizes = accumulate(info.size for info in infos)
     return PrunePlan(

@@ -1,4 +1,4 @@
-"""Decisions every storage takes alike, without I/O."""
+"""Decisions shared by all storages, without I/O."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ MAX_LABEL = NAME
 
 
 def is_suspect(attempts: int) -> bool:
-    """Say whether a run that was taken over so many times in a row may be what ends its workers."""
+    """Return whether a run taken over so many times in a row may be what kills its workers."""
     return attempts >= SUSPECT
 
 
 def is_given_up(attempts: int) -> bool:
-    """Say whether a run was taken over so often that it is not driven any more."""
+    """Return whether a run was taken over so often that it is no longer run."""
     return attempts >= SUSPECT + MAX_DEATHS
 
 
 def taken_over(attempts: int, before: str | None, worker: str) -> int:
-    """Return how many takeovers in a row there are once ``worker`` has the run; ``before``: who had its expired claim.
+    """Return the takeovers in a row once ``worker`` has the run; ``before``: the worker with the expired claim.
 
     A worker that claims its own run again has not died, so that is no takeover.
     """
@@ -58,7 +58,7 @@ def refuse_held(run: RunId, worker: str, expires: datetime) -> None:
 
 
 def refuse_stopped(run: RunId, phase: Phase, acted_by: str) -> None:
-    """Raise ``Conflict`` if a person has paused or cancelled the run. What is held for its version is not paused."""
+    """Raise ``Conflict`` if a person has paused or cancelled the run. A run held for its version is not paused."""
     if phase is Phase.CANCELLED:
         raise Conflict("the run was cancelled: restore one of its checkpoints, or fork it", run=run, by=acted_by)
     if phase is Phase.PAUSED and acted_by:
@@ -66,7 +66,7 @@ def refuse_stopped(run: RunId, phase: Phase, acted_by: str) -> None:
 
 
 def refuse_moved(run: RunId, head: str | None, expected: CheckpointId | None) -> None:
-    """Raise ``Conflict`` if the run's newest checkpoint is not the one a caller goes on from."""
+    """Raise ``Conflict`` if the run's newest checkpoint is not the one a caller continues from."""
     if head == expected:
         return
     if expected is None:
@@ -75,7 +75,7 @@ def refuse_moved(run: RunId, head: str | None, expected: CheckpointId | None) ->
 
 
 def is_first_answer(run: RunId, given: Answer, known: Answer | None) -> bool:
-    """Say whether an answer is the request's first one. ``AlreadyAnswered`` if it has another one."""
+    """Return whether an answer is the request's first one. ``AlreadyAnswered`` if it has another one."""
     if known is None:
         return True
     if dumps(given.value) == dumps(known.value):
@@ -104,7 +104,7 @@ def card_subject(card: Mapping[str, Json], step: str) -> str:
 
 
 def verdict_of(value: Json) -> str:
-    """Return what a decision is called in lists: the action of an answer that names one, else ``answered``."""
+    """Return a decision's name in lists: the action of an answer that names one, else ``answered``."""
     action = value.get("action") if isinstance(value, dict) else None
     return action[:40] if isinstance(action, str) and action else "answered"
 
@@ -123,18 +123,18 @@ def risk_of(card: Mapping[str, object]) -> int:
 
 
 LINKED = frozenset({EventKind.REQUEST_OPENED, EventKind.REQUEST_ANSWERED})
-"""Events of a question that engines emit, who do not know the row of its request."""
+"""Events of a question emitted by engines, which do not know the row of its request."""
 
 
 def link_requests(events: Iterable[EventDraft], rows: Mapping[RequestKey, RequestId]) -> list[EventDraft]:
-    """Add the row id (``request``) to events that tell of a question, so that pages can link to it."""
+    """Return events about a question with the row id of its request (``request``), so that pages can link to it."""
     if not rows:
         return list(events)
     return [linked(event, rows) for event in events]
 
 
 def linked(event: EventDraft, rows: Mapping[RequestKey, RequestId]) -> EventDraft:
-    """Return the event with its request's row id, if it tells of one."""
+    """Return the event with its request's row id, if it is about one."""
     row = rows.get(event.data.get("key", "")) if event.kind in LINKED else None
     return event if row is None else event.model_copy(update={"data": {**event.data, "request": row}})
 
@@ -152,12 +152,12 @@ def row_of(info: CheckpointInfo) -> bytes:
 
 
 def facts_text(facts: Mapping[str, Json]) -> str | None:
-    """Return a checkpoint's facts as its row keeps them: JSON text, None if there are none."""
+    """Return a checkpoint's facts as stored: JSON text, None if there are none."""
     return dumps(facts).decode() if facts else None
 
 
 def facts_in(stored: str | None) -> dict[str, Json]:
-    """Return the facts that a row keeps. ``ValueError`` if they cannot be read."""
+    """Return the facts of a row. ``ValueError`` if they cannot be read."""
     found = {} if stored is None else loads(stored)
     if not isinstance(found, dict):
         raise ValueError("a checkpoint's facts are an object")
@@ -165,7 +165,7 @@ def facts_in(stored: str | None) -> dict[str, Json]:
 
 
 def refuse_unreadable(info: CheckpointInfo) -> None:
-    """Raise ``Incompatible`` for a format newer than this code, ``Damaged`` for what is known to be damaged."""
+    """Raise ``Incompatible`` for a format newer than this code, ``Damaged`` for a checkpoint known to be damaged."""
     facts = {"run": info.run, "checkpoint": info.id}
     if info.format > FORMAT:
         text = f"the checkpoint has format {info.format}, this code reads up to {FORMAT}: upgrade wfdash"
@@ -176,7 +176,7 @@ def refuse_unreadable(info: CheckpointInfo) -> None:
 
 
 def refuse_needed(run: RunId, needed: Iterable[CheckpointId], doomed: Collection[CheckpointId]) -> None:
-    """Raise ``Conflict`` if one that the run needs is among those to be removed."""
+    """Raise ``Conflict`` if a checkpoint that the run needs is among those to be removed."""
     for checkpoint in needed:
         if checkpoint in doomed:
             text = f"checkpoint {checkpoint} is what the run would continue from: it cannot be pruned"
@@ -184,7 +184,7 @@ def refuse_needed(run: RunId, needed: Iterable[CheckpointId], doomed: Collection
 
 
 def refuse_removal(run: RunId, phase: Phase, *, claimed: bool, force: bool) -> None:
-    """Raise ``Conflict`` for a run that is driven, or that has not ended, unless its caller insists."""
+    """Raise ``Conflict`` for a run that a worker has, or that has not ended, unless its caller forces it."""
     if force:
         return
     if claimed:

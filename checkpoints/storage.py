@@ -1,9 +1,9 @@
-"""The ports of the ground. Implementations pass the shared conformance suite; callers know only these.
+"""The ports of the storage layer. Implementations pass the shared conformance suite; callers know only these.
 
-Shared storage: any number of runs, workflows, processes and machines may use one storage. Every method is
-scoped by run; nothing here ever reads or writes another run's rows. Where a storage offers ``Claims``, one driver
-at a time holds a run: another gets ``Conflict`` before it begins, and one that lost its claim ``ClaimLost``. Two
-drivers of one run without claims are told apart by ``Conflict`` (unique ``n``).
+Shared storage: any number of runs, workflows, processes and machines may use one storage. Every method is scoped by
+run; none ever reads or writes another run's rows. Where a storage offers ``Claims``, one worker at a time holds a run:
+another gets ``Conflict`` before it starts, and one that lost its claim ``ClaimLost``. Without claims, two writers of
+one run are detected by ``Conflict`` (unique ``n``).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from checkpoints.records import (
 
 @runtime_checkable
 class CheckpointStorage(Protocol):
-    """Keeps checkpoints. What goes in and what comes out are copies: nobody shares state by accident."""
+    """Stores checkpoints. Arguments and results are copies: no state is shared by accident."""
 
     async def save(self, checkpoint: Checkpoint) -> CheckpointId:
-        """Store it durably and return its id. ``Conflict`` if the run already has this ``n``."""
+        """Store a checkpoint durably and return its id. ``Conflict`` if the run already has this ``n``."""
 
     async def load(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
-        """Return it. ``NotFound`` (also when it belongs to another run), ``Damaged``, ``Incompatible``."""
+        """Return a checkpoint. ``NotFound`` (also when it belongs to another run), ``Damaged``, ``Incompatible``."""
 
     async def get_latest(self, run: RunId) -> Checkpoint | None:
         """Return the run's checkpoint with the highest ``n``, None if it has none. One indexed read.
@@ -45,33 +45,34 @@ class CheckpointStorage(Protocol):
     async def list_checkpoints(
         self, run: RunId, *, before: int | None = None, limit: int = 50, where: CheckpointFilter | None = None
     ) -> Sequence[CheckpointInfo]:
-        """Newest first, those with ``n < before`` that ``where`` admits, at most ``limit``. Reads no content."""
+        """Return those with ``n < before`` that match ``where``, newest first, at most ``limit``. Reads no content."""
 
     async def list_checkpoint_ids(self, run: RunId) -> Sequence[CheckpointId]:
-        """All ids of the run, newest first."""
+        """Return all ids of the run, newest first."""
 
     async def delete(self, run: RunId, checkpoint: CheckpointId) -> bool:
-        """Remove one, whichever it is; False if there was none. Shared content stays until ``prune``."""
+        """Delete any checkpoint; False if there was none. Shared content stays until ``prune``."""
 
     async def prune(self, run: RunId, checkpoints: Collection[CheckpointId]) -> int:
-        """Remove several, all or none, and the content nobody needs any more; returns how many were there.
+        """Delete several, all or none, and the content that is no longer needed; return how many there were.
 
-        ``Conflict`` (nothing is removed) if one is what the run would continue from: its head, or its newest
-        clean one. Ids that are not this run's are passed over. Whatever another checkpoint shares stays, also
-        one of a fork, and also one that is being committed meanwhile.
+        ``Conflict`` (nothing is removed) if one is what the run would continue from: its head, or its newest clean one.
+        Ids of other runs are ignored. Content shared with another checkpoint stays, also one of a fork, and also one
+        that is being committed at the same time.
         """
 
     async def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> None:
-        """Mark it as not to be read (``clean`` false, ``flaw`` says why): ``load`` raises ``Damaged``. ``NotFound``."""
+        """Mark it as unreadable (``clean`` false, ``flaw`` says why): ``load`` raises ``Damaged``. ``NotFound``."""
 
     async def set_label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> None:
-        """Name it, or take its name away. What has a label is pinned: retention keeps it. ``NotFound``.
+        """Set or remove its label. A labelled checkpoint is pinned: retention keeps it. ``NotFound``.
 
         ``ValueError`` for a label that is blank or longer than 200 characters, here and in ``save``.
         """
 
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
-        """Start ``new_run`` (n = 1, reason fork, parent = the chosen one) with the same content.
+        """Start ``new_run`` with the same content and return its checkpoint (n = 1, reason fork, parent = the chosen
+        one).
 
         Raises what ``load`` raises, and ``Conflict`` if ``new_run`` exists.
         """
@@ -79,27 +80,26 @@ class CheckpointStorage(Protocol):
 
 @runtime_checkable
 class Journal(Protocol):
-    """Keeps whole commits: checkpoint, requests, events, effects and standing, together or not at all."""
+    """Stores whole commits: checkpoint, requests, events, effects and standing, together or not at all."""
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
-        """Write it in one transaction and return the run's last event seq.
+        """Write a commit in one transaction and return the run's last event seq.
 
-        Assigns the events' ``seq``. ``ClaimLost`` if ``claim`` is gone or expired (nothing is written),
-        ``Conflict`` for a second checkpoint with the same ``n``, ``AlreadyAnswered`` for another answer to a request
-        that has one. Without a claim the run is created if new. A claim with less than half of its time left is
-        extended.
+        Assigns the events' ``seq``. ``ClaimLost`` if ``claim`` is gone or expired (nothing is written), ``Conflict``
+        for a second checkpoint with the same ``n``, ``AlreadyAnswered`` for another answer to a request that has one.
+        Without a claim the run is created if new. A claim with less than half of its time left is extended.
         """
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
-        """Events with ``seq > after``, in order."""
+        """Return events with ``seq > after``, in order."""
 
     async def read_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
-        """Answers that were accepted for pending requests and not yet taken by the engine."""
+        """Return answers that were accepted for pending requests and not yet taken by the engine."""
 
 
 @runtime_checkable
 class Runs(Protocol):
-    """Says which runs a storage holds, and removes one with everything that is kept of it."""
+    """Lists the runs of a storage, and deletes one with everything it has."""
 
     async def list_runs(
         self,
@@ -109,57 +109,59 @@ class Runs(Protocol):
         before: RunInfo | None = None,
         limit: int = 50,
     ) -> Sequence[RunInfo]:
-        """Newest first, at most ``limit``, those of ``workflow`` and in ``phase`` if given; reads no content.
+        """Return runs, newest first, at most ``limit``, those of ``workflow`` and in ``phase`` if given; reads no
+        content.
 
-        ``before``: the last one of the page before.
+        ``before``: the last one of the previous page.
         """
 
     async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
-        """Remove it for good: checkpoints, events, questions, answers, recorded calls; False if there is none.
+        """Delete checkpoints, events, questions, answers and recorded calls of a run; False if there is none.
 
-        ``Conflict`` (nothing is removed) while it is driven or has not ended, unless ``force``: its driver
-        then gets ``ClaimLost``. Content that a fork shares stays.
+        ``Conflict`` (nothing is removed) while a worker has it or it has not ended, unless ``force``: its worker then
+        gets ``ClaimLost``. Content that a fork shares stays.
         """
 
 
 @runtime_checkable
 class RemembersAnswers(Protocol):
-    """A journal that can tell what was answered before. Without it, an answer that comes late is an unknown key."""
+    """A journal that keeps earlier answers. Without it, the key of a late answer is unknown."""
 
     async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
-        """The last answer that each of the run's requests got, whether or not the engine has taken it."""
+        """Return the last answer that each of the run's requests got, whether or not the engine has taken it."""
 
 
 @runtime_checkable
 class Claims(Protocol):
-    """Who may drive which run. All times are the storage's own clock."""
+    """Which worker may run which run. All times are the storage's own clock."""
 
     async def claim(self, run: RunId, *, worker: str, ttl: float) -> Claim | None:
-        """Take the run for ``ttl`` seconds if it is due and nobody live holds it; else None."""
+        """Return a claim of the run for ``ttl`` seconds if it is due and has no live claim; else None."""
 
     async def take(
         self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
     ) -> Claim:
-        """Take the run, due or not, for a caller that drives it now from its newest checkpoint ``head``.
+        """Return a claim of the run, due or not, for a caller that runs it now from its newest checkpoint ``head``.
 
-        ``Conflict`` while somebody live holds it (``facts``: worker, expires), if its newest checkpoint is another
-        one (``facts``: head), or if a person paused or cancelled it, unless ``stopped``. ``NotFound``.
+        ``Conflict`` while it has a live claim (``facts``: worker, expires), if its newest checkpoint is another one
+        (``facts``: head), or if a person paused or cancelled it, unless ``stopped``. ``NotFound``.
         """
 
     async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
-        """Write a run's first checkpoint and claim the run, in one transaction, so that no other worker can drive it.
+        """Write a run's first checkpoint and return a claim of it, in one transaction, so that no other worker can take
+        it.
 
-        ``Conflict`` if it has a checkpoint or somebody live holds it. The run is created if it is new.
+        ``Conflict`` if it has a checkpoint or a live claim. The run is created if it is new.
         """
 
     async def renew(self, claim: Claim, *, ttl: float) -> Claim:
-        """Extend it. ``ClaimLost`` if it is gone or expired."""
+        """Return the extended claim. ``ClaimLost`` if it is gone or expired."""
 
     async def release(self, claim: Claim) -> None:
-        """Give it back; the run stays as due as it was. No error if it was already lost."""
+        """Release it; the run stays as due as it was. No error if it was already lost."""
 
     async def due(self, *, limit: int = 500) -> Sequence[RunId]:
-        """Runs that should be driven now: ready and unclaimed, claim expired, or their wake time has come."""
+        """Return runs that are due: ready and unclaimed, claim expired, or their wake time has come."""
 
 
 @runtime_checkable
@@ -167,16 +169,16 @@ class Recorder(Protocol):
     """What a running engine may do to the world. Bound to one run; a worker's carries its claim."""
 
     async def commit(self, commit: Commit) -> None:
-        """Make it durable; returns only once it is. ``ClaimLost`` ends the drive."""
+        """Store a commit durably; returns only once it is. ``ClaimLost`` ends the drive."""
 
     async def answers(self) -> Mapping[RequestKey, Answer]:
-        """Return answers that were not handed out yet, waiting without limit until there are some."""
+        """Return answers that were not handed out yet, waiting without limit for the first."""
 
     def stream(self, step: str, text: str) -> None:
-        """Show text while it is made. Never stored, may be dropped."""
+        """Show streamed text. Never stored, may be dropped."""
 
     def now(self) -> datetime:
-        """The storage's clock, aware, UTC."""
+        """Return the storage's time, aware, UTC."""
 
 
 @runtime_checkable
@@ -184,20 +186,20 @@ class Draining(Protocol):
     """A ``Recorder`` whose run may be asked to stop between two steps. Optional."""
 
     drains: bool
-    """Set by an engine that looks at ``draining``; without one the run ends with the first step that does."""
+    """Set by an engine that checks ``draining``; without one the run ends with the first step that does."""
     draining: bool
-    """No further step is to begin; once none runs, ``drained`` is to be awaited."""
+    """No further step is to start; once none runs, ``drained`` is to be awaited."""
 
     async def drained(self) -> None:
-        """End the run here, with ``ClaimLost``; or return, where nobody asks for that any more."""
+        """End the run here, with ``ClaimLost``; or return, if that is no longer requested."""
 
 
 @runtime_checkable
 class Confirming(Protocol):
-    """A ``Recorder`` that knows whether its run is still its own. Optional."""
+    """A ``Recorder`` that knows whether its claim is still valid. Optional."""
 
     async def confirm(self) -> None:
         """Return once the claim is certain to be held: at once, unless the process was stopped or the machine slept.
 
-        ``ClaimLost`` if another worker may have it. Asked before any code of a step or a call begins.
+        ``ClaimLost`` if another worker may have it. Called before any code of a step or a call starts.
         """

@@ -1,1 +1,3 @@
-"""The content of checkpoints: canonical JSON, chunks found by hash, encoding what changed, encryption, signatures."""
+"""The content of checkpoints: canonical JSON, content-addressed chunks, incremental encoding, encryption,
+signatures.
+"""

@@ -1,4 +1,4 @@
-"""JSON text that survives a round trip: compact, UTF-8, key order kept, and nothing that JSON cannot say.
+"""JSON text that survives a round trip: compact, UTF-8, key order kept, only values that JSON supports.
 
 Key order is part of a value here: a form shows its fields in the order of their schema.
 """
@@ -25,7 +25,7 @@ def dumps(value: Json) -> bytes:
 
 
 def refuse_non_finite(value: Json) -> None:
-    """Raise ``ValueError`` if a NaN or infinity is among the numbers (the words may also occur in texts)."""
+    """Raise ``ValueError`` if a NaN or infinity is among the numbers (the words may occur in texts)."""
     try:
         json.dumps(value, allow_nan=False)
     except ValueError as error:
@@ -33,5 +33,5 @@ def refuse_non_finite(value: Json) -> None:
 
 
 def loads(text: bytes | str) -> Json:
-    """Return the value of a JSON text. ``ValueError`` if it is none."""
+    """Return the value of a JSON text. ``ValueError`` if it is not valid."""
     return from_json(text, allow_inf_nan=False, cache_strings="keys")

@@ -43,13 +43,13 @@ def decode(root: str, chunks: Mapping[str, bytes]) -> Json:
 
 
 def hashes_in(root: str) -> list[str]:
-    """Return the hashes a root refers to directly. ``Damaged`` if it is none; its digest is not looked at."""
+    """Return the hashes a root refers to directly. ``Damaged`` if it is not a root; its digest is not verified."""
     payload = payload_of(root)
     return hashes_in_chunk(payload[1:].encode(errors="replace")) if payload.startswith("@") else []
 
 
 def hashes_in_chunk(data: bytes) -> list[str]:
-    """Return the hashes a chunk refers to directly. ``Damaged`` if it is no node."""
+    """Return the hashes a chunk refers to directly. ``Damaged`` if it is not a node."""
     try:
         return list(references(loads(data)))
     except (ValueError, AttributeError, TypeError, LookupError, RecursionError) as error:
@@ -81,7 +81,7 @@ def with_digest(payload: bytes) -> str:
 def verify_digest(root: str, row: bytes = b"") -> bytes:
     """Return the payload of a root after checking its digest (of row and payload). ``Damaged``."""
     payload = payload_of(root).encode(errors="replace")
-    # Roots from before rows were part of the digest are bound to none; no bound root passes for one of those.
+    # Roots from before rows were part of the digest are not bound; a bound root is never accepted as one of those.
     if root[:40] not in (digest(row + payload), digest(payload)):
         raise Damaged("the stored checkpoint does not match its digest: choose an older good one")
     return payload
@@ -98,7 +98,7 @@ def unbind_from_row(root: str, row: bytes) -> str:
 
 
 def payload_of(root: str) -> str:
-    """Return the payload of a root, whatever its digest. ``Damaged`` if it is no root."""
+    """Return the payload of a root, without verifying its digest. ``Damaged`` if it is not a root."""
     if not isinstance(root, str) or root[40:41] != " ":
         raise Damaged("the stored checkpoint does not match its digest: choose an older good one")
     return root[41:]
@@ -109,7 +109,7 @@ Part = tuple[bytes, int]
 
 
 class Pages:
-    """Gathers a container's entries into pages, and pages into a tree."""
+    """Collects a container's entries into pages, and pages into a tree."""
 
     def __init__(self, kind: str, chunks: dict[str, bytes]) -> None:
         self._kind = kind
@@ -134,7 +134,7 @@ class Pages:
         self._parts.append((node, mark >> 3))
 
     def node(self) -> bytes:
-        """Return the node of all that was added."""
+        """Return the node of everything that was added."""
         self._end_page()
         return joined(self._kind, self._parts, self._chunks)
 
@@ -169,7 +169,7 @@ def tree(value: Json, text: bytes, chunks: dict[str, bytes]) -> bytes:
 def add_item(pages: Pages, key: str | None, item: Json, chunks: dict[str, bytes]) -> None:
     """Add one entry of a container: within its page if small, else as a tree of its own.
 
-    Where a page ends is decided by the key if there is one, so that a new value moves no cut.
+    Where a page ends is decided by the key if there is one, so that a new value moves no boundary.
     """
     text, name = dumps(item), b"" if key is None else key_text(key)
     if len(text) <= LEAF:
@@ -223,7 +223,7 @@ def joined(kind: str, parts: list[Part], chunks: dict[str, bytes]) -> bytes:
 
 
 def groups(parts: list[Part]) -> Iterator[list[Part]]:
-    """Cut parts into groups; where, depends on the parts' marks, so that an insertion moves few cuts."""
+    """Yield parts in groups; the parts' marks decide where one ends, so that an insertion moves few boundaries."""
     group: list[Part] = []
     for part in parts:
         group.append(part)
@@ -235,7 +235,7 @@ def groups(parts: list[Part]) -> Iterator[list[Part]]:
 
 
 def inner(kind: str, parts: list[Part]) -> bytes:
-    """Return the node that puts parts together."""
+    """Return the node that joins parts."""
     return b'{"' + kind.encode() + b'":[' + b",".join(node for node, _ in parts) + b"]}"
 
 

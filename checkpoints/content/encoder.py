@@ -40,7 +40,7 @@ MAX_IN_PLACE = 8
 
 @dataclass(frozen=True, slots=True)
 class EncodedEntry:
-    """An encoded entry of a dict, and what it takes to see that its value has not changed."""
+    """An encoded entry of a dict, and what is needed to detect that its value has not changed."""
 
     value: Json
     """The object itself, if it is never changed in place (long texts never are); else ``NOT_KEPT``."""
@@ -100,10 +100,10 @@ class Encoded:
 
 
 def encode(value: Json, *, known: Known | None = None, frozen: bool = False) -> Encoded:
-    """Return the value as text. ``ValueError`` if it is no JSON (NaN, foreign types).
+    """Return the value as text. ``ValueError`` if it is not valid JSON (NaN, foreign types).
 
-    ``known``: from an earlier value that is stored; entries that did not change give no chunks again. ``frozen``: no
-    part of the value is ever changed in place, so the very object that was encoded before need not be looked into.
+    ``known``: from an earlier stored value; unchanged entries yield no chunks again. ``frozen``: no part of the value
+    is ever changed in place, so an object that was encoded before is not compared again.
     """
     if known and isinstance(value, dict):
         walk = EncodingPass(known, frozen)
@@ -167,7 +167,7 @@ class EncodingPass:
     def _replace_entries(
         self, value: dict[str, Json], path: tuple[str, ...], before: EncodedDict, chunks: dict[str, bytes]
     ) -> tuple[bytes, int] | None:
-        """Return node and size of a dict of the same long entries, of which few changed; None if it is no such dict."""
+        """Return node and size of a dict of the same long entries, few of which changed; None for any other dict."""
         if before.levels is None or list(value) != list(before.entries):
             return None
         changed: dict[str, EncodedEntry] = {}

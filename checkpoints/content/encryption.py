@@ -26,7 +26,7 @@ MIN_KEY_LENGTH = 32
 """Characters of a key at least."""
 NONCE = 12
 NAME = 20
-"""Bytes of a chunk's name, as many as of its hash."""
+"""Bytes of a chunk's name, the length of its hash."""
 KEY_ID = 8
 NOT_ENCRYPTED = (
     "this content is not encrypted, although WFDASH_ENCRYPTION_KEYS is set. If it was stored before that, "
@@ -37,7 +37,7 @@ OTHER_KEY = "this content is encrypted with key {key}: add that key to WFDASH_EN
 
 
 class Locked(Incompatible):
-    """The stored content does not open with the keys that are configured: see the message for what to add."""
+    """The stored content cannot be decrypted with the configured keys: the message says what to add."""
 
 
 class NotEncrypted(Locked):
@@ -60,10 +60,10 @@ class Cipher(Protocol):
         """Return the plaintext. ``Damaged``."""
 
     def name(self, family: str, key: str) -> str:
-        """Return what the chunk with that hash is called in that family."""
+        """Return the stored name of the chunk with that hash in that family."""
 
     def nonce_for(self, family: str, key: str) -> bytes:
-        """Return the nonce of that chunk: the same content gets the same bytes, nothing else does."""
+        """Return the nonce of that chunk: the same content gets the same bytes, other content never does."""
 
 
 class AesGcm:
@@ -124,7 +124,7 @@ class NoCipher:
         return key
 
     def nonce_for(self, family: str, key: str) -> bytes:
-        """Return nothing."""
+        """Return an empty nonce."""
         return b""
 
 
@@ -212,7 +212,7 @@ class Encryptor:
         return key == self._first.id
 
     def name(self, family: str, key: str) -> str:
-        """Return what a chunk is stored under."""
+        """Return the name a chunk is stored under."""
         return self._first.name(family, key)
 
     def names(self, family: str, keys: Iterable[str]) -> dict[str, str]:
@@ -234,7 +234,7 @@ def wrap_plain(text: str) -> str:
 
 
 def encrypted_text_in(document: object) -> str | None:
-    """Return the encrypted text that a stored document is or holds, None if it is in plain text."""
+    """Return the encrypted text that a stored document is or contains, None if it is plain text."""
     held = document.get(ENCRYPTED_KEY) if isinstance(document, dict) else document
     return held if isinstance(held, str) and held.startswith(MARK) else None
 
@@ -254,6 +254,6 @@ def row_identity(*row: str) -> bytes:
 
 @lru_cache(maxsize=16)
 def encryptor_of(keys: str) -> Encryptor:
-    """Return the ring of a comma-separated list of keys; of an empty one, the ring that does nothing."""
+    """Return the ring of a comma-separated list of keys; of an empty one, the ring that encrypts nothing."""
     names = [key.strip() for key in keys.split(",") if key.strip()] or [PLAIN]
     return Encryptor([NoCipher() if name == PLAIN else AesGcm(name) for name in names])

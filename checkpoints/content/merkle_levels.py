@@ -26,7 +26,7 @@ class MerkleLevels:
 
     @property
     def node(self) -> bytes:
-        """The node of the dict."""
+        """Return the node of the dict."""
         return inner("D", self.levels[-1].parts)
 
     def replaced(self, changes: Sequence[tuple[int, bytes]], chunks: dict[str, bytes]) -> tuple[MerkleLevels, set[str]]:
@@ -68,5 +68,5 @@ def joined_group(parts: list[Part], ends: list[int], at: int, chunks: dict[str, 
 
 
 def hash_in(node: bytes) -> str:
-    """Return the hash of a node that is nothing but a reference, else nothing."""
+    """Return the hash of a node that is only a reference, else an empty string."""
     return node[6:-2].decode() if node.startswith(b'{"c":"') else ""

@@ -1,4 +1,4 @@
-"""Signatures by keys that are not in the database: HMAC-SHA256, named after the key that made them. Pure."""
+"""Signatures by keys that are not in the database: HMAC-SHA256, with the id of the key that made them. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 KEY_ID = 8
-"""Hexadecimal digits that name a key."""
+"""Hexadecimal digits of a key's id."""
 PARTS = "\x1f"
 
 
 class Keyring:
-    """The first key signs, each of them proves."""
+    """Signing keys: the first one signs, all verify."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._keys = {self.id_of(secret): hmac.digest(secret.encode(), b"wfdash audit", "sha256") for secret in secrets}
@@ -20,7 +20,7 @@ class Keyring:
 
     @staticmethod
     def id_of(secret: str) -> str:
-        """Return what a key is called in signatures."""
+        """Return a key's id in signatures."""
         return hmac.digest(secret.encode(), b"wfdash audit id", "sha256").hex()[:KEY_ID]
 
     def sign(self, *parts: str) -> str:
@@ -28,7 +28,7 @@ class Keyring:
         return f"{self._first}:{self._mac(self._first, parts)}"
 
     def flaw(self, signature: str, *parts: str) -> str:
-        """Return in words why a signature proves nothing about these parts, empty if it proves them."""
+        """Return why a signature does not verify for these parts, empty if it does."""
         key, _, mac = signature.partition(":")
         if not mac:
             return "is not signed"
@@ -43,5 +43,5 @@ class Keyring:
 
 @lru_cache(maxsize=16)
 def keyring_of(keys: str, *otherwise: str) -> Keyring:
-    """Return the ring of a comma-separated list of keys; of an empty one, of those there are otherwise."""
+    """Return the keys of a comma-separated list; of an empty one, the default keys."""
     return Keyring([key.strip() for key in keys.split(",") if key.strip()] or list(otherwise))

@@ -1,4 +1,4 @@
-"""Key rotation: encrypts with the first key what another key encrypted, or none. May be stopped and run again.
+"""Key rotation: encrypts everything with the first key. It may be interrupted and run again.
 
 A server may run at the same time, as long as it has all the keys.
 """
@@ -18,13 +18,13 @@ from checkpoints.models import Chunk
 from checkpoints.models.fields import EncryptedJsonField, EncryptedTextField, StoredDocument, current_encryptor
 
 PAGE = 200
-"""Rows per transaction: what a commit may have to wait for."""
+"""Rows per transaction: a commit may have to wait for these."""
 
 
 def rotate(using: str = DEFAULT_DB_ALIAS) -> dict[str, int]:
-    """Encrypt everything with the first key; returns how many rows of each table were re-encrypted.
+    """Encrypt everything with the first key and return how many rows of each table were re-encrypted.
 
-    ``Locked`` if something does not open with the keys there are: what came before it stays done.
+    ``Locked`` if something cannot be decrypted with the available keys: what was rotated before stays rotated.
     """
     counts = {model._meta.model_name or "": rotate_rows(model, using) for model in encrypted_tables()}
     return {**counts, "chunk": rotate_chunks(using)}
@@ -48,7 +48,7 @@ def rotate_rows(model: type[models.Model], using: str) -> int:
 
 
 def encrypted_tables() -> list[type[models.Model]]:
-    """Return every table that holds content."""
+    """Return every table with encrypted columns."""
     return [model for model in apps.get_app_config("checkpoints").get_models() if encrypted_columns(model)]
 
 

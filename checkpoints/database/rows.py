@@ -19,7 +19,7 @@ from checkpoints.sql.tables import CHECKPOINT, INFO, checkpoint_row, copied
 
 AT_ONCE = 500
 ATTRIBUTES = {field.column: field.attname for field in Row._meta.concrete_fields}
-"""What the ORM calls a column."""
+"""Column names that differ in the ORM."""
 
 CONDITIONS = {
     "step": "step",
@@ -29,7 +29,7 @@ CONDITIONS = {
     "since": "created__gte",
     "until": "created__lt",
 }
-"""What a field of a ``CheckpointFilter`` is for the ORM."""
+"""The ORM's condition for each field of a ``CheckpointFilter``."""
 
 
 def read_row(row: Row) -> Checkpoint:

@@ -1,7 +1,7 @@
-"""Listing and deleting the runs of a Django database, through the ORM.
+"""Lists and deletes the runs of a Django database, through the ORM.
 
-What refers to a run or its questions goes with it, whichever table it is in: the models say so. The audit refers to
-nothing: its entries and the pages it keeps stay.
+Rows that refer to a run or its requests are deleted with it, in whichever table: the models declare it. The audit
+refers to nothing: its entries and the pages it stores stay.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def list_runs(
 
 
 def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:
-    """Remove a run inside the caller's transaction (``write()``); None if there is none. ``Conflict`` if it goes on.
+    """Delete a run inside the caller's transaction (``write()``); None if there is none. ``Conflict`` if it has not
+    ended.
 
-    Content that its relatives do not need goes with the next prune of one of them: see ``Removed``.
+    Content that its relatives do not need is removed with the next prune of one of them: see ``Removed``.
     """
     row = Run.objects.using(using).select_for_update().filter(pk=run).only("id", "family", "phase").first()
     if row is None:
@@ -54,7 +55,7 @@ def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:
 
 
 def needed_of(run: str) -> list[CheckpointId]:
-    """Return the ids of the checkpoints a run would continue from: its head, and its newest clean one."""
+    """Return the ids of the checkpoints a run would continue from: its head, and its newest valid one."""
     rows = Checkpoint.objects.filter(run_id=run).order_by("-n").values_list("id", flat=True)
     found = [rows.first(), rows.filter(intact=True).first()]
     return [CheckpointId(id_) for id_ in dict.fromkeys(found) if id_ is not None]

@@ -1,7 +1,7 @@
 """The storage ports on Django's default database. The hot path bypasses the ORM: raw statements, own connections.
 
-Django's async methods share one thread per process; here nothing waits for it. Rows are the models' own, so
-pages, admin and verbs read and write them with the ORM. Verbs write inside ``write()``.
+Django's async methods share one thread per process; nothing here waits for it. Rows are the models' own, so pages,
+admin and actions read and write them with the ORM. Actions write inside ``write()``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def write(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
 
 
 def sync_file(connection: BaseDatabaseWrapper) -> None:
-    """Make commits wait for the disk, whatever the settings say. SQLite allows it between transactions alone."""
+    """Make commits wait for the disk, whatever the settings say. SQLite allows it only between transactions."""
     ((level,),) = run_statement(connection, "PRAGMA synchronous")
     if level < SYNCHRONOUS_FULL:
         run_statement(connection, f"PRAGMA synchronous={SYNCHRONOUS_FULL}")
@@ -107,7 +107,7 @@ class DatabaseStorage(SqlStorage):
         return await self._in_thread(lambda: runs.list_runs(self._using, workflow, phase, before, limit))
 
     async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
-        """See ``Runs.delete_run``. What people said about it goes too; the audit and what it keeps stay."""
+        """See ``Runs.delete_run``. Replies and comments are deleted too; the audit and the content it stores stay."""
         from checkpoints.database import runs
 
         return await self.forget_run(run, await self._in_thread(lambda: runs.remove_run(self._using, run, force=force)))
@@ -138,7 +138,7 @@ class PostgresDatabase:
         self._pools = Pools(parameters, durability=durability)
 
     async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
-        """Run a script in a transaction, if it is ``shared`` perhaps with others."""
+        """Run a script in a transaction, a ``shared`` one maybe together with others."""
         return await self._pools.run(make, sync=sync, shared=shared)
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
@@ -155,7 +155,7 @@ class PostgresDatabase:
 
 
 def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Database:
-    """Open beside Django what its settings say. ``Unsupported`` for other engines."""
+    """Return the storage's own access to Django's database. ``Unsupported`` for other engines."""
     parameters = connection.settings_dict
     durability = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL))
     if connection.vendor == "sqlite":
@@ -169,7 +169,7 @@ def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Data
 
 
 def scripts_for(dialect: Dialect, encryptor: Encryptor) -> Scripts:
-    """Return the verbs in a dialect, with this project's table of users."""
+    """Return the scripts in a dialect, with this project's table of users."""
     users = get_user_model()
     statements = Statements(dialect, users=users._meta.db_table, username=users.USERNAME_FIELD)
     return Scripts(dialect, statements, encryptor)

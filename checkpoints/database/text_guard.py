@@ -1,7 +1,7 @@
-"""Keeps text that not every database can hold out of every statement of the ORM, Django's own tables included.
+"""Keeps text that not every database can store out of every statement of the ORM, Django's own tables included.
 
-NUL and lone surrogates are errors of the driver, on one database or the other. A look-up for such text finds nothing;
-a write is refused in words. Our own columns check more (``checkpoints.models.fields``).
+NUL and lone surrogates are errors of the driver, on one database or the other. A look-up for such text finds nothing; a
+write raises a clear error. Our own columns check more (``checkpoints.models.fields``).
 """
 
 from __future__ import annotations

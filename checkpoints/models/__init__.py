@@ -1,8 +1,8 @@
-"""The tables. State is a row: answered because an Answer exists, driven because a live Claim exists.
+"""The tables. State is a row: answered because an Answer exists, running because a live Claim exists.
 
-``Run.phase`` is what a run needs next, kept as a column so that lists of a million stay fast; what people are
-shown is derived from it in ``records.status_of`` alone. Actions change rows by conditional updates that check how
-many rows they changed.
+``Run.phase`` is what a run needs next, kept as a column so that lists of a million stay fast; the displayed status is
+derived from it only in ``records.status_of``. Actions change rows by conditional updates that check how many rows they
+changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from checkpoints.records import SIGNAL, Phase, Reason
 
 
 class WorkflowVersion(models.Model):
-    """A graph that runs were started under, kept so that old runs can still be drawn."""
+    """A graph that runs were started under, stored so that old runs can still be drawn."""
 
     workflow = CharField(max_length=200)
     version = CharField(max_length=64)
@@ -70,17 +70,17 @@ class Run(models.Model):
     altered = CharField(max_length=60, blank=True, db_default="", default="")
     """How people changed its course: restored, edited, overridden; comma-separated, never removed."""
     requesters = JsonField(null=True)
-    """User names of those who count as its requesters besides ``created_by``, for ever; None: nobody does.
+    """User names of those who count as its requesters besides ``created_by``, permanently; None: no one.
 
-    Who edited its values, or those of the run it was forked from, and who wrote the schedule that started it.
+    Who edited its values, or those of the run it was forked from, and who created the schedule that started it.
     """
     noted = models.BooleanField(default=False, db_default=False)
     """Whether its failure can be searched for."""
     ending = CharField(max_length=150, blank=True, db_default="", default="")
-    """Who asked that it end, as ``ending_as`` says (cancelled or paused), as soon as the step that runs has."""
+    """Who requested that it end, as ``ending_as`` says (cancelled or paused), as soon as the running step has."""
     ending_as = CharField(max_length=12, default="cancelled", db_default="cancelled")
     listed = models.BooleanField(default=False, db_default=False)
-    """Whether the facts it is found by are written."""
+    """Whether its search attributes are written."""
 
     class Meta:
         indexes = [
@@ -104,7 +104,7 @@ class Run(models.Model):
 
 
 class Claim(models.Model):
-    """A worker drives this run until ``expires`` (database time); each commit extends it by ``ttl`` seconds."""
+    """A worker runs this run until ``expires`` (database time); each commit extends it by ``ttl`` seconds."""
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="claim")
     token = CharField(max_length=36, unique=True)
@@ -152,7 +152,7 @@ class Checkpoint(models.Model):
 
 
 class Chunk(models.Model):
-    """A piece of state, stored once per family of runs and found by its hash."""
+    """A piece of state, stored once per family of runs under its hash."""
 
     family = CharField(max_length=ID)
     hash = CharField(max_length=64)
@@ -166,13 +166,12 @@ class Chunk(models.Model):
 
 
 class HumanRequest(models.Model):
-    """A question to people. Open while it has no answer, is not closed, and no reply is about to settle it.
+    """A question to people. Open while it has no answer, is not closed, and no reply is about to take effect.
 
     ``key`` is the engine's name for it; after a restore a new row with the same key reopens the question.
-    ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled.
-    ``policy`` is ``wfdash.workflow.authoring.policy.Policy`` as JSON; ``alarm`` the next moment it
-    names (reminder, escalation,
-    deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's word.
+    ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled. ``policy`` is
+    ``wfdash.workflow.authoring.policy.Policy`` as JSON; ``alarm`` the next time it names (reminder, escalation,
+    deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's reply.
     ``subject``: the card's, for lists; null where the card is encrypted.
     """
 
@@ -246,7 +245,7 @@ FOR_PEOPLE = ~Q(kind=SIGNAL)
 
 
 class Answer(models.Model):
-    """The reply that won, in the name of ``acting_for`` if that is not empty. One per request, by the primary key."""
+    """The reply that won, on behalf of ``acting_for`` if that is not empty. One per request, by the primary key."""
 
     request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
     value = EncryptedJsonField("answer", ("request_id",), null=True)
@@ -262,7 +261,7 @@ class Answer(models.Model):
 
 
 class Event(models.Model):
-    """One thing that happened in a run; ``seq`` has no gaps and commit order is its order."""
+    """An event of a run; ``seq`` has no gaps, and its order is commit order."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="events")
     seq = models.BigIntegerField()
@@ -279,7 +278,7 @@ class Event(models.Model):
 
 
 class Effect(models.Model):
-    """A recorded ``ctx.call``: what was about to happen or has happened outside.
+    """A recorded ``ctx.call``: an external call that was about to happen or has happened.
 
     One row per call: an intent becomes the result in place. After a restore the same key may occur again.
     """

@@ -1,4 +1,4 @@
-"""Signing in, as rows: one-time links, counts of failed tries, and second factors."""
+"""Tables of signing in: one-time links, counts of failed attempts, and second factors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SignInLink(models.Model):
 
 
 class SignInTries(models.Model):
-    """How often since ``began``: failed sign-ins of a name, address, browser or all; acts of one kind of a person."""
+    """Attempts since ``began``: failed sign-ins of a name, address, browser or all; actions of one kind of a person."""
 
     key = CharField(max_length=64, primary_key=True)
     began = MomentField()
@@ -35,7 +35,7 @@ class SignInTries(models.Model):
 
 
 class SecondFactor(models.Model):
-    """A person's authenticator: asked for its code at sign-in once it is ``confirmed``."""
+    """A person's authenticator: its code is required at sign-in once it is ``confirmed``."""
 
     user = models.OneToOneField(PERSON, primary_key=True, on_delete=models.CASCADE, related_name="second_factor")
     secret = EncryptedTextField("second-factor", ("user_id",))
@@ -50,7 +50,7 @@ class SecondFactor(models.Model):
 
 
 class RecoveryCode(models.Model):
-    """A code that replaces the authenticator once: only its hash is kept."""
+    """A code that replaces the authenticator once: only its hash is stored."""
 
     user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="recovery_codes")
     code_hash = CharField(max_length=64)

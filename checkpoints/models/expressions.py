@@ -1,4 +1,6 @@
-"""What lists of requests need of the database: the card's headline as a column, and an index that spares the cards."""
+"""Database support for lists of requests: the card's headline as a column, and an index that avoids reading the
+cards.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from django.db.models import Func, Index, Model, TextField
 from django.db.models.sql.compiler import SQLCompiler
 
 LONGEST = 300
-"""Characters of a headline that lists keep."""
+"""Characters of a headline in lists."""
 
 
 class Headline(Func):
@@ -32,7 +34,7 @@ class Headline(Func):
     def as_postgresql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
     ) -> tuple[str, tuple[Any, ...]]:
-        """Return the expression; a text with NUL, which PostgreSQL cannot make text of, gives none."""
+        """Return the expression; a text with NUL, which PostgreSQL cannot convert to text, gives null."""
         card, params = compiler.compile(self.source_expressions[0])
         text = f"left({card} ->> 'subject', {LONGEST})"
         # strpos, not LIKE: a percent sign would be taken for a parameter.
@@ -40,10 +42,11 @@ class Headline(Func):
 
 
 class CoveringIndex(Index):
-    """An index that on SQLite also holds the ``covered`` columns.
+    """An index that on SQLite also contains the ``covered`` columns.
 
-    SQLite keeps a row in one piece, so that a look at a late column walks over the card before it; where the index has
-    all a query wants, the row is not read at all. Other databases keep big values elsewhere, and their indexes small.
+    SQLite stores a row in one piece, so reading a late column reads the card before it; where the index has all the
+    columns of a query, the row is not read at all. Other databases store big values elsewhere, and keep their indexes
+    small.
     """
 
     def __init__(self, *, covered: Sequence[str] = (), **options: Any) -> None:
@@ -58,7 +61,7 @@ class CoveringIndex(Index):
     def create_sql(
         self, model: type[Model], schema_editor: BaseDatabaseSchemaEditor, using: str = "", **options: Any
     ) -> Statement:
-        """Return the statement that makes the index."""
+        """Return the statement that creates the index."""
         if schema_editor.connection.vendor != "sqlite":
             return super().create_sql(model, schema_editor, using=using, **options)
         wide = Index(fields=[*self.fields, *self.covered], name=self.name, condition=self.condition)

@@ -26,28 +26,28 @@ _G = TypeVar("_G", covariant=True)
 
 
 class Portable(models.Field):  # type: ignore[type-arg]
-    """Text that every database takes alike: too long, or with NUL or half a character, it is refused before the query.
+    """Text that every database accepts: too long text, or with NUL or a lone surrogate, is refused before the query.
 
-    A look-up of text that no database could hold finds nothing.
+    A look-up of text that no database could store finds nothing.
     """
 
     def deconstruct(self) -> Any:
-        """Return a plain column's: for the database it is one."""
+        """Return those of a plain column: for the database it is one."""
         name, path, args, options = super().deconstruct()
         return name, path.replace("checkpoints.models.fields", "django.db.models"), args, options
 
     def get_prep_value(self, value: Any) -> Any:
-        """Return what a look-up compares with."""
+        """Return the value that a look-up compares with."""
         prepared = super().get_prep_value(value)
         return findable(prepared) if isinstance(prepared, str) else prepared
 
     def get_lookup(self, lookup_name: str) -> Any:
-        """Return how it is looked up; Django prepares nothing that is looked for within a text."""
+        """Return the look-up class; Django prepares no value for look-ups within a text."""
         kind = super().get_lookup(lookup_name)
         return kind if kind is None or kind.prepare_rhs else portable(kind)  # type: ignore[arg-type]
 
     def get_db_prep_save(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
-        """Return what is stored. ``InvalidValue`` names the column."""
+        """Return the stored value. ``InvalidValue`` names the column."""
         if isinstance(value, str):
             refuse_unfit(f"{self.model._meta.model_name}.{self.name}", value, self.max_length)
         return super().get_db_prep_save(value, connection)
@@ -55,7 +55,7 @@ class Portable(models.Field):  # type: ignore[type-arg]
 
 @lru_cache
 def portable(kind: type[Lookup[Any]]) -> type[Lookup[Any]]:
-    """Return a look-up within texts that finds nothing where no text could be so."""
+    """Return a look-up within texts that finds nothing for text that cannot be stored."""
 
     class PortableLookup(kind):  # type: ignore[misc, valid-type]
         def get_prep_lookup(self) -> Any:
@@ -93,7 +93,7 @@ else:
 
 
 def refuse_unfit(column: str, value: str, most: int | None) -> None:
-    """Raise ``InvalidValue`` for text that not every database could keep in this column."""
+    """Raise ``InvalidValue`` for text that not every database could store in this column."""
     if most is not None and len(value) > most:
         raise InvalidValue(f"{column}: at most {most} characters fit, not {len(value)}: shorten it", field=column)
     if not is_storable(value):
@@ -113,12 +113,12 @@ class JsonKey(KeyTransform):
 class JsonField(models.JSONField):
     """Like Django's, but ``json`` instead of ``jsonb`` on PostgreSQL.
 
-    ``jsonb`` sorts keys and refuses NUL, yet a form shows its fields in the order of their schema. The price:
-    no ``DISTINCT`` and no equality of whole documents. Keys can be looked up as usual.
+    ``jsonb`` sorts keys and refuses NUL, yet a form shows its fields in the order of their schema. The cost: no
+    ``DISTINCT`` and no equality of whole documents. Keys can be looked up as usual.
     """
 
     def get_transform(self, name: str) -> Any:
-        """Return what reads a key, or a transform registered under that name."""
+        """Return the transform that reads a key, or one registered under that name."""
         return super(models.JSONField, self).get_transform(name) or (
             lambda *args, **kwargs: JsonKey(name, *args, **kwargs)
         )
@@ -132,13 +132,13 @@ class JsonField(models.JSONField):
         return None
 
     def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
-        """Read text: psycopg would otherwise parse ``json`` before Django does."""
+        """Return the column cast to text: psycopg would otherwise parse ``json`` before Django does."""
         if compiler.connection.vendor == "postgresql":
             return f"({sql})::text", params
         return super().select_format(compiler, sql, params)
 
     def get_db_prep_save(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
-        """Hand PostgreSQL the text itself; look-ups still compare ``jsonb``."""
+        """Return the text itself for PostgreSQL; look-ups still compare ``jsonb``."""
         adapted = super().get_db_prep_save(value, connection)
         if connection.vendor != "postgresql" or not hasattr(adapted, "obj"):
             return adapted
@@ -150,12 +150,12 @@ class JsonField(models.JSONField):
 class MomentField(models.DateTimeField):  # type: ignore[type-arg]
     """A point in time, on SQLite always text with six decimals, as every SQL statement writes it.
 
-    Django leaves the decimals of a whole second out, and SQLite compares text: the same time would then be neither
-    equal to itself nor in order with others. Give a ``Value`` or a computed column this field, too.
+    Django omits the decimals of a whole second, and SQLite compares text: the same time would then be neither equal to
+    itself nor in order with others. Give a ``Value`` or a computed column this field, too.
     """
 
     def deconstruct(self) -> Any:
-        """Return a plain column's: for the database it is one."""
+        """Return those of a plain column: for the database it is one."""
         name, _, args, options = super().deconstruct()
         return name, "django.db.models.DateTimeField", args, options
 
@@ -168,12 +168,12 @@ class MomentField(models.DateTimeField):  # type: ignore[type-arg]
 
 
 def current_encryptor() -> Encryptor:
-    """Return the ring of keys that the settings name."""
+    """Return the ring of encryption keys of the settings."""
     return encryptor_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", ""))
 
 
 def current_keyring() -> Keyring:
-    """Return the keys that sign the audit: those the settings name, else the installation's secret key."""
+    """Return the keys that sign the audit: those of the settings, else the installation's secret key."""
     otherwise = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return keyring_of(getattr(settings, "WFDASH_AUDIT_KEY", ""), *otherwise)
 
@@ -186,7 +186,7 @@ class StoredDocument:
 
     @property
     def clear(self) -> dict[str, Any]:
-        """The entries that are readable without a key."""
+        """Return the entries that are readable without a key."""
         document = self.document if isinstance(self.document, dict) else {}
         return {name: value for name, value in document.items() if name in UNENCRYPTED}
 
@@ -214,12 +214,12 @@ class EncryptedTextField(TextField):  # type: ignore[type-arg]
     descriptor_class = DecryptingAttribute
 
     def __init__(self, table: str = "", row: tuple[str, ...] = (), **options: Any) -> None:
-        """``row`` names the attributes that, with ``table``, say which row it is."""
+        """``row`` names the attributes that, with ``table``, identify the row."""
         super().__init__(**options)
         self.table, self.row = table, row
 
     def deconstruct(self) -> Any:
-        """Return a plain column's: for the database it is one."""
+        """Return those of a plain column: for the database it is one."""
         name, _, args, options = super().deconstruct()
         return name, "django.db.models.TextField", args, options
 
@@ -232,17 +232,17 @@ class EncryptedTextField(TextField):  # type: ignore[type-arg]
         return current_encryptor().decrypt(held.document, self.table, *row)
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """Read text; what is sealed, or has to be, opens (or is refused) once its row is known."""
+        """Return text; encrypted text is decrypted (or plain text refused) once its row is known."""
         held = isinstance(value, str) and (value.startswith(MARK) or current_encryptor().strict)
         return StoredDocument(value) if held else value
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:
-        """Return what is stored."""
+        """Return the stored value."""
         value = super().pre_save(model_instance, add)
         return value if value is None else self.encrypted(value, *self.row_of(model_instance))
 
     def encrypted(self, value: str, *row: str) -> str:
-        """Return what is stored in that row."""
+        """Return the stored value for that row."""
         return current_encryptor().encrypt(value, self.table, *row)
 
 
@@ -258,12 +258,12 @@ class EncryptedJsonField(JsonField):
     def __init__(
         self, table: str = "", row: tuple[str, ...] = (), clear: frozenset[str] = frozenset(), **options: Any
     ) -> None:
-        """``row`` names the attributes that, with ``table`` and the column, say which row it is."""
+        """``row`` names the attributes that, with ``table`` and the column, identify the row."""
         super().__init__(**options)
         self.table, self.row, self.clear = table, row, clear
 
     def deconstruct(self) -> Any:
-        """Return a plain column's: for the database it is one."""
+        """Return those of a plain column: for the database it is one."""
         name, _, args, options = super().deconstruct()
         return name, "checkpoints.models.fields.JsonField", args, options
 
@@ -276,9 +276,9 @@ class EncryptedJsonField(JsonField):
         return loads(current_encryptor().decrypt_document(dumps(held.document).decode(), self.table, *row, self.name))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """Read a document; one that is sealed, or has to be, opens (or is refused) once its row is known.
+        """Return a document; an encrypted one is decrypted (or a plain one refused) once its row is known.
 
-        A key within a document that has to be sealed reads as nothing, unless it is one of those in the clear.
+        A key within a document that has to be encrypted reads as None, unless it is one of those in the clear.
         """
         document = super().from_db_value(value, expression, connection)
         if isinstance(expression, KeyTransform):
@@ -287,14 +287,14 @@ class EncryptedJsonField(JsonField):
         return StoredDocument(document) if held else document
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:
-        """Return what is stored."""
+        """Return the stored value."""
         value = super().pre_save(model_instance, add)
         if value is None or hasattr(value, "resolve_expression"):
             return value
         return self.encrypted(value, *self.row_of(model_instance))
 
     def encrypted(self, value: Any, *row: str) -> Any:
-        """Return what is stored in that row."""
+        """Return the stored value for that row."""
         text, encryptor = dumps(value).decode(), current_encryptor()
         if not encryptor.active and MARK not in text:
             return value
@@ -308,6 +308,6 @@ def decrypted(model: type[models.Model], column: str, value: Any, *row: str) -> 
 
 
 def encrypted_for(model: type[models.Model], column: str, value: Any, *row: str) -> Any:
-    """Return a value as ``update()`` has to store it in that one row."""
+    """Return the value that ``update()`` has to store in that one row."""
     field: Any = model._meta.get_field(column)
     return value if value is None else field.encrypted(value, *row)

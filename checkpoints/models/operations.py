@@ -1,4 +1,4 @@
-"""The tables of those who operate: what runs are found by, messages into runs, schedules, and figures."""
+"""The tables of operations: search attributes, signals, schedules, and metrics."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PERSON = settings.AUTH_USER_MODEL
 
 
 class RunFact(models.Model):
-    """Something a run can be found by: ``tag``, ``error`` (its class), ``title``, ``word``, or ``input.…`` (a path).
+    """A search attribute of a run: ``tag``, ``error`` (its class), ``title``, ``word``, or ``input.…`` (a path).
 
-    ``number`` stands beside the text where that is one. ``created`` is the run's, so that newest come first from the
-    index alone. Where content is encrypted nothing of it is kept: no words, no input.
+    ``number`` is the text as a number where it is one. ``created`` is the run's, so that an index returns the newest
+    first. Where content is encrypted none of it is indexed: no words, no input.
     """
 
     run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, db_index=False, related_name="facts")
@@ -27,9 +27,9 @@ class RunFact(models.Model):
 
     class Meta:
         indexes = [
-            # All that is asked of one run: SQLite, which knows no figures, prefers an index that answers by itself.
+            # All look-ups by run: SQLite, which has no statistics here, prefers a covering index.
             models.Index(fields=["run", "name", "text", "number"], name="fact_by_run"),
-            # PostgreSQL: by code points, in whatever language the database sorts, so that beginnings are found.
+            # PostgreSQL: by code points, whatever the database's collation, so that prefixes are found.
             models.Index(
                 fields=["name", "text", "-created", "-run"],
                 opclasses=["varchar_ops", "varchar_pattern_ops", "timestamptz_ops", "varchar_ops"],
@@ -54,7 +54,7 @@ class Bulk(models.Model):
     id = CharField(max_length=36, primary_key=True)
     verb = CharField(max_length=20)
     facts = JsonField(default=dict)
-    """What the verb needs (tags), and the filter it was chosen by."""
+    """What the action needs (tags), and the filter the runs were selected by."""
     runs = JsonField(default=list)
     done = models.IntegerField(default=0)
     acted = models.IntegerField(default=0)
@@ -71,7 +71,7 @@ class Bulk(models.Model):
 
 
 class Signal(models.Model):
-    """A message into a run, kept until a step receives it. ``taken``: the request that it answered."""
+    """A message to a run, stored until a step receives it. ``taken``: the request that it answered."""
 
     id = CharField(max_length=36, primary_key=True)
     run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="signals")
@@ -89,11 +89,11 @@ class Signal(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """A person's command and what came of it: the same command with the same key is not done again."""
+    """A person's command and its result: the same command with the same key is not done again."""
 
     person = CharField(max_length=150)
     key = CharField(max_length=64)
-    """SHA-256 of what was given."""
+    """SHA-256 of the given key."""
     verb = CharField(max_length=40)
     digest = CharField(max_length=64)
     """SHA-256 of the command: the same key with another one is a conflict."""
@@ -108,11 +108,11 @@ class IdempotencyKey(models.Model):
 
 
 class Schedule(models.Model):
-    """When runs of a workflow start by themselves: cron, in a time zone. ``next_at`` null: paused or over.
+    """When runs of a workflow start automatically: cron, in a time zone. ``next_at`` null: paused or over.
 
     ``missed``: what happens with times that passed while nothing ran: ``skip``, ``once`` or ``all``. ``overlap``:
-    ``allow``, or ``skip`` where it passes over a time (``passed_at``) while its last run is open. Runs are started in
-    the name of ``owner``, who must still be allowed to. ``problem`` says what went wrong last.
+    ``allow``, or ``skip``, which skips a time (``passed_at``) while its last run is open. Runs are started on behalf of
+    ``owner``, who must still be allowed to. ``problem`` says what went wrong last.
     """
 
     id = CharField(max_length=36, primary_key=True)
@@ -131,7 +131,7 @@ class Schedule(models.Model):
     passed_at = MomentField(null=True)
     owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
     authors = JsonField(default=list)
-    """User names of everybody who wrote or changed it: they count as requesters of its runs, like the owner."""
+    """User names of everyone who created or changed it: they count as requesters of its runs, like the owner."""
     created = MomentField()
     updated = MomentField()
 
@@ -144,9 +144,9 @@ class Schedule(models.Model):
 
 
 class Tally(models.Model):
-    """How often something was measured within an hour, by size: a histogram that adds up over hours.
+    """How often something was measured within an hour, by size: a histogram that can be added up over hours.
 
-    ``bucket``: the values of one are within a tenth of each other. ``total``: their sum, in the measure's unit.
+    ``bucket``: the values in one differ by less than a tenth. ``total``: their sum, in the measure's unit.
     """
 
     hour = MomentField()

@@ -1,4 +1,4 @@
-"""What people do to requests, as rows: replies, talk, presence, absence, notices, and the record of all of it.
+"""The tables of what people do to requests: replies, comments, presence, absence, notifications, and the audit.
 
 Append-only where it counts: a reply that was undone stays with the time it was; audit entries are never changed.
 """
@@ -17,10 +17,10 @@ REQUEST = "checkpoints.HumanRequest"
 
 
 class Reply(models.Model):
-    """What one person said to a request. The one that decided becomes the ``Answer`` once it ``settles``.
+    """One person's reply to a request. The one that decided becomes the ``Answer`` once it ``settles``.
 
     ``stands``: approved (as proposed), modified (edited first), rejected, overrode (by a right beyond the policy),
-    answered. ``seen`` is the fingerprint of what was shown; ``right`` says in words why this person was allowed.
+    answered. ``seen`` is the fingerprint of what was shown; ``right`` is the text why this person was allowed.
     """
 
     id = CharField(max_length=36, primary_key=True)
@@ -37,7 +37,7 @@ class Reply(models.Model):
     seen = CharField(max_length=64, blank=True)
     at = MomentField()
     settles = MomentField(null=True)
-    """It decided, and takes effect then; null before it decided and once it has taken effect."""
+    """When it takes effect, after it decided; null before it decided and once it has taken effect."""
     undone = MomentField(null=True)
 
     class Meta:
@@ -57,7 +57,7 @@ class Reply(models.Model):
 
 
 class Comment(models.Model):
-    """A line in a request's thread: a comment, a question back (``ask``), or what was said to it (``reply``)."""
+    """A comment in a request's thread: a comment, a question back (``ask``), or an answer to it (``reply``)."""
 
     id = CharField(max_length=36, primary_key=True)
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="comments")
@@ -75,7 +75,7 @@ class Comment(models.Model):
 
 
 class Draft(models.Model):
-    """A half-filled answer of one person: the fields as the browser would send them."""
+    """One person's draft of an answer: the fields as the browser would send them."""
 
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, db_index=False, related_name="drafts")
     user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
@@ -95,7 +95,7 @@ class Presence(models.Model):
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, db_index=False, related_name="presences")
     user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
     since = MomentField()
-    """Since when without a break."""
+    """Since when without interruption."""
     seen = MomentField()
     typing = MomentField(null=True)
     taken = MomentField(null=True)
@@ -109,7 +109,7 @@ class Presence(models.Model):
 
 
 class Absence(models.Model):
-    """Out of office: another person decides for this one during a period."""
+    """Out of office: another person decides on behalf of this one during a period."""
 
     user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="absences")
     delegate = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="stands_in_for")
@@ -121,7 +121,7 @@ class Absence(models.Model):
 
 
 class SavedView(models.Model):
-    """A named filter of a list, the owner's or everybody's."""
+    """A named filter of a list, the owner's or shared with everyone."""
 
     id = CharField(max_length=36, primary_key=True)
     owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
@@ -140,7 +140,7 @@ class SavedView(models.Model):
 
 
 class Shown(models.Model):
-    """What a person was shown, kept once per content: ``id`` is request and fingerprint."""
+    """What a person was shown, stored once per content: ``id`` is request and fingerprint."""
 
     id = CharField(max_length=130, primary_key=True)
     request = CharField(max_length=36, db_index=True)
@@ -154,7 +154,9 @@ class Shown(models.Model):
 
 
 class AuditEntry(models.Model):
-    """One human act. ``hash`` covers the entry and the one before it; nothing refers to rows that may be pruned."""
+    """One action of a person. ``hash`` covers the entry and the previous one; it refers to no rows that may be
+    pruned.
+    """
 
     n = models.BigIntegerField(primary_key=True)
     at = MomentField()
@@ -168,7 +170,7 @@ class AuditEntry(models.Model):
     prev = CharField(max_length=64)
     hash = CharField(max_length=64)
     signature = CharField(max_length=80, blank=True, default="")
-    """Of ``n`` and ``hash``, by a key that is not in the database; empty in entries from before there was one."""
+    """Of ``n`` and ``hash``, by a key that is not in the database; empty in entries from before signing."""
 
     class Meta:
         indexes = [
@@ -206,7 +208,7 @@ class Notice(models.Model):
     request = models.ForeignKey(REQUEST, null=True, on_delete=models.CASCADE, related_name="+")
     payload = EncryptedJsonField("notice", ("id",), default=dict)
     once = CharField(max_length=200, null=True, unique=True)
-    """A second notice of the same key is not written."""
+    """A second notification with the same key is not written."""
     created = MomentField()
     due = MomentField()
     attempts = models.IntegerField(default=0)
@@ -231,7 +233,7 @@ class Preference(models.Model):
     user = models.OneToOneField(PERSON, primary_key=True, on_delete=models.CASCADE, related_name="preference")
     data = JsonField(default=dict)
     looks = JsonField(default=dict)
-    """How they look at lists: ``{"runs": {"columns": [...]}}``."""
+    """Their view settings of lists: ``{"runs": {"columns": [...]}}``."""
 
     def __str__(self) -> str:
         return f"preferences of {self.user_id}"
@@ -255,7 +257,7 @@ class Webhook(models.Model):
 
 
 class UsedLink(models.Model):
-    """A signed answer link that was used: its nonce decides only once."""
+    """A signed answer link that was used: its nonce works only once."""
 
     nonce = CharField(max_length=36, primary_key=True)
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="+")

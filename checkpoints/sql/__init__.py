@@ -1,1 +1,1 @@
-"""The storage verbs as generators of SQL statements, and what runs them on SQLite and PostgreSQL."""
+"""The storage operations as generators of SQL statements, and their executors for SQLite and PostgreSQL."""

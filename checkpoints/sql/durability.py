@@ -1,7 +1,7 @@
 """Durability levels: which commits are fsynced before they are acknowledged.
 
-Every commit survives a killed process. ``full`` (the default) lets all of them survive a power failure too;
-``relaxed`` only those of ``must_sync``, for machines whose disk is slow to sync and whose steps may be repeated.
+Every commit survives a killed process. With ``full`` (the default) all of them survive a power failure too; with
+``relaxed`` only those of ``must_sync``, for machines with slow disks whose steps may be repeated.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ def parse_durability(text: str, *, name: str = "WFDASH_DURABILITY") -> Durabilit
 
 
 def must_sync(commit: Commit) -> bool:
-    """Say whether a commit must survive a power failure in either class.
+    """Return whether a commit must survive a power failure at either level.
 
-    So must the end of a drive (parked, asleep, finished, failed), an answer, and the record of a call that may happen
-    only once.
+    So must the end of a drive (suspended, asleep, finished, failed), an answer, and the record of a ``once`` call.
     """
     if commit.standing is not None or commit.answered:
         return True

@@ -1,4 +1,4 @@
-"""The statement that lists a run's checkpoints, by what its caller wants to see."""
+"""The statement that lists a run's checkpoints, by a filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONDITIONS = {
     "since": "created>=?",
     "until": "created<?",
 }
-"""How each field of a ``CheckpointFilter`` is said; a pair says false and true, without a parameter."""
+"""The SQL of each field of a ``CheckpointFilter``; a pair is that of false and true, without a parameter."""
 
 
 def list_checkpoints(dialect: Dialect, run: str, before: int, limit: int, where: CheckpointFilter) -> Statement:

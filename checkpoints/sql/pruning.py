@@ -5,11 +5,11 @@ In three phases, so that writers wait only for the last one:
 1. *survey*: list the chunks of the family of runs (a run and its forks share content).
 2. *mark*: follow every checkpoint that stays, page by page, outside of any transaction.
 3. *sweep*, in one transaction under the lock of every run of the family: remove the checkpoints, follow those that
-   were committed meanwhile, and remove the chunks of the survey that nobody reached.
+   were committed since, and remove the chunks of the survey that were not reached.
 
-A commit counts up its run's row before it writes anything, so none of the family is under way during the sweep.
-What is written after the survey is never removed. If a checkpoint that stays cannot be followed (a newer format,
-or damage), all chunks stay: the ones it needs are unknown.
+A commit increments its run's row before it writes anything, so none of the family is in progress during the sweep.
+Anything written after the survey is never removed. If a checkpoint that stays cannot be followed (a newer format, or
+damage), all chunks stay: the ones it needs are unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Survey:
 
     family: str
     run: RunId
-    """The one whose checkpoints are removed."""
+    """The run whose checkpoints are removed."""
     runs: list[RunId]
     doomed: frozenset[CheckpointId]
     unreached: set[str]
@@ -52,7 +52,7 @@ class Pruning(ReadScripts):
     """The three phases in one dialect."""
 
     def survey(self, run: RunId, doomed: Collection[CheckpointId]) -> Script[Survey | None]:
-        """List a family's chunks and runs; None if there is no such run."""
+        """Return a family's chunks and runs; None if there is no such run."""
         (families,) = yield [(self.sql.family, (run,))]
         if not families:
             return None
@@ -64,7 +64,7 @@ class Pruning(ReadScripts):
         return Survey(family=family, run=run, runs=[id_ for (id_,) in runs], doomed=frozenset(doomed), unreached=found)
 
     def mark(self, survey: Survey, run: RunId, before: int) -> Script[int | None]:
-        """Follow a page of a run's checkpoints; returns where the next one starts, None after the last."""
+        """Follow a page of a run's checkpoints and return where the next one starts, None after the last."""
         (rows,) = yield [(self.sql.roots, (run, before, PAGE))]
         survey.seen.update(row[1] for row in rows)
         doomed = survey.doomed if run == survey.run else ()
@@ -72,7 +72,7 @@ class Pruning(ReadScripts):
         return rows[-1][4] if len(rows) == PAGE else None
 
     def sweep(self, survey: Survey) -> Script[int]:
-        """Remove the checkpoints and the unreachable chunks; returns how many checkpoints were removed."""
+        """Remove the checkpoints and the unreachable chunks, and return how many checkpoints were removed."""
         run, doomed = survey.run, survey.doomed
         runs = yield from self._lock(survey.family)
         (rows,) = yield [(self.sql.needed, (run, run, run))]
@@ -88,7 +88,7 @@ class Pruning(ReadScripts):
         return removed
 
     def _lock(self, family: str) -> Script[list[RunId]]:
-        """Lock every run of the family, also one that was forked while the others were waited for."""
+        """Lock every run of the family, including forks created while waiting, and return their ids."""
         runs: list[RunId] = []
         while True:
             (rows,) = yield [(self.sql.lock_relatives, (family,))]

@@ -1,4 +1,4 @@
-"""The reading verbs as generators: they yield batches of statements and receive their rows."""
+"""The read operations as generators: they yield batches of statements and receive their rows."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ CHUNKS_PER_READ = 30_000
 
 @dataclass(frozen=True)
 class ReadScripts:
-    """The reading verbs in one dialect."""
+    """The read operations in one dialect."""
 
     dialect: Dialect
     sql: Statements
     encryptor: Encryptor = field(default_factory=lambda: encryptor_of(""))
-    """Encrypts what is written and opens what is read; without keys, neither."""
+    """Encrypts what is written and decrypts what is read; without keys, neither."""
 
     def facts(self, run: RunId) -> Script[RunFacts]:
-        """Read what driving a run needs."""
+        """Return what running a run needs."""
         (rows,) = yield [(self.sql.facts, (run,))]
         if not rows:
             raise NotFound("Run not found", run=run)
@@ -60,20 +60,20 @@ class ReadScripts:
         return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)
 
     def needs(self, run: RunId) -> Script[Needs]:
-        """Read what depends on a run's checkpoints."""
+        """Return what depends on a run's checkpoints."""
         phases, origins = yield [(self.sql.phase, (run,)), (self.sql.origins, (run,))]
         ended = bool(phases) and Phase(phases[0][0]) in ENDED
         return Needs(ended=ended, origins=frozenset(id_ for (id_,) in origins))
 
     def load(self, run: RunId, checkpoint: CheckpointId) -> Script[Checkpoint]:
-        """Read one checkpoint with its chunks."""
+        """Return one checkpoint, read with its chunks."""
         (rows,) = yield [(self.sql.load, (run, checkpoint))]
         if not rows:
             raise NotFound(run=run, checkpoint=checkpoint)
         return (yield from self._content(rows[0]))
 
     def latest(self, run: RunId) -> Script[Checkpoint | None]:
-        """Read the newest checkpoint with its chunks."""
+        """Return the newest checkpoint, read with its chunks."""
         (rows,) = yield [(self.sql.latest, (run,))]
         return (yield from self._content(rows[0])) if rows else None
 
@@ -96,7 +96,7 @@ class ReadScripts:
         return verify_digest(self.encryptor.decrypt(body, "checkpoint", info.run, info.id), rules.row_of(info))
 
     def _tree(self, run: str, root: str) -> Script[dict[str, bytes]]:
-        """Read a root's chunks, one level of the tree per statement."""
+        """Return a root's chunks, read one level of the tree per statement."""
         chunks: dict[str, bytes] = {}
         wanted = hashes_in(root)
         if wanted:
@@ -117,37 +117,37 @@ class ReadScripts:
         )
 
     def listing(self, run: RunId, before: int, limit: int, where: CheckpointFilter) -> Script[list[CheckpointInfo]]:
-        """Read metadata, newest first."""
+        """Return metadata, newest first."""
         (rows,) = yield [list_checkpoints(self.dialect, run, before, limit, where)]
         return [self._info(row) for row in rows]
 
     def ids(self, run: RunId) -> Script[list[CheckpointId]]:
-        """Read all ids, newest first."""
+        """Return all ids, newest first."""
         (rows,) = yield [(self.sql.ids, (run,))]
         return [CheckpointId(id_) for (id_,) in rows]
 
     def events(self, run: RunId, after: int, limit: int) -> Script[list[Event]]:
-        """Read events in order."""
+        """Return events in order."""
         (rows,) = yield [(self.sql.events, (run, after, limit))]
         return [self._event(run, *row) for row in rows]
 
     def answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
-        """Read answers the engine has not taken."""
+        """Return answers the engine has not taken."""
         (rows,) = yield [(self.sql.answers, (run,))]
         return {RequestKey(row[1]): self._answer(*row) for row in rows}
 
     def past_answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
-        """Read the last answer of each request, also those the engine has taken."""
+        """Return the last answer of each request, also those the engine has taken."""
         (rows,) = yield [(self.sql.past_answers, (run,))]
         return {RequestKey(row[1]): self._answer(*row) for row in rows}
 
     def now(self) -> Script[datetime]:
-        """Read the database's clock."""
+        """Return the database's time."""
         ((now,),) = (yield [(self.sql.now, ())])[0]
         return self.dialect.time(now)  # type: ignore[no-any-return]
 
     def _document(self, text: str | None, *row: str) -> Any:
-        """Return the document that a row keeps as text, None where it keeps none. ``Damaged``, ``Locked``."""
+        """Return the document that a row stores as text, None where it is null. ``Damaged``, ``Locked``."""
         return None if text is None else loads(self.encryptor.decrypt_document(text, *row))
 
     def _info(self, row: tuple[Any, ...]) -> CheckpointInfo:

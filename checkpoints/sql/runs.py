@@ -1,4 +1,4 @@
-"""Which runs a file holds, and removing one with all it has, as scripts. In databases: ``database.runs``."""
+"""Scripts that list the runs of a file, and delete one with everything it has. In databases: ``database.runs``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWNED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Removed:
-    """A run that was removed. ``relative``: a run that may share content with it, None if there is none."""
+    """A deleted run. ``relative``: a run that may share content with it, None if there is none."""
 
     relative: RunId | None
 
@@ -55,7 +55,7 @@ def list_runs(
 def listed_runs(
     dialect: Dialect, workflow: str | None, phase: Phase | None, before: RunInfo | None, limit: int
 ) -> Script[list[RunInfo]]:
-    """Read runs, newest first."""
+    """Return runs, newest first."""
     (rows,) = yield [list_runs(dialect, workflow, phase, before, limit)]
     return [info_of(dialect, row) for row in rows]
 
@@ -69,7 +69,7 @@ def info_of(dialect: Dialect, row: tuple[Any, ...]) -> RunInfo:
 
 
 def remove_run(dialect: Dialect, run: RunId, *, force: bool) -> Script[Removed | None]:
-    """Remove a run with all it has; None if there is none. ``Conflict`` as ``rules.refuse_removal`` says."""
+    """Delete a run with everything it has; None if there is none. ``Conflict`` as ``rules.refuse_removal`` says."""
     look = f"SELECT family, phase, {LIVE} FROM checkpoints_run r WHERE id=?{{lock}}"  # noqa: S608
     (rows,) = yield [(dialect.sql(look), (run,))]
     if not rows:

@@ -45,7 +45,7 @@ class StandaloneStorage(SqlStorage):
 
 
 def standalone_scripts(encryptor: Encryptor) -> Scripts:
-    """Return the verbs for these tables."""
+    """Return the scripts for these tables."""
     return Scripts(SQLITE, Statements(SQLITE, users=None), encryptor)
 
 

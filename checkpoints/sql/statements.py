@@ -1,7 +1,7 @@
 """The statements of the hot path, once for both databases.
 
-Written with ``?``; a ``Dialect`` says what differs. Every write takes its locks in one order: run, claim,
-requests, the rest. Code that writes elsewhere keeps that order, or PostgreSQL detects deadlocks.
+Written with ``?``; a ``Dialect`` has the differences. Every write takes its locks in one order: run, claim, requests,
+the rest. Code that writes elsewhere keeps that order, or PostgreSQL detects deadlocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Statement = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dialect:
-    """What differs between the databases."""
+    """The differences between the databases."""
 
     name: str
     mark: str
@@ -80,9 +80,9 @@ POSTGRES = Dialect(
 CHUNKS_PER_STATEMENT = 64
 """Chunks written by one statement."""
 CONTENT = ", ".join(CHECKPOINT)
-"""What a whole checkpoint is read from; the last column is its content."""
+"""The columns of a whole checkpoint; the last one is its content."""
 METADATA = ", ".join(CHECKPOINT[:-1])
-"""What a list is read from."""
+"""The columns of a list of checkpoints."""
 ANSWERED = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS NULL AND answered IS NOT NULL"
 LIVE = "run_id=? AND token=? AND expires > {now}"
 IS_CURRENT = "c.epoch >= r.epoch"
@@ -155,7 +155,7 @@ class Statements:
         self.effect = say(insert("checkpoints_effect", EFFECT, at="{now}"))
 
     def _answering(self, dialect: Dialect, users: str | None, username: str) -> None:
-        """Statements that record an answer. Where people have a table, answers name their author by its key."""
+        """Build the statements that record an answer. With a table of people, answers refer to it by key."""
         say = dialect.sql
         # A reply that takes effect in some seconds is the dashboard's: it has decided already.
         decided = "0" if users is None else "CASE WHEN settles IS NULL THEN 0 ELSE 1 END"
@@ -174,7 +174,7 @@ class Statements:
 
     @property
     def names_verdict(self) -> bool:
-        """Whether an answer's row also says what it is called in lists."""
+        """Return whether an answer's row also has its name in lists."""
         return "verdict" in self.answer
 
     def _claims(self, dialect: Dialect) -> None:
@@ -256,7 +256,7 @@ class Statements:
 
 
 def insert(table: str, columns: Sequence[str], *, rows: int = 1, **said: str) -> str:
-    """Return the statement that inserts rows: parameters for the columns, SQL for what is ``said``."""
+    """Return the statement that inserts rows: parameters for the columns, SQL for those in ``said``."""
     names = ", ".join(f'"{name}"' for name in (*columns, *said))
     row = ",".join(["?"] * len(columns) + list(said.values()))
     return f"INSERT INTO {table} ({names}) VALUES {','.join([f'({row})'] * rows)}"
@@ -275,7 +275,7 @@ def select_chunks(dialect: Dialect, count: int) -> str:
 
 
 def insert_chunks(dialect: Dialect, family: str, chunks: Mapping[str, bytes]) -> list[Statement]:
-    """Return the statements that add chunks of one family by hash, where they are not there yet."""
+    """Return the statements that insert chunks of one family by hash, where they are missing."""
     rows = [(family, key, data) for key, data in chunks.items()]
     groups = [rows[at : at + CHUNKS_PER_STATEMENT] for at in range(0, len(rows), CHUNKS_PER_STATEMENT)]
     return [(_insert_chunks(dialect, len(group)), tuple(chain.from_iterable(group))) for group in groups]
@@ -297,7 +297,7 @@ def delete_chunks(dialect: Dialect, family: str, hashes: Sequence[str]) -> State
 
 
 def delete_checkpoints(dialect: Dialect, run: str, ids: Sequence[str]) -> Statement:
-    """Return the statement that removes checkpoints of one run by id, and returns those it found."""
+    """Return the statement that deletes checkpoints of one run by id, and returns those it found."""
     sql = f"DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id IN ({placeholders(len(ids))}) RETURNING n"
     return dialect.sql(sql), (run, *ids)
 
@@ -312,7 +312,7 @@ def select_roots(dialect: Dialect, ids: Sequence[str]) -> Statement:
 def extend_many(dialect: Dialect, count: int) -> str:
     """Return the statement that extends ``count`` claims by token and returns the tokens of those it extended.
 
-    A claim whose row is locked is skipped: a commit holds it, which extends the claim itself or ends it.
+    A claim whose row is locked is skipped: a commit has it, which extends the claim itself or ends it.
     """
     live = f"token IN ({placeholders(count)}) AND expires > {{now}}"
     free = f"SELECT run_id FROM checkpoints_claim WHERE {live}{dialect.skip_locked}"
@@ -323,7 +323,7 @@ def extend_many(dialect: Dialect, count: int) -> str:
 
 @lru_cache(maxsize=512)
 def live_tokens(dialect: Dialect, count: int) -> str:
-    """Return the statement that says which of ``count`` claims are live and have their run, by token."""
+    """Return the statement that selects which of ``count`` claims are live and have their run, by token."""
     return dialect.sql(
         "SELECT c.token FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
         f" WHERE c.token IN ({placeholders(count)}) AND c.expires > {{now}} AND {IS_CURRENT}"

@@ -47,10 +47,10 @@ class Database(Protocol):
     scripts: Scripts
 
     async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
-        """Run a script in a transaction; what others share it with cannot spoil it.
+        """Return the result of a script run in a transaction; the other scripts in it cannot affect it.
 
-        ``sync`` says that it must survive a power failure, also where ordinary steps need not; ``shared`` that it is
-        short and there may be many like it.
+        ``sync``: it must survive a power failure, also where ordinary steps need not; ``shared``: it is short and there
+        may be many like it.
         """
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
@@ -78,7 +78,7 @@ class SqlStorage(ABC):
 
     @abstractmethod
     def _open(self) -> Database:
-        """Open the database."""
+        """Return the opened database."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,7 +89,7 @@ class SqlStorage(ABC):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End threads and connections. The storage opens them again when it is used again."""
+        """End threads and connections. The storage opens them again at its next use."""
         if self.renewer.runs:
             await asyncio.to_thread(self.renewer.close)
         database = self._closed()
@@ -97,7 +97,7 @@ class SqlStorage(ABC):
             await database.aclose()
 
     async def aclose_loop(self) -> None:
-        """End what belongs to this event loop; other loops, and this one at its next use, are not concerned."""
+        """End what belongs to this event loop; other loops, and this one at its next use, are not affected."""
         if self._database is not None:
             await self._database.aclose_loop()
 
@@ -205,7 +205,7 @@ class SqlStorage(ABC):
     # Claims
 
     async def claim(self, run: RunId, *, worker: str, ttl: float, suspects: bool = True) -> Claim | None:
-        """See ``Claims.claim``. Without ``suspects``: not a run that may end its workers (``rules.is_suspect``)."""
+        """See ``Claims.claim``. Without ``suspects``: not a run that may kill its workers (``rules.is_suspect``)."""
         check("worker name", worker)
         return await self._write(lambda s: s.claim(findable(run), worker, ttl, suspects), sync=False)
 
@@ -228,7 +228,7 @@ class SqlStorage(ABC):
         return await self._write(lambda s: s.renew(claim, ttl), sync=False)
 
     async def renew_many(self, claims: Sequence[Claim], *, ttl: float) -> frozenset[str]:
-        """Extend claims that are still live by one statement; return the tokens of those that are lost."""
+        """Extend claims that are still live by one statement and return the tokens of those that are lost."""
         if not claims:
             return frozenset()
         return await self._write(lambda s: s.renew_many(claims, ttl), sync=False)
@@ -238,11 +238,11 @@ class SqlStorage(ABC):
         await self._write(lambda s: s.release(claim), sync=False)
 
     async def due(self, *, limit: int = 500, suspect: bool | None = None) -> Sequence[RunId]:
-        """See ``Claims.due``. ``suspect``: only those that perhaps end their workers, or only the others."""
+        """See ``Claims.due``. ``suspect``: only those that may kill their workers, or only the others."""
         return await self._read(lambda s: s.due(limit, suspect))
 
     async def trust(self, claim: Claim) -> None:
-        """Reset the run's count of takeovers: it has run long enough to be no suspect."""
+        """Reset the run's count of takeovers: it has run long enough not to be a suspect."""
         await self._write(lambda s: s.trust(claim), sync=False)
 
     async def expire_claims(self, *, worker_prefix: str) -> None:
@@ -250,15 +250,15 @@ class SqlStorage(ABC):
         await self._write(lambda s: s.expire(worker_prefix))
 
     async def read_run(self, run: RunId) -> RunFacts:
-        """Return what driving the run needs; ``NotFound``."""
+        """Return what running the run needs. ``NotFound``."""
         return await self._read(lambda s: s.facts(findable(run)))
 
     async def read_needs(self, run: RunId) -> Needs:
-        """Return what else depends on the run's checkpoints: whether it goes on, and what was forked from."""
+        """Return what else depends on the run's checkpoints: whether it is open, and which were forked."""
         return await self._read(lambda s: s.needs(findable(run)))
 
     async def forget_run(self, run: RunId, removed: Removed | None) -> bool:
-        """Remove the content that nobody needs after a run was removed; says whether one was."""
+        """Remove the content that is no longer needed after a run was removed, and return whether one was."""
         self._encoder_cache.forget(run)
         if removed is not None and removed.relative is not None:
             await self.prune(removed.relative, [])
@@ -296,7 +296,7 @@ class SqlStorage(ABC):
 
 
 def pruning(scripts: Scripts) -> Pruning:
-    """Return the moves of a pruning in the dialect of the scripts."""
+    """Return the phases of a pruning in the dialect of the scripts."""
     return Pruning(scripts.dialect, scripts.sql, scripts.encryptor)
 
 
@@ -306,7 +306,7 @@ def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script
 
 
 def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
-    """Return a commit with all encoded that can be. ``ValueError`` if something is no JSON."""
+    """Return a commit with everything encoded that can be. ``ValueError`` if something is not valid JSON."""
     encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
     events = tuple([(e.kind, e.step, text_of(e.data)) for e in commit.events])
     base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
@@ -314,7 +314,7 @@ def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -
 
 
 def encoded_content(checkpoint: Checkpoint, head: CachedEncoding | None, *, frozen: bool) -> Encoded:
-    """Return a checkpoint's body and requests as text. ``ValueError`` if they are no JSON."""
+    """Return a checkpoint's body and requests as text. ``ValueError`` if they are not valid JSON."""
     requests = [r.model_dump(mode="json") for r in checkpoint.requests]
     known = None if head is None else head.known
     return encode({"body": checkpoint.body, "requests": requests}, known=known, frozen=frozen)

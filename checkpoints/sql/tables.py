@@ -1,7 +1,7 @@
 """The rows that scripts and the ORM both write: one builder per table, its columns in the order they are inserted.
 
-Values are Python's: whoever writes a row turns documents into text, seals content and has its own way to say a time.
-What the database's clock fills in (``created``, ``updated``, ``at``) is in no row here.
+Values are Python's: each writer converts documents to text, encrypts content and formats times itself. Columns filled
+by the database's clock (``created``, ``updated``, ``at``) are in no row here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def checkpoint_row(info: CheckpointInfo, payload: bytes, **counted: int) -> dict
 
 
 def copied(origin: CheckpointInfo, **changes: Any) -> CheckpointInfo:
-    """Return the metadata of a new checkpoint that has another one's content; ``changes`` say what differs."""
+    """Return the metadata of a new checkpoint with another one's content, except for ``changes``."""
     return origin.model_copy(update={"parent": origin.id, "label": None, "clean": True, "flaw": "", **changes})
 
 
@@ -69,7 +69,7 @@ def run_row(
     family: str | None = None,
     forked_from: str | None = None,
 ) -> RunRow:
-    """Return a new run's row: ready, driven by nobody, of a family of its own unless it is forked."""
+    """Return a new run's row: ready, unclaimed, of a family of its own unless it is forked."""
     return {
         "id": run,
         "workflow": workflow,
@@ -88,7 +88,7 @@ def run_row(
 
 
 class RequestRow(TypedDict):
-    """A question that is open."""
+    """An open question."""
 
     id: RequestId
     run_id: str
@@ -127,7 +127,7 @@ def request_row(id_: RequestId, run: str, workflow: str, request: Request) -> Re
 
 
 class EventRow(TypedDict):
-    """One thing that happened."""
+    """An event."""
 
     run_id: str
     seq: int

@@ -1,7 +1,7 @@
-"""The writing verbs as generators: they yield batches of statements and receive their rows.
+"""The write operations as generators: they yield batches of statements and receive their rows.
 
-No database is called here, so SQLite's writer thread and PostgreSQL's async pool run the very same scripts.
-A script that raises leaves nothing behind: its runner rolls back.
+No database is called here, so SQLite's writer thread and PostgreSQL's async pool run the very same scripts. A script
+that raises leaves nothing behind: its executor rolls back.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from checkpoints.sql.tables import checkpoint_row, copied, effect_row, event_row
 EXTEND_BELOW = 0.5
 """Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
 PLAIN = frozenset({str, int, bool, NoneType})
-"""Types of values that every database takes as they are."""
+"""Types of values that every database takes unchanged."""
 RunCounters: TypeAlias = tuple[int, int, str, str]
-"""A run's seq, n, family and workflow after the count."""
+"""A run's seq, n, family and workflow after the increment."""
 
 
 class BaseGone(Exception):
@@ -61,10 +61,10 @@ class PreparedCommit:
 
 @dataclass(frozen=True)
 class Scripts(ReadScripts):
-    """All verbs in one dialect."""
+    """All operations in one dialect."""
 
     def commit(self, given: PreparedCommit) -> Script[int]:
-        """Write a commit; returns the run's last seq."""
+        """Write a commit and return the run's last seq."""
         commit = given.commit
         seq, n, family, workflow = yield from self._move(given)
         ids = (yield from self._record_answers(commit)) if commit.answered else {}
@@ -92,7 +92,7 @@ class Scripts(ReadScripts):
         return seq
 
     def _move(self, given: PreparedCommit) -> Script[RunCounters]:
-        """Check the fence, advance the run's counters and phase, and renew or drop the claim."""
+        """Check the fence, advance the run's counters and phase, renew or drop the claim, and return the counters."""
         commit, claim = given.commit, given.claim
         n = 0 if commit.checkpoint is None else commit.checkpoint.n
         params = (len(commit.events), n, n, int(commit.checkpoint is None))
@@ -122,7 +122,7 @@ class Scripts(ReadScripts):
         return moved[0][:4]
 
     def _record_answers(self, commit: Commit) -> Script[dict[str, str]]:
-        """Record first answers; returns the ids of the requests they answer."""
+        """Record first answers and return the ids of the requests they answer."""
         known = yield from self.answers(commit.run)
         found: dict[str, str] = {}
         for given in commit.answered:
@@ -138,13 +138,13 @@ class Scripts(ReadScripts):
         return found
 
     def record_answer(self, request: str, given: Answer) -> Script[None]:
-        """Insert the answer to a request, which has none."""
+        """Insert the answer to a request that has none."""
         verdict = (rules.verdict_of(given.value),) if self.sql.names_verdict else ()
         params = (request, self._encrypted(given.value, "answer", request, "value"), given.by, *verdict)
         yield [(self.sql.answer, params), (self.sql.answered, (request,))]
 
     def _encrypted(self, value: Any, *row: str) -> str:
-        """Return a document as that row keeps it."""
+        """Return a document as stored in that row."""
         return self.encryptor.encrypt_document(text_of(value), *row)
 
     def _standing(self, run: RunId, standing: Standing) -> tuple[Any, ...]:
@@ -220,13 +220,13 @@ class Scripts(ReadScripts):
                 yield [(self.sql.effect, self._parameters(row))]
 
     def delete(self, run: RunId, checkpoint: CheckpointId) -> Script[bool]:
-        """Remove a checkpoint; its chunks stay until a pruning, which knows what else needs them."""
+        """Delete a checkpoint and return whether there was one; its chunks stay until a pruning."""
         (rows,) = yield [(self.sql.delete, (run, checkpoint))]
         return bool(rows)
 
     def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId, copy: CheckpointId) -> Script[None]:
         """Create a run whose first checkpoint has the content of another's."""
-        # Locked first: pruning the origin must not run between the look and the copy.
+        # Locked first: pruning the origin must not run between the read and the copy.
         families, rows = yield [(self.sql.lock_run, (run,)), (self.sql.load, (run, checkpoint))]
         if not rows:
             raise NotFound(run=run, checkpoint=checkpoint)
@@ -241,13 +241,13 @@ class Scripts(ReadScripts):
         yield [self._insert_checkpoint(row), (self.sql.move, (0, 1, 1, 1, new_run))]
 
     def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> Script[None]:
-        """Mark a checkpoint as not to be read."""
+        """Mark a checkpoint as unreadable."""
         (rows,) = yield [(self.sql.quarantine, (False, reason, run, checkpoint))]
         if not rows:
             raise NotFound(run=run, checkpoint=checkpoint)
 
     def label(self, run: RunId, checkpoint: CheckpointId, label: str | None) -> Script[None]:
-        """Name a checkpoint, or take its name away."""
+        """Set a checkpoint's label, or remove it."""
         (rows,) = yield [(self.sql.label, (label, run, checkpoint))]
         if not rows:
             raise NotFound(run=run, checkpoint=checkpoint)
@@ -255,7 +255,7 @@ class Scripts(ReadScripts):
     # Claims
 
     def claim(self, run: RunId, worker: str, ttl: float, suspects: bool) -> Script[Claim | None]:
-        """Claim a due run that no live claim holds."""
+        """Claim a due run without a live claim, and return the claim."""
         runs, claims = yield [(self.sql.run_to_claim, (run,)), (self.sql.claim_to_take_over, (run,))]
         if not runs or not runs[0][0] or (claims and claims[0][0]):
             return None
@@ -268,7 +268,9 @@ class Scripts(ReadScripts):
     def take(
         self, run: RunId, worker: str, ttl: float, head: CheckpointId | None, *, stopped: bool = False
     ) -> Script[Claim]:
-        """Claim a run, due or not, without a live claim and whose newest checkpoint is ``head``."""
+        """Claim a run, due or not, without a live claim and whose newest checkpoint is ``head``, and return the
+        claim.
+        """
         looks = [(self.sql.run_to_take, (run,)), (self.sql.claim_holder, (run,)), (self.sql.head, (run,))]
         runs, claims, heads = yield looks
         if not runs:
@@ -284,7 +286,7 @@ class Scripts(ReadScripts):
         return (yield from self._take(run, worker, ttl, attempts, recovered=bool(claims)))
 
     def begin(self, given: PreparedCommit, worker: str, ttl: float) -> Script[Claim]:
-        """Write a run's first checkpoint and take the run."""
+        """Write a run's first checkpoint, claim the run, and return the claim."""
         yield [self._new_run(given.commit)]
         claim = yield from self.take(given.commit.run, worker, ttl, None)
         yield from self.commit(replace(given, claim=claim))
@@ -298,14 +300,14 @@ class Scripts(ReadScripts):
         return Claim(**held, expires=self.dialect.time(expires), recovered=recovered, attempts=attempts)
 
     def renew(self, claim: Claim, ttl: float) -> Script[Claim]:
-        """Extend a claim that is still live."""
+        """Extend a claim that is still live, and return it."""
         (rows,) = yield [(self.sql.extend_by_ttl, (ttl, ttl, claim.run, claim.token))]
         if not rows:
             raise ClaimLost(run=claim.run)
         return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
 
     def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[frozenset[str]]:
-        """Extend claims that have not expired; returns the tokens of those that did, or whose run was taken away."""
+        """Extend claims that have not expired; return the tokens of those that did, or whose run was taken away."""
         tokens = tuple(str(claim.token) for claim in claims)
         extend = (extend_many(self.dialect, len(tokens)), (ttl, ttl, *tokens))
         _, rows = yield [extend, (live_tokens(self.dialect, len(tokens)), tokens)]
@@ -320,7 +322,7 @@ class Scripts(ReadScripts):
         yield [(self.sql.trust, (claim.run, claim.epoch))]
 
     def due(self, limit: int, suspect: bool | None) -> Script[list[RunId]]:
-        """Find runs to drive."""
+        """Return runs that are due."""
         (rows,) = yield [(self.sql.due[suspect], (limit,))]
         return [RunId(id_) for (id_,) in rows]
 

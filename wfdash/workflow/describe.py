@@ -1,4 +1,4 @@
-"""Description of a workflow for people: steps, labelled arrows, input and output forms."""
+"""Description of a workflow for people: steps, labelled edges, input and output forms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wfdash.workflow.workflow import Workflow
 
 
 def describe(workflow: Workflow) -> Description:
-    """Draw the workflow; ``InvalidWorkflow`` if it is not valid."""
+    """Return the workflow's description; ``InvalidWorkflow`` if it is not valid."""
     graph = workflow.graph
     aliases = earlier_names(graph)
     shown = [node for node in graph.nodes.values() if not node.hidden]
@@ -57,7 +57,7 @@ def _step(node: Node, was: tuple[str, ...]) -> StepInfo:
 
 
 def asks_people(node: Node) -> bool:
-    """Say whether the step's function uses ``ask`` of its context parameter; False where its source cannot be read."""
+    """Return whether the step's function uses ``ask`` of its context parameter; False without its source."""
     code = getattr(inspect.unwrap(node.function), "__code__", None)
     return code is not None and bool(node.context) and _asks(code, node.context)
 
@@ -69,7 +69,7 @@ def _asks(code: CodeType, context: str) -> bool:
 
 
 def _parsed(source: CodeType | Callable[..., Any]) -> ast.AST:
-    """Return the syntax tree of a function, an empty one where its source cannot be read."""
+    """Return the syntax tree of a function, an empty one without its source."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(source)).strip().rstrip(","))
     except (OSError, SyntaxError, TypeError):
@@ -77,7 +77,7 @@ def _parsed(source: CodeType | Callable[..., Any]) -> ast.AST:
 
 
 def _arrows(graph: Graph) -> list[EdgeInfo]:
-    """Draw hidden nodes away: an arrow into a sub-workflow ends at its start steps."""
+    """Return the edges without hidden nodes: an edge into a sub-workflow ends at its start steps."""
     found: dict[tuple[str, str], EdgeInfo] = {}
     for edge in graph.edges:
         if edge.kind in {"enter", "exit"}:
@@ -97,7 +97,7 @@ def _visible(graph: Graph, name: str, *, back: bool) -> list[str]:
 
 
 def kind_of(edge: Edge) -> str:
-    """Return the arrow's kind as ``EdgeInfo`` has it."""
+    """Return the edge's kind as in ``EdgeInfo``."""
     if edge.kind != "plain":
         return edge.kind
     if edge.switch is not None:
@@ -108,7 +108,7 @@ def kind_of(edge: Edge) -> str:
 
 
 def label_of(graph: Graph, edge: Edge) -> str:
-    """Return the words on the arrow: the case, the predicate, how it joins."""
+    """Return the edge's label: the case, the predicate, how it joins."""
     if edge.switch is not None:
         return "otherwise" if edge.default else str(edge.case)
     if edge.otherwise:
@@ -123,7 +123,7 @@ def label_of(graph: Graph, edge: Edge) -> str:
 
 
 def predicate_text(predicate: Callable[..., Any]) -> str:
-    """Return a predicate in words: its name, or a lambda's own expression."""
+    """Return a predicate as text: its name, or a lambda's own expression."""
     name = getattr(predicate, "__name__", "")
     if name != "<lambda>":
         return name.replace("_", " ")
@@ -133,7 +133,7 @@ def predicate_text(predicate: Callable[..., Any]) -> str:
 
 
 def output_schema(graph: Graph) -> dict[str, Json]:
-    """Return the JSON Schema of the run's output, empty if it is not known beforehand."""
+    """Return the JSON Schema of the run's output, empty if it is not known in advance."""
     kinds = [node.gives for node in graph.nodes.values() if node.ends]
     if not kinds or any(is_any(kind) for kind in kinds):
         return {}

@@ -1,15 +1,15 @@
-"""What can go wrong with a workflow: one base, one class per remedy.
+"""Errors of workflows: one base, one class per remedy.
 
 WorkflowError
 ├── InvalidWorkflow   the definition contradicts itself
 ├── InvalidCall       ``run`` was called with arguments that do not go together
 ├── NotStorable       a value would not survive being stored
-├── WrongType         a step returned, or an answer held, something its type does not allow
+├── WrongType         a step returned, or an answer contained, something its type does not allow
 ├── StateConflict     two overlapping steps wrote the same key
 ├── ReplayMismatch    the step's code no longer does what was recorded
 ├── StepTimeout       a step took longer than its ``timeout``
 ├── Runaway           too many steps without a person in between
-└── CallStopped       a person said that an unknown call must not go on
+└── CallStopped       a person decided that an unknown call must not continue
 """
 
 from __future__ import annotations

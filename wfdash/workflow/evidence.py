@@ -1,4 +1,4 @@
-"""Evidence on a card, to help a person decide. Each piece checks itself where it is made: in the step that asks.
+"""Evidence on a card, to help a person decide. Each piece validates itself where it is created: in the step that asks.
 
 ```python
 Approval(subject="Pay?", evidence=[Table(rows=lines), File(name="invoice.pdf", data=pdf), Link(url="https://...")])
@@ -19,7 +19,9 @@ from wfdash.workflow.values.display import plain_text, to_display
 
 
 class EvidencePiece(BaseModel):
-    """A piece of evidence. In JSON it is ``{kind, title, value}`` and what its kind adds; dicts of that form do too."""
+    """A piece of evidence. In JSON it is ``{kind, title, value}`` and the fields of its kind; such dicts are accepted
+    too.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     main: ClassVar[str] = "value"
@@ -40,7 +42,7 @@ class EvidencePiece(BaseModel):
         return {**rest, cls.main: value}
 
     def shown(self) -> dict[str, Json]:
-        """Return it as a card holds it."""
+        """Return it in the form a card holds."""
         rest = {name: item for name, item in self if name not in {"kind", "title", self.main}}
         fields = {"kind": self.kind, "title": self.title, "value": getattr(self, self.main), **rest}
         return {
@@ -93,7 +95,7 @@ class Table(EvidencePiece):
 
 
 class JsonValue(EvidencePiece):
-    """Any value, as a tree that folds. What JSON cannot say is shown by its type, size and repr."""
+    """Any value, as a tree that folds. Values that JSON does not support are shown by type, size and repr."""
 
     kind: Literal["json"] = "json"
     value: Any = None
@@ -129,14 +131,14 @@ class Diff(EvidencePiece):
         return self
 
     def shown(self) -> dict[str, Json]:
-        """Return it as a card holds it."""
+        """Return it in the form a card holds."""
         value = {"before": self.before, "after": self.after} if self.unified is None else self.unified
         fields = {"kind": self.kind, "title": self.title, "value": value}
         return {name: to_display(item) for name, item in fields.items() if name != "title" or item}
 
 
 class Media(EvidencePiece):
-    """Bytes, at most two million; base64 text will do."""
+    """Bytes, at most two million; base64 text is accepted."""
 
     main: ClassVar[str] = "data"
     data: Annotated[bytes, BeforeValidator(lambda data: _read_bytes(data))]
@@ -159,7 +161,7 @@ class Image(Media):
     kind: Literal["image"] = "image"
     alt: str = ""
     media_type: str | None = None
-    """What it is taken for; the content must agree."""
+    """The declared type; the content must agree."""
 
     @model_validator(mode="after")
     def _check_content(self) -> Image:
@@ -171,7 +173,7 @@ class Image(Media):
         return self
 
     def shown(self) -> dict[str, Json]:
-        """Return it as a card holds it: base64 and the type its content has."""
+        """Return it in the form a card holds: base64 and the type its content has."""
         return self._sent(media_type=images.media_type_of(self.data), alt=plain_text(self.alt))
 
 
@@ -182,7 +184,7 @@ class File(Media):
     name: str = Field(min_length=1, max_length=200)
 
     def shown(self) -> dict[str, Json]:
-        """Return it as a card holds it: base64 and the type its content has."""
+        """Return it in the form a card holds: base64 and the type its content has."""
         return self._sent(media_type=images.media_type_of(self.data), name=plain_text(self.name))
 
 

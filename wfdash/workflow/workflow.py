@@ -28,15 +28,15 @@ Answers = Mapping[str, Any] | Mapping[RequestKey, Any]
 
 
 NAME = re.compile(r"\w[\w.-]*")
-"""What a workflow may be called."""
+"""The pattern of a workflow's name."""
 
 
 class Workflow:
-    """A named graph of steps. Holds no run: one definition serves any number of runs at once.
+    """A named graph of steps. It holds no run: one definition serves any number of runs at once.
 
-    ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``:
-    key -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop
-    may run between two answers of people. ``policy``: how its requests are decided where they do not say it themselves.
+    ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``: key
+    -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop may
+    run between two answers of people. ``policy``: the default policy of its requests.
     """
 
     def __init__(
@@ -72,29 +72,31 @@ class Workflow:
         self._graph: Graph | None = None
 
     def __repr__(self) -> str:
-        """Name it."""
+        """Return its name."""
         return f"Workflow({self.name!r})"
 
     @property
     def steps(self) -> Mapping[str, Step]:
-        """The declared steps by name."""
+        """Return the declared steps by name."""
         return self._steps
 
     @property
     def subs(self) -> Mapping[str, Sub]:
-        """The declared sub-workflows by name."""
+        """Return the declared sub-workflows by name."""
         return self._subs
 
     @property
     def graph(self) -> Graph:
-        """The compiled graph. The first use validates: ``InvalidWorkflow`` names what is wrong."""
+        """Return the compiled graph. The first use validates: ``InvalidWorkflow`` names what is wrong."""
         if self._graph is None:
             self._graph = build(self)
         return self._graph
 
     @property
     def version(self) -> str:
-        """The graph's signature; a checkpoint of another one resumes only by a declared migration or old name."""
+        """Return the graph's signature; a checkpoint of another one resumes only by a declared migration or old
+        name.
+        """
         return self.graph.version
 
     def step(
@@ -114,13 +116,13 @@ class Workflow:
         people: bool = False,
         was: str | tuple[str, ...] = (),
     ) -> Callable[[Function], Step]:
-        """Declare a step: an async function, or a plain one (run in a thread).
+        """Declare a step: an async function, or a synchronous one (run in a thread). Returns a decorator, or the step.
 
         It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``after``: what triggers it. ``when``: a
         predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: seconds of work,
-        waiting for people not counted. ``concurrency``: how many may run at once in one run. ``people``: the graph
-        draws it as a step that asks people; where it calls ``ctx.ask`` itself that is seen. ``was``: names it had
-        before, so that runs begun then find it.
+        without the time spent waiting for people. ``concurrency``: how many may run at once in one run. ``people``: the
+        graph draws it as a step that asks people; a direct ``ctx.ask`` is detected. ``was``: names it had before, so
+        that older runs find it.
         """
         _refuse_bare(bare)
         names = _local_names()
@@ -171,10 +173,11 @@ class Workflow:
         return Switch(source, f"switch{self._switches}", key)
 
     def migrate(self, *, from_version: str, to_version: str = "") -> Callable[[Hook], Hook]:
-        """Declare how a run of an older graph continues: ``hook(migration)`` changes the ``Migration`` it is given.
+        """Return a decorator that declares how a run of an older graph continues: ``hook(migration)`` changes the
+        ``Migration``.
 
-        It leads to ``to_version``; without one to the next hook's ``from_version``, from the last hook to the
-        current graph. What it leaves must be valid there, or the run is not changed.
+        It leads to ``to_version``; without one to the next hook's ``from_version``, from the last hook to the current
+        graph. The result must be valid there, or the run is not changed.
         """
 
         def declare(hook: Hook) -> Hook:
@@ -187,7 +190,7 @@ class Workflow:
 
     @property
     def hooks(self) -> tuple[MigrationHook, ...]:
-        """The declared migrations, in order."""
+        """Return the declared migrations, in order."""
         return tuple(self._hooks)
 
     def _claim_name(self, name: str) -> None:
@@ -218,18 +221,17 @@ class Workflow:
     ) -> Outcome:
         """Start (``message``), answer (``answers``), resume or recover (``checkpoint``, or ``run_id`` with a storage).
 
-        Returns ``Finished``, ``Waiting`` or ``Failed``, each with the ``checkpoint`` to go on from. ``checkpoint``: a
-        record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``. ``storage``:
-        a storage, manager, journal or recorder; without one the checkpoint is yours to keep. ``park_after``: sleeps
-        longer than these seconds park the run.
+        Returns ``Finished``, ``Waiting`` or ``Failed``, each with the ``checkpoint`` to continue from. ``checkpoint``:
+        a record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``.
+        ``storage``: a storage, manager, journal or recorder; without one the caller keeps the checkpoint.
+        ``park_after``: sleeps longer than these seconds suspend the run.
 
-        Where the storage offers claims, the run is held while it is driven, and answers that people gave count.
-        ``Conflict``, before anything runs: another process or worker drives it (``facts``: worker, expires), it went
+        Where the storage offers claims, the run is claimed while it runs, and answers that people gave count.
+        ``Conflict``, before anything runs: another process or worker has it (``facts``: worker, expires), it has moved
         on since ``checkpoint``, or a person paused or cancelled it. ``AlreadyAnswered``: a request has another answer.
-        ``ClaimLost``: another process took the run over; its last step was not written.
-        ``InvalidCall`` names arguments that do not go together; ``InvalidInput`` what does not fit; ``Incompatible``
-        a checkpoint of another graph to which no ``migrate`` hook and no old name (``was``) leads; ``Damaged`` one
-        that cannot be read.
+        ``ClaimLost``: another process took the run over; its last step was not written. ``InvalidCall`` names arguments
+        that do not go together; ``InvalidInput`` invalid values; ``Incompatible`` a checkpoint of another graph to
+        which no ``migrate`` hook and no old name (``was``) leads; ``Damaged`` one that cannot be read.
         """
         call = RunCall(message, answers, _typed(checkpoint), storage, _named(run_id), park_after)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
@@ -250,14 +252,14 @@ class Workflow:
 
 
 def checked(what: str, text: str) -> str:
-    """Return a name that every storage can keep; ``InvalidWorkflow`` says what is wrong with any other."""
+    """Return a name that every storage can store; ``InvalidWorkflow`` says what is wrong with any other."""
     if problem := problem_of(what, text):
         raise InvalidWorkflow(f"{str(text)[:40]!r} is no {problem}")
     return text
 
 
 def _typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | CheckpointId | None:
-    """Return an id as one: what is neither a record nor None is a checkpoint's id, whatever ids are made of."""
+    """Return a checkpoint argument with its type: anything that is neither a record nor None is an id."""
     return checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else CheckpointId(checkpoint)
 
 
@@ -274,6 +276,6 @@ def _refuse_bare(function: Function | None) -> None:
 
 
 def _local_names() -> dict[str, Any]:
-    """Return the local names around the decorator: annotations of steps declared in a function mean them."""
+    """Return the local names around the decorator, for annotations of steps declared in a function."""
     frame = sys._getframe(2)
     return {} if frame.f_code.co_name == "<module>" else dict(frame.f_locals)

@@ -1,7 +1,7 @@
 """PostgreSQL's connection parameters: from a URL to Django's settings, and from those to psycopg's parameters.
 
-Whatever libpq knows (``sslmode``, ``sslrootcert``, ``connect_timeout``, ``target_session_attrs``, ``options`` ...)
-reaches both Django's connections and the storage's own. What is not known is refused, never dropped.
+All parameters of libpq (``sslmode``, ``sslrootcert``, ``connect_timeout``, ``target_session_attrs``, ``options`` ...)
+apply to both Django's connections and the storage's own. Unknown ones are refused, never dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from checkpoints.errors import InvalidConfig
 
 DJANGO = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-"""libpq's name of what Django has a setting of its own for."""
+"""libpq's names of parameters for which Django has its own setting."""
 DJANGO_ONLY = frozenset({"client_encoding", "cursor_factory", "isolation_level", "server_side_binding"})
 """Django's ``OPTIONS`` that say how Django uses a connection, not where it leads."""
 OF_DRIVER = frozenset({"prepare_threshold"})
@@ -46,7 +46,7 @@ def settings_of(url: str, *, name: str = "WFDASH_DATABASE") -> dict[str, Any]:
 
 
 def parsed(url: str, name: str) -> dict[str, Any]:
-    """Return what libpq reads from the URL, without psycopg's own parameters."""
+    """Return libpq's parameters of the URL, without psycopg's own."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -72,7 +72,7 @@ def read_threshold(text: str, name: str) -> int | None:
 def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return psycopg's parameters for the storage's own connections from Django's setting of a database.
 
-    ``InvalidConfig`` for an option that nobody knows. A pool of Django's (``OPTIONS["pool"]``) is Django's alone.
+    ``InvalidConfig`` for an unknown option. A pool of Django's (``OPTIONS["pool"]``) is used by Django only.
     """
     options = {key: value for key, value in (settings.get("OPTIONS") or {}).items() if key not in DJANGO_ONLY}
     options.pop("pool", None)
@@ -84,7 +84,7 @@ def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def escaped(value: str) -> str:
-    """Return a value as it stands in ``options``: blanks and backslashes are written with a backslash."""
+    """Return a value escaped for ``options``: blanks and backslashes get a backslash."""
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 

@@ -32,7 +32,7 @@ TRANSACTION_TIMEOUT = 30.0
 TCP_KEEPALIVES = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 2}
 """TCP keepalive settings by which the server drops a client whose machine is unreachable."""
 ATTEMPTS = 3
-"""How often a script runs when PostgreSQL chose it to break a deadlock."""
+"""How many times a script is tried when PostgreSQL chose it to break a deadlock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,9 @@ class Pools:
         self._lock = threading.Lock()
 
     async def run(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
-        """Run a script in one transaction; once more if a deadlock ended it. ``shared``: perhaps with others."""
+        """Return the result of a script, run in one transaction, again after a deadlock. ``shared``: maybe with
+        others.
+        """
         flush = sync or self._full
         connections = self._by_loop.get(asyncio.get_running_loop()) or self._opened()
         if shared:

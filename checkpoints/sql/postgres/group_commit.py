@@ -1,7 +1,7 @@
 """PostgreSQL group commit: scripts of several runs share a transaction when they arrive faster than commits finish.
 
-At most ``MAX_GROUP_TRANSACTIONS`` are open per event loop; scripts that arrive meanwhile wait and share the next one.
-A script that fails spoils no other: the group is rolled back before COMMIT, and each of its scripts runs again alone.
+At most ``MAX_GROUP_TRANSACTIONS`` are open per event loop; scripts that arrive in between wait and share the next one.
+A script that fails affects no other: the group is rolled back before COMMIT, and each of its scripts runs again alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_GROUP_SCRIPTS = 32
 ASYNC_COMMIT = "SET LOCAL synchronous_commit TO off"
 """Statement that lets this transaction's commit return before it is flushed to disk."""
 LOCK_TIMEOUT = "SET LOCAL lock_timeout TO '50ms'"
-"""Statement that bounds lock waits in a shared transaction: one blocked script would hold up all of them."""
+"""Statement that limits lock waits in a shared transaction: one blocked script would block all of them."""
 
 
 class GroupRolledBack(Exception):

@@ -42,7 +42,7 @@ class Pool:
         self._free = asyncio.Semaphore(size)
         self._idle: deque[tuple[Connection, float]] = deque()
         self._closed = False
-        # A program that ends, or forgets its storage, leaves no connection open and hears no warning.
+        # A program that ends, or drops its storage, leaves no connection open and gets no warning.
         self._end = weakref.finalize(self, finish_all, self._idle)
 
     @contextlib.asynccontextmanager

@@ -1,6 +1,6 @@
 """SQLite: a writer thread and a reader thread; scripts that arrive during a commit share the next transaction.
 
-A task that is the only writer on a quick disk writes inline, in the thread of its event loop: two thread switches cost
+A task that is the only writer on a fast disk writes inline, in the thread of its event loop: two thread switches cost
 more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.fair_lock``.
 """
 
@@ -64,7 +64,7 @@ class SqliteThread:
         return future
 
     def close(self) -> None:
-        """Finish what is queued and end the thread."""
+        """Run what is queued and end the thread."""
         with self._lock:
             self._open = False
             self._queue.put(None)
@@ -218,7 +218,7 @@ class SqliteDatabase:
         self._reader = SqliteReader(path)
 
     async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
-        """Run a script in a transaction, perhaps with others: there is one writer for all."""
+        """Return the result of a script run in a transaction, maybe with others: there is one writer for all."""
         job = QueuedScript(make, sync=sync or self._full)
         if not self._inline.write(job):
             return await self._writer.submit(job)  # type: ignore[no-any-return]
@@ -237,7 +237,7 @@ class SqliteDatabase:
         self.close()
 
     async def aclose_loop(self) -> None:
-        """Nothing here belongs to one event loop."""
+        """Do nothing: there is nothing per event loop."""
 
     def close(self) -> None:
         """End both threads once their queues are empty."""

@@ -10,7 +10,7 @@ from collections import deque
 
 
 class FairLock:
-    """A reentrant lock that is granted in the order in which it was asked for."""
+    """A reentrant lock that is granted in the order of requests."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The tables of a SQLite database without Django, and what brings an older file up to date."""
+"""The tables of a SQLite database without Django, and the upgrades of older files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from checkpoints.errors import Incompatible, InvalidConfig
 from checkpoints.sql.sqlite.executor import roll_back
 
 VERSION = 3
-"""Kept in the file as ``user_version``."""
+"""Stored in the file as ``user_version``."""
 
 SCHEMA = """
 CREATE TABLE checkpoints_run (
@@ -93,7 +93,7 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def run_all(connection: sqlite3.Connection, script: str) -> None:
-    """Run several statements in the transaction that is open."""
+    """Run several statements in the open transaction."""
     for statement in script.split(";"):
         connection.execute(statement)
 
@@ -104,6 +104,6 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise ``InvalidConfig`` if there are tables that are not ours to add to."""
+    """Raise ``InvalidConfig`` if there are foreign tables."""
     if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         raise InvalidConfig(f"path={str(path)!r}: another program's database, such as the dashboard's; give a new file")

@@ -11,7 +11,7 @@ from checkpoints.sql.transaction_stats import meter
 from checkpoints.sql.writes import Script
 
 QUICK = 0.001
-"""Seconds a transaction may take on average for an event loop to wait for it without letting others run."""
+"""Average seconds of a transaction up to which an event loop waits for it without yielding."""
 
 
 class QueuedScript:

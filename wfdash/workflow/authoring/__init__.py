@@ -1,1 +1,1 @@
-"""What authors declare: steps, edges, policies, retries, migration hooks."""
+"""Declarations of authors: steps, edges, policies, retries, migration hooks."""

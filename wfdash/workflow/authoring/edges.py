@@ -12,7 +12,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """The step's name in its workflow."""
+        """Return the step's name in its workflow."""
 
 
 Source: TypeAlias = "Named | Case | str"
@@ -21,7 +21,7 @@ After: TypeAlias = "Source | Join | Each | Gather | Sequence[Source]"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way out of a switch. ``value`` is None and ``default`` True for the way nothing else took."""
+    """One branch of a switch. ``value`` is None and ``default`` True for the branch of all other values."""
 
     source: Named | str
     switch: str
@@ -32,19 +32,19 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Routes what ``source`` returned by ``key(value)``; use ``.case(x)`` and ``.default`` in ``after=``."""
+    """Routes the output of ``source`` by ``key(value)``; use ``.case(x)`` and ``.default`` in ``after=``."""
 
     source: Named | str
     name: str
     key: Callable[[Any], Any]
 
     def case(self, value: Any) -> Case:
-        """Return the way taken when ``key(...)`` equals ``value``."""
+        """Return the branch taken when ``key(...)`` equals ``value``."""
         return Case(self.source, self.name, self.key, value)
 
     @property
     def default(self) -> Case:
-        """The way taken when no case of this switch matched."""
+        """Return the branch taken when no case of this switch matched."""
         return Case(self.source, self.name, self.key, default=True)
 
 
@@ -55,7 +55,7 @@ class Join:
     sources: tuple[Source, ...]
     need: int | None
     single: bool = False
-    """True: the message is the one value that came first, not a list."""
+    """True: the message is the first value, not a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,17 @@ class Gather:
 
 
 def all_of(*sources: Source) -> Join:
-    """Wait for every source that can still arrive. Message: list of their outputs in this order."""
+    """Return a join of every source that can still arrive. Message: list of their outputs in this order."""
     return Join(sources, None)
 
 
 def any_of(*sources: Source) -> Join:
-    """Go on with the first that arrives, ignore the others. Message: its output."""
+    """Return a join that continues with the first that arrives and ignores the others. Message: its output."""
     return Join(sources, 1, single=True)
 
 
 def n_of(need: int, *sources: Source) -> Join:
-    """Go on once ``need`` sources arrived, ignore the others. Message: list of outputs in this order.
+    """Return a join that continues once ``need`` sources arrived. Message: list of outputs in this order.
 
     If fewer than ``need`` can still arrive, the step does not run.
     """
@@ -91,12 +91,12 @@ def n_of(need: int, *sources: Source) -> Join:
 
 
 def each(source: Source) -> Each:
-    """Run the step once per item of the list ``source`` returns; what follows stays with its item."""
+    """Return a map: the step runs once per item of the list ``source`` returns; later steps stay with their item."""
     return Each(source)
 
 
 def gather(*sources: Source) -> Gather:
-    """Close the innermost map: run once when nothing of it can still arrive.
+    """Return the end of the innermost map: the step runs once when nothing of it can still arrive.
 
     Message: list of what arrived, in item order; ``[]`` at once for an empty map.
     """

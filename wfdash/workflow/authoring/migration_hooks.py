@@ -1,4 +1,4 @@
-"""The argument of a migration hook: the run's state and its steps under way, and what it may do to both."""
+"""The argument of a migration hook: the run's state and its steps in progress, and the changes it may make."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from wfdash.workflow.values.codec import copy_plain
 
 @dataclass(frozen=True, kw_only=True)
 class StepChange:
-    """One thing a hook did. ``verb``: rename | drop | move."""
+    """One change of a hook. ``verb``: rename | drop | move."""
 
     verb: str
     step: str
     to: str = ""
 
     def inside(self, prefix: str) -> StepChange:
-        """Return it with the names that the whole graph has for a sub-workflow's steps."""
+        """Return the change with the names of a sub-workflow's steps in the whole graph."""
         return replace(self, step=prefix + self.step, to=prefix + self.to if self.to else "")
 
 
 class Migration:
-    """A run on its way to a newer graph. Change ``state`` in place; say what became of steps that are gone.
+    """A run being migrated to a newer graph. Change ``state`` in place; declare what became of removed steps.
 
-    ``steps``: how many activations of each step are under way. What is not said stays where it is, under the same
+    ``steps``: how many activations of each step are in progress. Steps that are not mentioned keep their place and
     name. Nothing is written until the result is known to be valid in the new graph.
     """
 
@@ -37,7 +37,7 @@ class Migration:
         self.changes: list[StepChange] = []
 
     def rename(self, old: str, new: str) -> None:
-        """Say that step ``old`` is called ``new`` now: what it asked, called and was answered stays with it."""
+        """Rename step ``old`` to ``new``: its questions, calls and answers stay with it."""
         self._change(StepChange(verb="rename", step=old, to=new))
 
     def drop(self, step: str) -> None:

@@ -1,6 +1,6 @@
-"""Who decides, how many of them, by when, and which answer counts after a deadline: one readable object, pure.
+"""A policy: who decides, how many of them, by when, and which answer counts after a deadline. Pure.
 
-The engine resolves and stores it with the request; the actions on requests alone enforce it.
+The engine resolves and stores it with the request; only the actions on requests enforce it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Moment = Literal["remind", "escalate", "timeout"]
 
 
 def read_duration(value: Any) -> Any:
-    """Read ``"4h"``, ``"1d 12h"`` (s, m, h, d, w) or seconds; what is none of these is left to pydantic to refuse."""
+    """Return a duration from ``"4h"``, ``"1d 12h"`` (s, m, h, d, w) or seconds; anything else is left to pydantic to
+    refuse.
+    """
     if not isinstance(value, str):
         return value
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhdw])", value)
@@ -31,7 +33,7 @@ def read_duration(value: Any) -> Any:
 
 
 def read_names(value: Any) -> Any:
-    """Read one name or several."""
+    """Return one name or several as a tuple."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -60,10 +62,10 @@ class Policy(BaseModel):
     by: Names = ()
     """Users or groups that may answer (``requester``: the person who started the run); empty: every reviewer."""
     need: int = Field(default=1, ge=1, le=100)
-    """How many people must say the same. One rejection decides at once, unless ``veto=False``."""
+    """How many people must agree. One rejection decides at once, unless ``veto=False``."""
     veto: bool = True
     not_by: Names = ()
-    """Users or groups that may not. ``requester``: who started the run, edited its values or wrote its schedule."""
+    """Users or groups that may not. ``requester``: who started the run, edited its values or created its schedule."""
     due: Span | None = Field(default=None, gt=timedelta())
     """The deadline, from when the request opens."""
     remind: Span | None = Field(default=None, gt=timedelta())
@@ -77,14 +79,15 @@ class Policy(BaseModel):
     With ``escalate`` at the deadline, the deadline's length passes once more before it counts.
     """
     undo: Span | None = Field(default=None, ge=timedelta())
-    """How long an answer may be taken back before it takes effect; None: what the installation says, 0: not at all."""
+    """How long an answer can be undone before it takes effect; None: the installation's setting, 0: not at all."""
     override: bool = True
     """Whether an operator may decide instead of those it is addressed to, alone and with a reason. If not, no one may
-    answer in another's name either, and it is assigned only to those it is addressed to."""
+    answer on behalf of another either, and it is assigned only to those it is addressed to.
+    """
     batch: bool = True
-    """Whether it may be decided together with others alike."""
+    """Whether it may be decided together with similar ones."""
     tiers: Callable[[Any], Policy | None] | None = Field(default=None, exclude=True, repr=False)
-    """``f(proposal)`` -> the policy for this amount, this region ...; what it sets wins over what is set here."""
+    """``f(proposal)`` -> the policy for this amount, this region ...; its settings override those here."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -99,14 +102,14 @@ class Policy(BaseModel):
         return self
 
     def over(self, base: Policy | None) -> Policy:
-        """Return this policy with what it leaves unsaid taken from ``base``."""
+        """Return this policy with missing settings taken from ``base``."""
         if base is None:
             return self
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return Policy(**{**{name: getattr(base, name) for name in base.model_fields_set}, **given})
 
     def resolved(self, proposal: Any) -> Policy:
-        """Return the policy for one proposal: its tier asked."""
+        """Return the policy for one proposal, with its tier applied."""
         if self.tiers is None:
             return self
         rest = self.model_copy(update={"tiers": None})
@@ -114,11 +117,11 @@ class Policy(BaseModel):
         return rest if chosen is None else chosen.over(rest).resolved(proposal)
 
     def stored(self) -> dict[str, Any]:
-        """Return it as JSON, without what is not set."""
+        """Return it as JSON, without unset fields."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def moments(self, opened: datetime, due: datetime | None) -> Iterator[tuple[datetime, Moment]]:
-        """Yield what it names, in order of time. ``due``: the current deadline, perhaps extended."""
+        """Yield its moments, in order of time. ``due``: the current deadline, maybe extended."""
         found: list[tuple[datetime, Moment]] = []
         if self.remind and due:
             found.append((due - self.remind, "remind"))
@@ -136,7 +139,7 @@ class Policy(BaseModel):
         return next((at for at, _ in self.moments(opened, due) if at > after), None)
 
     def between(self, opened: datetime, due: datetime | None, alarm: datetime, now: datetime) -> Sequence[Moment]:
-        """Return what has to be done now: every moment from ``alarm`` to ``now``, however late that is."""
+        """Return what is due now: every moment from ``alarm`` to ``now``, however late that is."""
         return [what for at, what in self.moments(opened, due) if alarm <= at <= now]
 
 
@@ -152,14 +155,14 @@ def default_answer(on_timeout: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def is_lapse(request: Request, answer: Answer) -> bool:
-    """Say whether an answer counts because no person gave one in time."""
+    """Return whether an answer counts because no person gave one in time."""
     late = answer.by is None and answer.at is not None and request.due is not None and answer.at >= request.due
     on_timeout = request.policy.get("on_timeout")
     return late and on_timeout is not None and bool(answer.value == default_answer(on_timeout, request.answer_schema))
 
 
 def alone_because(risk: int, policy: Mapping[str, Any], card: Mapping[str, Any]) -> str:
-    """Say why a request must not be decided together with others alike; empty if it may. ``risk``: 3 is high."""
+    """Return why a request must not be decided together with similar ones; empty if it may. ``risk``: 3 is high."""
     if note_of(card):
         return "Asked again after a change: decide it individually"
     if risk >= HIGH_RISK:
@@ -168,7 +171,7 @@ def alone_because(risk: int, policy: Mapping[str, Any], card: Mapping[str, Any])
 
 
 def span_words(span: timedelta) -> str:
-    """Say a duration: ``4 h``, ``1 d 12 h``, ``30 min``."""
+    """Return a duration as text: ``4 h``, ``1 d 12 h``, ``30 min``."""
     seconds = int(span.total_seconds())
     parts = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
@@ -179,7 +182,7 @@ def span_words(span: timedelta) -> str:
 
 
 def sentence(policy: Policy) -> str:
-    """Say the policy as people read it on a card. Empty for one that says nothing."""
+    """Return the policy as people read it on a card. Empty for an empty policy."""
     return " ".join(part for part in (_who(policy), _when(policy)) if part)
 
 

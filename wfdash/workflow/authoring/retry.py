@@ -1,4 +1,4 @@
-"""Retry policy of a step or call: when it is tried again, and the delay before that."""
+"""Retry policy of a step or call: which errors are retried, and the delay before that."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Retry(BaseModel):
-    """Try again up to ``attempts`` times in all, ``delay`` seconds apart, growing by ``factor`` up to ``longest``.
+    """Retries up to ``attempts`` attempts in all, ``delay`` seconds apart, growing by ``factor`` up to ``longest``.
 
-    ``on``: error classes worth another attempt; ``never``: those that are not, checked first.
+    ``on``: error classes to retry; ``never``: those that are not, checked first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

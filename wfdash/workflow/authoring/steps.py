@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 
 
 class StepContext:
-    """What marks a step's parameter as its context; ``Context`` is the one class below it."""
+    """Marks a step's parameter as its context; ``Context`` is the one class below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,27 +33,27 @@ class Step:
     concurrency: int | None = None
     title: str = ""
     people: bool = False
-    """It asks people through a helper: the graph draws it so."""
+    """It asks people through a helper: the graph shows it as such."""
     was: tuple[str, ...] = ()
-    """Names it had before: checkpoints made then know it by these."""
+    """Earlier names: older checkpoints refer to it by these."""
     names: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Names visible where the step was declared: annotations may be text that means them."""
+    """Names visible where the step was declared: annotations may be text that refers to them."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the step's function itself."""
+        """Return the result of the step's function."""
         return self.function(*args, **kwargs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What a step's function takes and gives. ``order``: its positional arguments, ``message`` or ``ctx``."""
+    """The parameters and result of a step's function. ``order``: its positional arguments, ``message`` or ``ctx``."""
 
     order: tuple[str, ...]
     takes: Any
     gives: Any
     is_async: bool
     context: str = ""
-    """The name of its context parameter, empty where it takes none."""
+    """The name of its context parameter, empty without one."""
 
 
 def read_hints(function: Function, names: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def read_hints(function: Function, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_signature(step: Step) -> Signature:
-    """Read the step's function; ``InvalidWorkflow`` names the step if it cannot be called as one."""
+    """Return the signature of the step's function; ``InvalidWorkflow`` names the step if it cannot be called as one."""
     try:
         hints = read_hints(step.function, step.names)
     except NameError as error:

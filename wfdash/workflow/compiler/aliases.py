@@ -1,4 +1,4 @@
-"""Earlier names of steps (``was=``): the node that each name of an older graph means now."""
+"""Earlier names of steps (``was=``): the current node of each name of an older graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.compiler.plan import ENTRY, Definition, GraphPlan, Sub
 
 MOST_COMBINATIONS = 512
-"""So many combinations of earlier names are looked through for the one that gives a version."""
+"""Combinations of earlier names that are tried for the one that gives a version."""
 
 
 def read_aliases(definition: Definition, plan: GraphPlan, prefix: str = "") -> dict[str, tuple[str, ...]]:
@@ -31,7 +31,9 @@ def read_aliases(definition: Definition, plan: GraphPlan, prefix: str = "") -> d
 
 
 def earlier_names(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """Return node -> all names it may have had before, sub-workflow prefixes included; nodes without any left out."""
+    """Return node -> all names it may have had before, sub-workflow prefixes included; nodes without any are left
+    out.
+    """
     found = {name: tuple(old for old in _spellings(graph, name) if old != name) for name in graph.nodes}
     return {name: olds for name, olds in found.items() if olds}
 
@@ -53,7 +55,7 @@ def combinations(graph: Graph) -> Iterator[dict[str, str]]:
 
 
 def spelling_of(graph: Graph, renamed: Mapping[str, str]) -> dict[str, str]:
-    """Return node -> earlier name, where it is known which steps were renamed (name -> earlier name)."""
+    """Return node -> earlier name, given which steps were renamed (name -> earlier name)."""
     parts = {}
     for path in graph.aliases:
         for name, old in renamed.items():

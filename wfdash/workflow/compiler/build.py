@@ -23,7 +23,7 @@ UNCHANGED: Mapping[str, str] = types.MappingProxyType({})
 
 
 def build(definition: Definition) -> Graph:
-    """Compile the definition; ``InvalidWorkflow`` lists everything that is wrong with it."""
+    """Return the graph of a definition; ``InvalidWorkflow`` lists everything that is wrong with it."""
     plan = draw_plan(definition)
     state = read_state(plan)
     paths = find_paths(plan)
@@ -49,7 +49,7 @@ def build(definition: Definition) -> Graph:
 
 
 def _levels(plan: GraphPlan, nodes: Iterable[Node], edges: Iterable[Edge]) -> dict[str, Level]:
-    """Return the workflow and its sub-workflows by name; nothing where there is one level only."""
+    """Return the workflow and its sub-workflows by name; empty where there is one level only."""
     inner = {prefix.removesuffix("/"): definition for prefix, definition in plan.namespaces.items() if prefix}
     if not inner:
         return {}
@@ -134,7 +134,7 @@ def _accepts(takes: Any, join: JoinRule | None) -> tuple[Codec, ...] | None:
 
 
 def gives_of(plan: GraphPlan, name: str, seen: frozenset[str] = frozenset()) -> Any:
-    """Return the type of what leaves a place; hidden places give what comes in."""
+    """Return the output type of a place; hidden places pass on their input."""
     place = plan.places[name]
     if not place.hidden:
         return place.signature.gives

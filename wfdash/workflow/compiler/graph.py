@@ -15,14 +15,14 @@ from wfdash.workflow.values.codec import Codec
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edge:
-    """An arrow. ``kind``: plain, each, enter (into a sub-workflow), join, gather, exit (out of one)."""
+    """An edge. ``kind``: plain, each, enter (into a sub-workflow), join, gather, exit (out of one)."""
 
     index: int
     source: str
     target: str
     kind: str = "plain"
     place: int = 0
-    """The source's place among the target's sources."""
+    """The source's index among the target's sources."""
     when: Callable[[Any], Any] | None = None
     otherwise: bool = False
     switch: str | None = None
@@ -30,7 +30,7 @@ class Edge:
     case: Any = None
     default: bool = False
     opens: str | None = None
-    """The map or sub-workflow that passing this edge enters."""
+    """The map or sub-workflow that this edge enters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +43,7 @@ class JoinRule:
     single: bool = False
     when: Callable[[Any], Any] | None = None
     reach: tuple[frozenset[str], ...] = ()
-    """Per place: the nodes from which a token can still come to it, without passing the node itself."""
+    """Per source: the nodes from which a token can still arrive there, without passing the node itself."""
     reach_any: frozenset[str] = frozenset()
     cyclic: bool = False
     closes: str | None = None
@@ -52,7 +52,7 @@ class JoinRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A step in its place. ``hidden``: the way in or out of a sub-workflow, not a step people see."""
+    """A step in its place. ``hidden``: the entry or exit of a sub-workflow, not shown to people."""
 
     name: str
     function: Function
@@ -72,7 +72,7 @@ class Node:
     context: str = ""
     """The name of the function's context parameter."""
     policy: Policy | None = None
-    """What its requests leave unsaid."""
+    """The default policy of its requests."""
     parent: str | None = None
     hidden: bool = False
     looped: bool = False
@@ -83,12 +83,12 @@ class Node:
 
     @property
     def takes_message(self) -> bool:
-        """Whether the function has a message parameter."""
+        """Return whether the function has a message parameter."""
         return "message" in self.order
 
     @property
     def ends(self) -> bool:
-        """Whether its value is an output of the run: nothing follows."""
+        """Return whether its value is an output of the run: nothing follows."""
         return not self.out
 
 
@@ -105,17 +105,17 @@ class StateRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """The workflow that is run, or one of its sub-workflows."""
+    """The top-level workflow, or one of its sub-workflows."""
 
     definition: Definition
     version: str
-    """The signature of all of it: what its migration hooks name."""
+    """The signature of all of it: the version its migration hooks name."""
     own: str
-    """The signature of its own steps alone: what lies in its sub-workflows left out."""
+    """The signature of its own steps only, without those of its sub-workflows."""
 
     @property
     def mark(self) -> list[str]:
-        """What a position remembers of it."""
+        """Return what a position stores of it."""
         return [self.version, self.own]
 
 
@@ -139,5 +139,5 @@ class Graph:
 
     @property
     def marks(self) -> dict[str, list[str]]:
-        """What a position remembers of the graph, beside its version."""
+        """Return what a position stores of the graph, beside its version."""
         return {name: level.mark for name, level in self.levels.items()}

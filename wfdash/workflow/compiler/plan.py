@@ -14,11 +14,11 @@ from wfdash.workflow.authoring.steps import Signature, Step, read_signature
 from wfdash.workflow.errors import InvalidWorkflow
 
 ENTRY = ">"
-"""``name>`` is the hidden way into the sub-workflow ``name``; ``name`` itself is the hidden way out."""
+"""``name>`` is the hidden entry of the sub-workflow ``name``; ``name`` itself is its hidden exit."""
 
 
 class Definition(Protocol):
-    """What the compiler reads of a workflow."""
+    """The compiler's view of a workflow."""
 
     name: str
     max_steps: int
@@ -28,15 +28,15 @@ class Definition(Protocol):
 
     @property
     def steps(self) -> Mapping[str, Step]:
-        """The declared steps by name."""
+        """Return the declared steps by name."""
 
     @property
     def subs(self) -> Mapping[str, Sub]:
-        """The declared sub-workflows by name."""
+        """Return the declared sub-workflows by name."""
 
     @property
     def hooks(self) -> tuple[MigrationHook, ...]:
-        """The declared migrations, in order."""
+        """Return the declared migrations, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Sub:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedStep:
-    """A node in the making."""
+    """A node under construction."""
 
     name: str
     step: Step
@@ -67,7 +67,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedEdge:
-    """An edge in the making. ``case``: the way out of a switch it takes."""
+    """An edge under construction. ``case``: the branch of a switch it takes."""
 
     source: str
     target: str
@@ -90,7 +90,7 @@ class GraphPlan:
 
 
 def draw_plan(definition: Definition) -> GraphPlan:
-    """Flatten the definition. Problems are collected, not raised: people want all of them at once."""
+    """Return the flattened definition. Problems are collected, not raised, so that all are reported at once."""
     plan = GraphPlan()
     _add_level(plan, definition, "", None, ())
     return plan
@@ -124,7 +124,7 @@ def _add_step(plan: GraphPlan, step: Step, prefix: str, parent: str | None) -> N
 
 
 async def pass_on(message: Any) -> Any:
-    """The function of the hidden nodes around a sub-workflow."""
+    """Return the message: the function of the hidden nodes around a sub-workflow."""
     return message
 
 
@@ -217,7 +217,7 @@ def _resolve(plan: GraphPlan, level: Definition, prefix: str, target: str, sourc
 
 
 def outgoing(plan: GraphPlan) -> dict[str, list[PlannedEdge]]:
-    """Return the links by source."""
+    """Return the edges by source."""
     found: dict[str, list[PlannedEdge]] = {name: [] for name in plan.places}
     for link in plan.links:
         found[link.source].append(link)
@@ -225,5 +225,5 @@ def outgoing(plan: GraphPlan) -> dict[str, list[PlannedEdge]]:
 
 
 def incoming(plan: GraphPlan, target: str) -> Iterator[PlannedEdge]:
-    """Yield the links into a place."""
+    """Yield the edges into a place."""
     return (link for link in plan.links if link.target == target)

@@ -17,7 +17,7 @@ Default = Callable[[], Any]
 
 
 def read_state(plan: GraphPlan) -> StateRule:
-    """Return the rules of every namespace; problems go to the plan."""
+    """Return the rules of every namespace; problems are added to the plan."""
     codecs: dict[str, Codec] = {}
     defaults: dict[str, Default] = {}
     reducers: dict[str, Callable[[Any, Any], Any]] = {}

@@ -18,7 +18,7 @@ def shown(name: str) -> str:
 
 
 def find_paths(plan: GraphPlan) -> dict[str, tuple[str, ...]]:
-    """Return which maps and sub-workflows each place lies in; contradictions become problems."""
+    """Return the maps and sub-workflows around each place; contradictions become problems."""
     links = outgoing(plan)
     paths = {name: () for name, place in plan.places.items() if place.start and place.parent is None}
     found: dict[str, tuple[str, ...]] = {**paths}
@@ -66,7 +66,7 @@ def _mixed(link: PlannedEdge, one: tuple[str, ...], other: tuple[str, ...]) -> s
 
 
 def find_problems(plan: GraphPlan) -> None:
-    """Add every problem of the plan."""
+    """Add every problem to the plan."""
     links = outgoing(plan)
     for place in plan.places.values():
         plan.problems += _place_problems(plan, place)

@@ -1,1 +1,1 @@
-"""Checkpoints under a changed graph, and checkpoints that people edit."""
+"""Checkpoints under a changed graph, and edited checkpoints."""

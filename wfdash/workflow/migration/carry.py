@@ -37,7 +37,7 @@ def carry(
 ) -> Carried:
     """Return the checkpoint under ``graph``: by hooks, by earlier names, or with ``override`` unchanged.
 
-    ``Incompatible`` says what has changed as far as that is known (``graph_diff``), or what does not fit.
+    ``Incompatible`` says what has changed as far as known (``graph_diff``), or what is not valid.
     """
     run = _migrating_run(checkpoint)
     how, run = _override(graph, run) if override else _declared(graph, hooks, checkpoint, skew, run)
@@ -50,7 +50,7 @@ def carry(
 
 
 def _marked(run: MigratingRun, graph: Graph) -> MigratingRun:
-    """Return it remembering the versions of the graph's sub-workflows."""
+    """Return it with the versions of the graph's sub-workflows."""
     position = run.position.copy()
     position.pop("levels", None)
     if graph.levels:
@@ -94,7 +94,7 @@ def _renamed(run: MigratingRun, names: Mapping[str, str]) -> MigratingRun:
 
 
 def _exact_names(graph: Graph, version: str, skew: GraphDiff | None) -> dict[str, str] | None:
-    """Return old name -> name if the old graph is this one but for names: then its signature says so."""
+    """Return old name -> name if the old graph differs from this one only in names, which its signature proves."""
     known = [spelling_of(graph, {change.new: change.old for change in skew.renamed})] if skew else []
     for spelt in chain(known, combinations(graph)) if graph.aliases else ():
         if signature(graph.nodes.values(), graph.edges, spelt) == version:
@@ -103,13 +103,13 @@ def _exact_names(graph: Graph, version: str, skew: GraphDiff | None) -> dict[str
 
 
 def _names_used(graph: Graph, run: MigratingRun) -> dict[str, str]:
-    """Return old name -> name, if a step under way has an earlier name; nothing otherwise."""
+    """Return old name -> name, if a step in progress has an earlier name; else an empty dict."""
     known = {old: name for name, olds in earlier_names(graph).items() for old in olds if old not in graph.nodes}
     return known if run.steps() & known.keys() else {}
 
 
 def _run_hooks(path: tuple[MigrationHook, ...], run: MigratingRun, inside: str = "") -> MigratingRun:
-    """Run hooks one after the other; those of a sub-workflow see what is ``inside`` it, by its own names."""
+    """Return the run after hooks, one after the other; those of a sub-workflow see its ``inside``, by its own names."""
     for hook in path:
         live = [record["step"] for record in run.position["live"].values() if record["step"].startswith(inside)]
         own = {key.removeprefix(inside): value for key, value in run.state.items() if key.startswith(inside)}
@@ -125,7 +125,7 @@ def _run_hooks(path: tuple[MigrationHook, ...], run: MigratingRun, inside: str =
 
 
 def _call_hook(hook: MigrationHook, migration: Migration) -> dict[str, Json]:
-    """Run one hook; the run is not changed if it raises."""
+    """Return the changed state of one hook; the run is not changed if it raises."""
     what = f"the migration from version {hook.from_version}"
     try:
         returned = hook.hook(migration)
@@ -158,7 +158,7 @@ def _changes(skew: GraphDiff | None) -> tuple[dict[str, str], frozenset[str]]:
 
 
 def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) -> Carried:
-    """Start what was moved, and fire the joins that nothing more can reach."""
+    """Return the result after starting moved steps and firing joins that nothing more can reach."""
     builder = MomentBuilder(graph, Moment(run.state, run.position, run.requests), checkpoint.run)
     for activation, record in run.position["live"].items():
         if not {"born", "queued"} & record.keys():

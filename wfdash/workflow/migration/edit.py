@@ -23,7 +23,7 @@ from wfdash.workflow.values.validate_json import schema_problems, type_problems
 
 
 class UnfitValue(Exception):
-    """A value does not fit. ``problems``: where, within it."""
+    """A value is not valid. ``problems``: where, within it."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(str(problems))
@@ -45,7 +45,7 @@ def edit(graph: Graph, checkpoint: Checkpoint, edits: Edits) -> Edited:
 
 @dataclass
 class CheckpointEdit:
-    """A checkpoint's content in the making."""
+    """A checkpoint's content being edited."""
 
     graph: Graph
     checkpoint: Checkpoint
@@ -60,7 +60,7 @@ class CheckpointEdit:
         self.closed: list[RequestKey] = []
 
     def write_state(self, given: Mapping[str, Json]) -> None:
-        """Put a whole new state in place. Steps under way see it when they run again."""
+        """Replace the whole state. Steps in progress see it when they run again."""
         fresh, known = {}, self.state
         for key, value in given.items():
             try:
@@ -81,7 +81,7 @@ class CheckpointEdit:
         self.words.append(f"state changed: {', '.join(changed)}")
 
     def write_message(self, activation: str, value: Json) -> None:
-        """Give an activation another message: it starts over, asks and calls anew. The same message changes nothing."""
+        """Give an activation another message: it restarts, asks and calls again. The same message changes nothing."""
         record = self.position["live"].get(activation)
         node = self.graph.nodes[record["step"]] if record else None
         if record is None or node is None or not node.takes_message:
@@ -114,7 +114,7 @@ class CheckpointEdit:
         self.problems += [{"loc": [*loc, *problem["loc"]], "msg": problem["msg"]} for problem in error.problems]
 
     def result(self) -> Edited:
-        """Return it."""
+        """Return the edited content."""
         requests = tuple(request for request in self.checkpoint.requests if request.key not in self.closed)
         body = {**self.checkpoint.body, "state": self.state, "position": self.position}
         return Edited(
@@ -123,7 +123,7 @@ class CheckpointEdit:
 
 
 def _afresh(record: Activation, packed: Packed) -> Activation:
-    """Return an activation about to start with another message, where it was."""
+    """Return an activation about to start with another message, in the same place."""
     fresh: Activation = {"step": record["step"], "message": packed, "scope": record["scope"], "journal": []}
     if "rounds" in record:
         fresh["rounds"] = record["rounds"]
@@ -135,7 +135,7 @@ def _afresh(record: Activation, packed: Packed) -> Activation:
 
 
 def state_value(rule: StateRule, key: str, value: Json) -> Json:
-    """Return a value as the state keeps it; ``UnfitValue`` if its model does not take it."""
+    """Return a value in the form the state stores; ``UnfitValue`` if its model does not accept it."""
     prefix = key.rpartition("/")[0]
     if (f"{prefix}/" if prefix else "") in rule.typed and key not in rule.codecs:
         raise UnfitValue([{"loc": [], "msg": "Unknown state field"}])
@@ -143,7 +143,7 @@ def state_value(rule: StateRule, key: str, value: Json) -> Json:
 
 
 def repack(graph: Graph, node: Node, before: Packed, value: Json) -> Packed:
-    """Return a value written down in place of a message; ``UnfitValue`` if the step does not take it."""
+    """Return an encoded replacement of a message; ``UnfitValue`` if the step does not accept it."""
     if before[0] == "*":
         return ["*", _repack_parts(graph, node, before[1], value)]
     if node.hidden and not node.accepts:
@@ -173,7 +173,7 @@ def _repack_parts(graph: Graph, node: Node, before: list[Packed], value: Json) -
 
 
 def written(codec: Codec, value: Json) -> Json:
-    """Return a value as its type writes it down; ``UnfitValue`` if it is none of that type, or would not come back."""
+    """Return a value encoded by its type; ``UnfitValue`` if it is not of that type, or does not round-trip."""
     taken = _taken(codec, value)
     try:
         return codec.encode(taken)

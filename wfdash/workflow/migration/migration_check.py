@@ -21,10 +21,10 @@ BROKEN = (WorkflowError, KeyError, IndexError, ValueError, TypeError)
 
 @dataclass(frozen=True)
 class MigrationCheck:
-    """A migrating run, fitted into a graph; ``problems`` says what does not fit.
+    """A migrating run, adapted to a graph; ``problems`` says what is not valid.
 
-    ``before``: step -> the type it took in the old graph, for those that take another now. ``rerouted``: steps that
-    other steps lead to now.
+    ``before``: step -> its message type in the old graph, for those with another one now. ``rerouted``: steps that have
+    other incoming edges now.
     """
 
     graph: Graph
@@ -33,7 +33,7 @@ class MigrationCheck:
     problems: list[str] = field(default_factory=list)
 
     def fitted(self, run: MigratingRun) -> MigratingRun:
-        """Return it with its values written down for the graph's own types, and new state keys at their defaults."""
+        """Return it with its values encoded for the graph's own types, and new state keys at their defaults."""
         live = {key: self._live(record, run.position["joins"]) for key, record in run.position["live"].items()}
         joins = {key: self._join(entry) for key, entry in run.position["joins"].items()}
         state, fresh = self._state(run.state)
@@ -107,7 +107,7 @@ class MigrationCheck:
         return [self._member(node, code, data), data]
 
     def _member(self, node: Node, code: Any, data: Json) -> int:
-        """Return which of the node's types the value is."""
+        """Return the index of the value's type among the node's."""
         fitting = {}
         for index, codec in enumerate(node.accepts or ()):
             try:
@@ -140,7 +140,7 @@ class MigrationCheck:
 
 
 def state_problems(rule: StateRule, state: Mapping[str, Json]) -> Iterator[str]:
-    """Yield what of a state the declared model does not take."""
+    """Yield what the declared model does not accept of a state."""
     for key, value in state.items():
         prefix = key.rpartition("/")[0]
         if (f"{prefix}/" if prefix else "") in rule.typed and key not in rule.codecs:

@@ -28,12 +28,12 @@ class MigratingRun:
     ended: tuple[str, ...] = ()
 
     def steps(self) -> set[str]:
-        """Return every step that is under way or collects."""
+        """Return every step that is in progress or has collected values."""
         live = {record["step"] for record in self.position["live"].values()}
         return live | {entry["t"] for entry in self.position["joins"].values()}
 
     def noting(self, *words: str) -> MigratingRun:
-        """Return it with more words."""
+        """Return it with additional sentences."""
         return replace(self, words=(*self.words, *words))
 
 
@@ -65,7 +65,7 @@ class Renaming:
         return [f"{self.of(name)}{mark}{index}", data]
 
     def state(self, key: str) -> str:
-        """Return a state key; those of a sub-workflow begin with its name."""
+        """Return a state key; those of a sub-workflow start with its name."""
         prefix, slash, own = key.rpartition("/")
         return f"{self.of(prefix)}/{own}" if slash else key
 
@@ -73,7 +73,7 @@ class Renaming:
         """Return an activation."""
         fresh: Activation = {**record, "step": self.of(record["step"]), "message": self.packed(record["message"])}
         if fresh["step"] != record["step"]:
-            # The outside knows its calls by the first name: another key would be another payment.
+            # External systems know its calls by the first name: another key would be another payment.
             fresh.setdefault("called", record["step"])
         if rounds := record.get("rounds"):
             fresh["rounds"] = self._rounds(rounds)
@@ -103,7 +103,7 @@ class Renaming:
 
 
 def rename(run: MigratingRun, names: Names) -> MigratingRun:
-    """Return it with the steps called by their new names."""
+    """Return it with the steps renamed."""
     new = Renaming(names)
     old = run.position
     position: Position = {
@@ -122,7 +122,7 @@ def rename(run: MigratingRun, names: Names) -> MigratingRun:
 
 
 def lies_in(name: str, step: str) -> bool:
-    """Say whether a node is this step, or belongs to this sub-workflow."""
+    """Return whether a node is this step, or belongs to this sub-workflow."""
     return name in {step, step + ENTRY} or name.startswith(step + "/")
 
 
@@ -150,7 +150,7 @@ def _afresh(record: Activation, to: str) -> Activation:
 
 
 def _withdrawn(run: MigratingRun, activations: list[str]) -> MigratingRun:
-    """Close the questions of activations; refuse where it is unknown what they have done."""
+    """Return it with the questions of activations closed; refuse where the outcome of their calls is unknown."""
     for activation in activations:
         record = run.position["live"][activation]
         if unsure := unsure_calls(record):
@@ -181,7 +181,7 @@ SAID = {
 
 
 def apply_change(run: MigratingRun, change: StepChange) -> MigratingRun:
-    """Return it after one thing a hook asked for; what is not under way needs no words."""
+    """Return it after one change of a hook; steps that are not in progress need no sentence."""
     records = [record for record in run.position["live"].values() if lies_in(record["step"], change.step)]
     if change.verb != "rename" and not records:
         return APPLY[change.verb](run, change)

@@ -1,4 +1,4 @@
-"""Sub-workflows that have changed since a run began, and the migration hooks that lead to their current versions."""
+"""Sub-workflows that have changed since a run started, and the migration hooks to their current versions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What steps ask people for: cards, choices, tool calls, signals, and the types of answers."""
+"""Questions of steps to people: cards, choices, tool calls, signals, and the types of answers."""

@@ -1,8 +1,8 @@
-"""The type of an answer, named in its schema, so that it is refused where it is given, not when a step reads it.
+"""The type of an answer, named in its schema, so that an invalid one is refused at once, not when a step reads it.
 
-A JSON Schema cannot say what a validator says. So the schema of a question carries, under ``x-type``, the name by
-which the asking step's code knows the type; the code that accepts the answer looks the name up there again, never
-imports anything, and lets the type itself judge. A type without a name is judged by its schema alone.
+A JSON Schema cannot express a validator. So the schema of a question contains, under ``x-type``, the name by which the
+asking step's code knows the type; the code that accepts the answer looks the name up there again, never imports
+anything, and validates by the type itself. A type without a name is checked by its schema only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wfdash.workflow.values.validate_json import type_problems
 log = logging.getLogger(__name__)
 MARK = "x-type"
 PLAIN = (str, int, float, bool, type(None), None, Any, object)
-"""Types whose schema says all there is to say."""
+"""Types that their schema describes completely."""
 GENERIC = {"list": list, "set": set, "frozenset": frozenset, "tuple": tuple, "dict": dict}
 APART = frozenset({MARK, "$defs", "title"})
 
@@ -53,12 +53,12 @@ def marked(schema: dict[str, Json], kinds: Mapping[str, Any], function: Function
 
 
 def names_of(function: Function) -> dict[str, Any]:
-    """Return what a function's code can name: its module's names and those of the functions around it."""
+    """Return the names visible to a function's code: its module's names and those of the enclosing functions."""
     inner: Any = inspect.unwrap(function)
     known = dict(getattr(inner, "__globals__", {}))
     names = getattr(getattr(inner, "__code__", None), "co_freevars", ())
     for name, cell in zip(names, getattr(inner, "__closure__", None) or (), strict=False):
-        with contextlib.suppress(ValueError):  # A cell that nothing was put in yet.
+        with contextlib.suppress(ValueError):  # An empty cell.
             known[name] = cell.cell_contents
     return known
 
@@ -83,7 +83,7 @@ def name_type(kind: Any, names: Mapping[str, Any]) -> Json:
 
 
 def find_type(name: Json, names: Mapping[str, Any]) -> Any:
-    """Return the type of that name, ``Any`` if there is none any more."""
+    """Return the type of that name, ``Any`` if it no longer exists."""
     if isinstance(name, str):
         special = {"None": None, "...": Ellipsis}
         if name in special or name in names:
@@ -101,13 +101,13 @@ def find_type(name: Json, names: Mapping[str, Any]) -> Any:
 
 
 def _as_type(found: Any) -> Any:
-    """Return what can be a type, ``Any`` for what has come to be something else, a function above all."""
+    """Return what can be a type, ``Any`` for anything else, such as a function."""
     is_type = isinstance(found, type) or get_origin(found) is not None
     return found if is_type or hasattr(found, "__supertype__") or hasattr(found, "__value__") else Any
 
 
 def check_answer(graph: Graph, request: Request, value: Json) -> list[Problem]:
-    """Return what the types that the request names have against an answer that fits its schema."""
+    """Return what the types that the request names reject in an answer that is valid by its schema."""
     node = graph.nodes.get(request.step)
     if node is None:
         return []
@@ -132,7 +132,7 @@ def _marked_parts(schema: Mapping[str, Json], value: Json) -> Iterator[tuple[lis
 
 
 def _is_of(schema: Mapping[str, Json], kind: Any) -> bool:
-    """Say whether a type still writes the schema that was asked with; if not, it is another one of that name."""
+    """Return whether a type still has the schema that was asked with; if not, it is another one of that name."""
     try:
         written = codec_for(kind).schema()
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
@@ -150,7 +150,7 @@ def _problems(kind: Any, schema: Mapping[str, Json], value: Json, loc: list[Any]
         codec_for(kind).adapter.validate_json(json.dumps(value))
     except ValidationError as error:
         return [{**found, "loc": [*loc, *found["loc"]]} for found in type_problems(error, value)]
-    except Exception as error:  # The author's own check broke: the step that reads the answer would break as well.
+    except Exception as error:  # The author's own check failed: the step that reads the answer would fail as well.
         words = f"The answer check failed with an error; tell the workflow's author: {type(error).__name__}: {error}"
         return [{"loc": loc, "msg": words}]
     return []

@@ -12,7 +12,7 @@ from wfdash.workflow.errors import InvalidCall
 
 
 def policy_of(policy: Policy | None, said: Mapping[str, Any]) -> Policy:
-    """Return the policy with what ``ctx.ask`` says by itself. ``InvalidCall`` if it says a thing twice, or wrongly."""
+    """Return the policy with the arguments of ``ctx.ask``. ``InvalidCall`` if one is given twice, or is invalid."""
     given = {name: value for name, value in said.items() if value not in ((), "", None)}
     twice = given.keys() & (policy.model_fields_set if policy else set())
     if twice:

@@ -1,6 +1,6 @@
-"""The intent of a ``once`` call, recorded before it is made: people who decide whether it happened must see which.
+"""The intent of a ``once`` call, recorded before it is made: people who decide whether it happened must see it.
 
-Pure. Secrets are hidden before anything is kept, and what has no JSON form leaves its type alone.
+Pure. Secrets are masked before anything is stored, and values without a JSON form only keep their type.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wfdash.workflow.values.position import CallIntent
 from wfdash.workflow.values.truncate import truncate
 
 MOST = 2_000
-"""Parts of a call's arguments that are looked at."""
+"""Parts of a call's arguments that are recorded."""
 
 
 def intent(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], at: datetime) -> CallIntent:
-    """Return what is kept of a call: ``args``, name -> value cut to what a card shows, and ``at``, as ISO text."""
+    """Return the record of a call: ``args``, name -> value cut to what a card shows, and ``at``, as ISO text."""
     given = _named(function, args, kwargs)
     names = _secrets_of(function).union(*(_secrets_in(type(value)) for value in given.values()))
     shown = masked(_without_reprs(to_display(given, most=MOST)), names)
@@ -38,7 +38,7 @@ def secrets_of(graph: Graph) -> frozenset[str]:
     """Return the names of the fields that a type of a message, of the state or of a question calls secrets."""
     codecs = [codec for node in graph.nodes.values() for codec in (*(node.accepts or ()), *(node.produces or ()))]
     schemas = [codec.schema() for codec in (*codecs, *graph.state.codecs.values())]
-    # What a step asks for has no place in its signature.
+    # The type a step asks for is not in its signature.
     named = [schema for node in graph.nodes.values() for schema in named_schemas(node.function)]
     return frozenset[str]().union(*map(secret_names, (*schemas, *named)))
 
@@ -73,7 +73,7 @@ def _by_parameter(hints: Mapping[str, Any]) -> list[tuple[str, frozenset[str]]]:
     for name, kind in hints.items():
         try:
             known.append((name, _of_type(kind)))
-        except TypeError:  # A type that cannot be hashed.
+        except TypeError:  # A type that is not hashable.
             continue
     return known
 
@@ -83,7 +83,7 @@ def _secrets_in(kind: type) -> frozenset[str]:
 
 
 def _without_reprs(value: Json) -> Json:
-    """Return the value with opaque parts named by their type: what an object says of itself may hold a secret."""
+    """Return the value with opaque parts named by their type: an object's repr may contain a secret."""
     if isinstance(value, list):
         return [_without_reprs(part) for part in value]
     if not isinstance(value, dict):

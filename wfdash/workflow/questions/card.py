@@ -1,4 +1,4 @@
-"""The parts that all cards share: actions, the answer's schema, how the answer is read."""
+"""The shared parts of all cards: actions, the answer's schema, how the answer is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_CARD = 8_000_000
 
 
 class Card(BaseModel):
-    """What every request can show. Leave nothing out that helps to decide: what is missing is shown as missing."""
+    """The base of all cards. Include everything that helps to decide: what is missing is shown as missing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -42,9 +42,9 @@ class Card(BaseModel):
     """Action -> what happens."""
     risk: Literal["low", "medium", "high"] | None = None
     undo: str | None = None
-    """The way back, once it is decided."""
+    """How to undo the decision."""
     context: dict[str, Any] = Field(default_factory=dict)
-    """Names and values that help to place it."""
+    """Names and values that give context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Asking:
     types: dict[str, Any] = field(default_factory=dict)
     seen: Json = None
     form: Json = None
-    """What of the answer's schema must stay the same while the step runs again; all of it by default."""
+    """The part of the answer's schema that must stay the same when the step runs again; all of it by default."""
     same: tuple[str, ...] | None = None
-    """Which parts of the card must stay the same by default; None: what the card says is decided on."""
+    """The parts of the card that must stay the same by default; None: the whole card."""
 
 
 class Given(BaseModel):
@@ -77,9 +77,9 @@ class Given(BaseModel):
     at: datetime | None = Field(default=None, exclude=True)
     """When they did."""
     lapsed: bool = Field(default=False, exclude=True)
-    """No person answered in time: this is the answer the policy names for that."""
+    """No person answered in time: this is the policy's default answer."""
 
-    # A decision that is stored as a message is the answer alone: the circumstances are the step's that asked.
+    # A stored decision is the answer only: its circumstances belong to the step that asked.
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Given) and self.model_dump() == other.model_dump()
@@ -89,7 +89,7 @@ class Given(BaseModel):
 
 
 class AnswerType:
-    """What an answer has to be: a type, or a JSON Schema as a dict (then the answer is plain JSON)."""
+    """The type of an answer: a type, or a JSON Schema as a dict (then the answer is plain JSON)."""
 
     def __init__(self, kind: Any) -> None:
         self._codec = None if isinstance(kind, dict) else codec_for(kind)
@@ -104,7 +104,7 @@ class AnswerType:
         return copy
 
     def decode(self, value: Json, path: str = "answer") -> Any:
-        """Return the answer as this type; ``WrongType`` if it does not fit."""
+        """Return the answer as this type; ``WrongType`` if it is not valid."""
         return copy_plain(value) if self._codec is None else self._codec.decode(value, path)
 
 
@@ -115,14 +115,14 @@ def typed(kind: str, face: dict[str, Json], answer: Any) -> Asking:
 
 
 def shown(card: Card) -> dict[str, Json]:
-    """Return what people see, as JSON; what was not given is left out."""
+    """Return what people see, as JSON; missing parts are left out."""
     given = {name: getattr(card, name) for name in Card.model_fields if name != "evidence"}
     fields: dict[str, Json] = {name: to_display(value) for name, value in given.items() if not _is_nothing(value)}
     return fields | ({"evidence": [piece.shown() for piece in card.evidence]} if card.evidence else {})
 
 
 def action(name: str, style: Style, fields: list[str], required: list[str], label: str = "") -> dict[str, Json]:
-    """Describe a button of a card."""
+    """Return the description of a card's button."""
     return {
         "name": name,
         "label": label or name.capitalize(),
@@ -143,12 +143,12 @@ def words_field(title: str) -> dict[str, Json]:
 
 
 def when_action(name: str, then: Json) -> Json:
-    """Return the rule that holds for one action only."""
+    """Return a rule for one action only."""
     return {"if": {"properties": {"action": {"const": name}}, "required": ["action"]}, "then": then}
 
 
 def must_say(name: str, words: str) -> Json:
-    """Return the rule that an action needs words in a field."""
+    """Return the rule that an action requires text in a field."""
     return when_action(name, {"properties": {words: {"type": "string", "minLength": 1}}, "required": [words]})
 
 
@@ -173,7 +173,7 @@ def decision_schema(
 
 
 def checked(asking: Asking) -> Asking:
-    """Return the question; ``InvalidCall`` if it speaks of actions it does not have, or is too large to be shown."""
+    """Return the question; ``InvalidCall`` if it refers to unknown actions, or is too large to be shown."""
     subject, consequence = asking.card.get("subject"), asking.card.get("consequence")
     if not str(subject or "").strip():
         raise InvalidCall(f"{asking.kind} without a subject: say in one line what is to be decided")
@@ -190,7 +190,7 @@ def checked(asking: Asking) -> Asking:
 
 
 def check_labels(given: Mapping[str, Any], names: list[str], what: str) -> None:
-    """Raise ``InvalidCall`` if something is said about an action that there is not."""
+    """Raise ``InvalidCall`` if something is said about an unknown action."""
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise InvalidCall(f"{what} of {', '.join(unknown)}, but the actions are {', '.join(names)}")

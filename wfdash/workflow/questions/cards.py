@@ -47,7 +47,7 @@ class Approval(Card):
     require_reason: bool = False
     """A rejection must say why."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Action -> the words on its button, e.g. ``{"reject": "Send back"}``."""
+    """Action -> the text of its button, e.g. ``{"reject": "Send back"}``."""
 
 
 class Question(Card):
@@ -59,7 +59,7 @@ class Form(Card):
 
 
 class Decision(Given):
-    """The answer to an ``Approval``. ``value`` is what was approved: go on with that.
+    """The answer to an ``Approval``. ``value`` is what was approved: continue with that.
 
     ``proposal``: what was shown; ``edited``: what it was edited to. Both are of the type given as ``edit``.
     """
@@ -71,9 +71,9 @@ class Decision(Given):
 
     @property
     def value(self) -> Any:
-        """What was approved: the edited proposal, else the proposal that was shown; None if it was rejected.
+        """Return what was approved: the edited proposal, else the proposal that was shown; None if it was rejected.
 
-        ``AttributeError`` for an approval that came back from storage: it is stored without what was proposed.
+        ``AttributeError`` for an approval that was loaded from storage: it is stored without the proposal.
         """
         if not self.approved:
             return None
@@ -83,12 +83,12 @@ class Decision(Given):
 
     @property
     def approved(self) -> bool:
-        """Approved as proposed or as edited."""
+        """Return whether it was approved, as proposed or as edited."""
         return self.action != "reject"
 
 
 def prepare(card: Card | str, answer: Any) -> Asking:
-    """Turn a card and the wanted answer (a type, or a JSON Schema as a dict) into a question."""
+    """Return the question of a card and the wanted answer (a type, or a JSON Schema as a dict)."""
     if isinstance(card, str):
         card = Question(subject=card)
     for kind, build in BUILDERS.items():
@@ -137,7 +137,9 @@ def _decision_schema(card: Approval, names: list[str], edited: AnswerType | None
 
 
 def _read_decision(edited: AnswerType | None, card: Approval) -> Callable[[Json, Json], Decision]:
-    """Return what reads a decision. What was recorded as seen is its proposal; else the code's own, which is equal."""
+    """Return a function that reads a decision. Its proposal is what was recorded as seen; else the code's own, equal
+    one.
+    """
 
     def read(value: Json, seen: Json) -> Decision:
         proposal = card.proposal if seen is None else copy_plain(seen["proposal"])
@@ -155,7 +157,7 @@ def _read_decision(edited: AnswerType | None, card: Approval) -> Callable[[Json,
 
 
 def _as_edited(edited: AnswerType, proposal: Any) -> Any:
-    """Return the proposal as the type it may be edited to; unchanged where it is none of that."""
+    """Return the proposal as the type it may be edited to; unchanged if it is not of that type."""
     try:
         return edited.decode(to_display(proposal), "proposal")
     except WorkflowError:
@@ -186,8 +188,8 @@ def make_request(
 ) -> Request:
     """Return the request that opens when a step asks. ``due``: the deadline, if it was given as a time.
 
-    ``InvalidCall`` if the answer that would count after the deadline does not fit the request, or if the answer's type
-    has a pattern that cannot be checked.
+    ``InvalidCall`` if the default answer after the deadline is not valid for the request, or if the answer's type has a
+    pattern that cannot be checked.
     """
     try:
         refuse_unsupported(asking.schema)
@@ -213,8 +215,9 @@ def make_request(
 
 @dataclass(frozen=True, kw_only=True)
 class CallDetails:
-    """Which call it was. ``effect``: the key the other side may know it by (``ctx.effect_key``); ``item``: of a map,
-    from 0. ``message``: what the step was given; ``arguments``: what the call was, None where that was not kept."""
+    """Identifies a call. ``effect``: the key the other side may know it by (``ctx.effect_key``); ``item``: of a map,
+    from 0. ``message``: the step's message; ``arguments``: those of the call, None if not recorded.
+    """
 
     effect: str
     item: int | None = None
@@ -223,7 +226,7 @@ class CallDetails:
 
     @property
     def told_apart(self) -> str:
-        """What a headline adds, so that two calls of a map are not called the same: a space and plain arguments."""
+        """Return a suffix of a headline that distinguishes the calls of a map: a space and plain arguments."""
         parts = told_apart(self.arguments) if isinstance(self.arguments, dict) else ""
         return f" {parts}" if parts else ""
 
@@ -238,7 +241,7 @@ class CallDetails:
 def unknown_call(key: RequestKey, step: str, entry: JournalEntry, which: CallDetails, policy: Policy) -> Request:
     """Return the question to people whether a call of unknown outcome happened.
 
-    It goes to those whom the workflow's own policy names.
+    It is addressed to those whom the workflow's own policy names.
     """
     name = entry["name"]
     result = dict(entry.get("schema") or {})

@@ -11,7 +11,7 @@ from wfdash.workflow.questions.card import AnswerType, Asking, Card, Style, acti
 
 
 class Option(BaseModel):
-    """Something to choose. ``description``: what speaks for it, or what happens then."""
+    """One option. ``description``: what speaks for it, or what happens then."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,7 +28,7 @@ class Choice(Card):
     """Names, ``Option``s, or name -> label."""
     multiple: bool = False
     at_least: int | None = Field(default=None, ge=0)
-    """How many must be ticked, one unless said otherwise."""
+    """How many must be selected, by default one."""
     at_most: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from wfdash.workflow.values.codec import codec_for
 
 
 class Quiet(GenerateJsonSchema):
-    """Says nothing of defaults that have no JSON: these types need not be kept."""
+    """A schema generator without warnings about defaults that have no JSON: these types need not be stored."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 

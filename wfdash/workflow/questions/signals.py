@@ -1,4 +1,4 @@
-"""The request of a step that receives a signal: it waits for a message into the run, not for people."""
+"""The request of a step that receives a signal: it waits for a message to the run, not for people."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ RULE = "1 to 100 letters, digits, dots, dashes and underscores"
 
 
 def is_name(name: object) -> bool:
-    """Say whether this can be a signal's name."""
+    """Return whether this is a valid name of a signal."""
     return isinstance(name, str) and NAME.fullmatch(name) is not None
 
 
 def waiting_for(name: str, kind: Any) -> Asking:
-    """Return the request of a step that receives this signal. ``InvalidCall`` for a name that is none."""
+    """Return the request of a step that receives this signal. ``InvalidCall`` for an invalid name."""
     if not is_name(name):
         raise InvalidCall(f"ctx.receive needs a name of {RULE}, not {name!r}")
     face: dict[str, Json] = {"subject": f"Waits for the signal {name!r}", "context": {"signal": name}}
@@ -29,7 +29,7 @@ def waiting_for(name: str, kind: Any) -> Asking:
 
 
 def fails_after(due: datetime | timedelta | str | None, now: datetime) -> dict[str, Any]:
-    """Return the policy of a wait that fails when it is due; nothing for one without end."""
+    """Return the policy of a wait that fails when it is due; empty without a deadline."""
     if isinstance(due, datetime):
         if due.tzinfo is None:
             raise InvalidCall("ctx.receive(due=...) needs an aware datetime")
@@ -38,7 +38,7 @@ def fails_after(due: datetime | timedelta | str | None, now: datetime) -> dict[s
 
 
 def key_prefix(name: str) -> str:
-    """Return how the keys of requests begin that wait for this signal."""
+    """Return the prefix of the keys of requests that wait for this signal."""
     return f"{SIGNAL}:{name}:"
 
 

@@ -60,8 +60,8 @@ LOOKS: dict[str, tuple[Style, list[str]]] = {
 class ToolCall(Card):
     """May this tool be called? Answer: ``ToolDecision``.
 
-    ``tool``: its name, or the function itself (then its signature says what the arguments are). ``parameters``: a
-    model or a JSON Schema that says so instead. Arguments that do not fit can be edited or rejected, not approved.
+    ``tool``: its name, or the function itself (then its signature describes the arguments). ``parameters``: a model or
+    a JSON Schema that describes them instead. Invalid arguments can be edited or rejected, not approved.
     """
 
     subject: str = ""
@@ -80,15 +80,15 @@ class ToolCall(Card):
 
     @property
     def name(self) -> str:
-        """The tool's name."""
+        """Return the tool's name."""
         return self.tool if isinstance(self.tool, str) else getattr(self.tool, "__name__", type(self.tool).__name__)
 
 
 class ToolDecision(Given):
     """The answer to a ``ToolCall``.
 
-    ``arguments``: what to call the tool with: exactly what was shown, or what it was edited to; typed where the
-    tool's types are known. ``feedback``: why not. ``response``: what the model gets instead of the tool's result.
+    ``arguments``: what to call the tool with: exactly what was shown, or what it was edited to; typed where the tool's
+    types are known. ``feedback``: why not. ``response``: what the model gets instead of the tool's result.
     """
 
     action: Verb
@@ -98,7 +98,7 @@ class ToolDecision(Given):
 
     @property
     def approved(self) -> bool:
-        """Whether it is to be called, as proposed or as edited."""
+        """Return whether it is to be called, as proposed or as edited."""
         return self.action in ("approve", "edit")
 
 
@@ -117,7 +117,7 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
     schema = decision_schema("Tool call", _fields(verbs, shape), _rules(verbs, card.require_feedback), shared)
     face = _face(card, verbs, arguments, flaws, secret_names(shape))
     types = {"arguments": card.parameters} if "edit" in verbs and isinstance(card.parameters, type) else {}
-    # Approved is what was recorded, whatever a model proposes by the time the step runs again; but of this tool alone.
+    # The recorded call is approved, whatever a model proposes by the time the step runs again; but only of this tool.
     guessed = card.parameters is None and isinstance(card.tool, str)
     form = {"allow": list(card.allow), "arguments": None if guessed else shape}
     read = functools.partial(_read, wanted)
@@ -131,7 +131,7 @@ def _subject(name: str, arguments: dict[str, Json], secrets: frozenset[str]) -> 
 
 
 def told_apart(arguments: Mapping[str, Json]) -> str:
-    """Return the first plain arguments of a call, for a headline; empty if there is none. Hidden ones are left out."""
+    """Return the first plain arguments of a call, for a headline; empty if there is none. Secret ones are left out."""
     plain = [str(value) for value in arguments.values() if type(value) in TYPES and value != HIDDEN]
     parts = [" ".join(text.split()) for text in plain if text.strip()][:MOST_NAMED]
     return ", ".join(map(_short, parts))
@@ -159,7 +159,7 @@ def _face(
     own = shown(card)
     fields = {**own, "proposal": arguments, "tool": tool}
     if isinstance(own.get("consequence", {}), dict):
-        # What the author says of one action is no reason to say nothing of the others.
+        # A consequence given for one action does not replace those of the others.
         said = {**outcome, **own.get("consequence", {})}
         fields["consequence"] = {verb: said[verb] for verb in verbs}
     fields["subject"] = card.subject or _subject(card.name, arguments, secrets)
@@ -214,7 +214,7 @@ def _parameters(card: ToolCall) -> Any:
 
 
 def _guessed(arguments: dict[str, Any]) -> dict[str, Json]:
-    """Return a schema that has the fields the arguments have: nothing else is known."""
+    """Return a schema with the fields of the arguments: nothing else is known."""
     properties: dict[str, Json] = {}
     for name, value in arguments.items():
         properties[name] = {"type": TYPES[type(value)]} if type(value) in TYPES else {}
@@ -225,7 +225,9 @@ def _guessed(arguments: dict[str, Any]) -> dict[str, Json]:
 
 @functools.lru_cache(maxsize=256)
 def _signature(tool: Callable[..., Any], given: frozenset[str]) -> Any:
-    """Return a type for a function's arguments. What has no JSON form and is not given is the function's own affair."""
+    """Return a type for a function's arguments. Those without a JSON form that are not given are left to the
+    function.
+    """
     try:
         hints = get_type_hints(tool, include_extras=True)
     except (NameError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""The steps and calls that a checkpoint was in the middle of. Pure."""
+"""The steps and calls in progress at a checkpoint. Pure."""
 
 from __future__ import annotations
 

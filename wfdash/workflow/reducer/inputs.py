@@ -1,4 +1,4 @@
-"""A run's input: which start steps take it, as which type, and its form."""
+"""A run's input: which start steps accept it, as which type, and its form."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from wfdash.workflow.values.validate_json import schema_problems, type_problems
 
 
 def start_nodes(graph: Graph) -> list[Node]:
-    """Return the nodes that take the input; a sub-workflow's start steps instead of its hidden way in."""
+    """Return the nodes that receive the input; a sub-workflow's start steps instead of its hidden entry."""
     return [found for name in graph.starts for found in first_steps(graph, graph.nodes[name])]
 
 
 def input_type(graph: Graph) -> Any:
-    """Return the type of the run's message: what the start steps take, ``A | B`` of several, None if nothing."""
+    """Return the type of the run's message: that of the start steps, ``A | B`` of several, None without one."""
     kinds = [node.takes for node in start_nodes(graph) if node.takes_message]
     if not kinds:
         return None
@@ -59,7 +59,7 @@ def accept_input(graph: Graph, message: Any) -> tuple[Any, Json]:
 
 
 def accept_json(graph: Graph, message: Json) -> Json:
-    """Return a message that came as JSON as the run will get it: judged by its schema, as a form is, then by its type.
+    """Return a JSON message as the run will receive it: checked by its schema, like a form, then by its type.
 
     ``InvalidInput`` with errors per field.
     """
@@ -70,7 +70,7 @@ def accept_json(graph: Graph, message: Json) -> Json:
 
 
 def pack_input(graph: Graph, message: Any) -> tuple[Route, ...]:
-    """Return the message on its way to every start step that takes it."""
+    """Return the message on its way to every start step that accepts it."""
     value, _ = accept_input(graph, message)
     routes = []
     for name in graph.starts:

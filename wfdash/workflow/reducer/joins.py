@@ -1,7 +1,7 @@
 """Delivery of values: into steps, into and out of maps and sub-workflows, and together in joins.
 
-A join waits as long as something that still can arrive exists, and no longer: no run hangs at a join.
-A scope is text: one ``group.item/`` per map or sub-workflow around the activation, outermost first.
+A join waits as long as something can still arrive, and no longer: no run hangs at a join. A scope is text: one
+``group.item/`` per map or sub-workflow around the activation, outermost first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wfdash.workflow.values.position import GroupState, JoinState, Packed, Round
 
 
 def deliver(builder: MomentBuilder, route: Route, scope: str, rounds: Rounds | None) -> None:
-    """Carry a value along its edge to where it triggers a step or waits in a join."""
+    """Deliver a value along its edge to where it triggers a step or waits in a join."""
     node, edge = builder.graph.nodes[route.target], route.edge
     if edge is None or edge.opens is None:
         for _, packed in route.items:
@@ -44,7 +44,7 @@ def _open_group(builder: MomentBuilder, opens: str, scope: str, rounds: Rounds |
 def arrive(
     builder: MomentBuilder, node: Node, edge: Edge | None, scope: str, packed: Packed, rounds: Rounds | None
 ) -> None:
-    """Let a value arrive at a node."""
+    """Handle the arrival of a value at a node."""
     if node.join is None or edge is None or edge.kind not in {"join", "gather", "exit"}:
         builder.start(builder.add_activation(node, packed, scope, rounds))
     elif node.join.kind == "join":
@@ -119,7 +119,7 @@ def _rule(node: Node) -> JoinRule:
 
 
 def settle(builder: MomentBuilder, scope: str) -> None:
-    """Fire every join around ``scope`` that nothing more can reach; at the end of all things, the oldest."""
+    """Fire every join around ``scope`` that nothing more can reach; if nothing else is left, the oldest."""
     while builder.position["joins"]:
         fired = [_settle_one(builder, key, scope) for key in list(builder.position["joins"])]
         if not any(fired) and not _force(builder):
@@ -127,7 +127,7 @@ def settle(builder: MomentBuilder, scope: str) -> None:
 
 
 def _force(builder: MomentBuilder) -> bool:
-    """Fire the join that has waited longest, where joins wait for nothing but each other."""
+    """Fire the join that has waited longest, where joins wait only for each other. Returns whether there was one."""
     if builder.position["live"]:
         return False
     for key, entry in builder.position["joins"].items():

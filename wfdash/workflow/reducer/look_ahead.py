@@ -53,19 +53,19 @@ def refuse_other_graph(graph: Graph, checkpoint: Checkpoint) -> None:
 
 
 def resume(graph: Graph, run: str, moment: Moment, now: datetime) -> tuple[Moment, list[Command]]:
-    """Return the moment just after going on, and what is then to be done."""
+    """Return the moment just after resuming, and the commands for it."""
     resumed, commands = reduce(graph, run, moment, RunResumed(at=now))
     later, more = reduce(graph, run, resumed, TimePassed(at=now))
     return later, [*commands, *more]
 
 
 def is_first(graph: Graph, activation: str, record: Activation) -> bool:
-    """Say whether an activation's message is the run's input: the first to be numbered are the start steps'."""
+    """Return whether an activation's message is the run's input: the start steps' activations are numbered first."""
     return int(activation) <= len(graph.starts) and record["step"] in graph.starts
 
 
 def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] | None:
-    """Return the schema of what a person may write in place of a message; None where the step takes none."""
+    """Return the schema of a person's replacement of a message; None where the step takes none."""
     if not node.takes_message:
         return None
     if packed[0] == "*":
@@ -81,7 +81,7 @@ def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] 
 
 
 def codec_of(graph: Graph, node: Node, packed: Packed) -> Codec:
-    """Return the codec a packed value was written with; the plain one where it has no type."""
+    """Return the codec a packed value was encoded with; the plain one where it has no type."""
     code = packed[0]
     if isinstance(code, int) and node.accepts:
         return node.accepts[code]
@@ -96,7 +96,7 @@ def codec_of(graph: Graph, node: Node, packed: Packed) -> Codec:
 
 
 def state_schema(rule: StateRule) -> dict[str, Json]:
-    """Return the schema of the whole state; keys of sub-workflows begin with their names."""
+    """Return the schema of the whole state; keys of sub-workflows start with their names."""
     properties: dict[str, Json] = {}
     definitions: dict[str, Json] = {}
     for key, codec in rule.codecs.items():
@@ -113,7 +113,7 @@ def state_schema(rule: StateRule) -> dict[str, Json]:
 
 
 def _is_passage(graph: Graph, record: Activation) -> bool:
-    """Say whether it is a hidden entry or exit of a sub-workflow, unless it brings the run's input."""
+    """Return whether it is a hidden entry or exit of a sub-workflow, unless it carries the run's input."""
     node = graph.nodes[record["step"]]
     return node.hidden and record["step"] not in graph.starts
 

@@ -36,7 +36,7 @@ EMPTY: Position = {
 
 
 def new_moment(graph: Graph | None = None) -> Moment:
-    """Return the moment before a run's start; with sub-workflows it remembers which versions of them it began under."""
+    """Return the moment before a run's start, with the current versions of its sub-workflows."""
     position = EMPTY.copy()
     if graph is not None and graph.levels:
         position["levels"] = graph.marks
@@ -99,7 +99,7 @@ class MomentBuilder:
         return self.graph.nodes[self.position["live"][activation]["step"]]
 
     def add_activation(self, node: Node, message: Packed, scope: str, rounds: Rounds | None) -> str:
-        """Add an activation; it still has to be started."""
+        """Add an activation and return its number; it still has to be started."""
         activation = str(self.position["next"])
         self.position["next"] += 1
         record: Activation = {"step": node.name, "message": message, "scope": scope, "journal": []}
@@ -123,7 +123,7 @@ class MomentBuilder:
         self.commands.append(EmitEvent(kind.draft_of(node.name, {"activation": activation, **data})))
 
     def save(self, reason: Reason, step: str | None = None, label: str | None = None) -> None:
-        """Ask for a commit."""
+        """Request a commit."""
         self.commands.append(SaveCheckpoint(reason, step, label))
 
     def start(self, activation: str) -> None:
@@ -143,7 +143,7 @@ class MomentBuilder:
         return sum(1 for key, a in live if a["step"] == step and key != but and "queued" not in a)
 
     def start_queued(self, node: Node) -> None:
-        """Give the slots of a step that ended to those that queue for it."""
+        """Give the free slots of a step to its queued activations."""
         if node.concurrency is None:
             return
         free = node.concurrency - self._busy(node.name, "")
@@ -152,12 +152,12 @@ class MomentBuilder:
             self.start(activation)
 
     def build(self) -> tuple[Moment, list[Command]]:
-        """Freeze it."""
+        """Return the moment and the commands."""
         return Moment(self.state, self.position, self.requests), self.commands
 
 
 def group_prefix(scope: str, depth: int) -> str:
-    """Return what the scopes of one group start with: the group at ``depth`` around ``scope``."""
+    """Return the prefix of a group's scopes: the group at ``depth`` around ``scope``."""
     parts = scope.split("/")
     above = "".join(part + "/" for part in parts[:depth])
     return f"{above}{parts[depth].split('.')[0]}."
@@ -169,7 +169,7 @@ def parent_scope(prefix: str) -> str:
 
 
 def item_index(scope: str, prefix: str) -> int:
-    """Return which item of the group a scope belongs to."""
+    """Return the item of the group that a scope belongs to."""
     return int(scope[len(prefix) :].split("/", 1)[0])
 
 

@@ -35,7 +35,7 @@ def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
 
 
 def question_calls(builder: MomentBuilder, activation: str) -> None:
-    """Ask people about every ``once`` call of which only the intent is known."""
+    """Ask people about every ``once`` call of which only the intent is recorded."""
     for index, entry in enumerate(builder.position["live"][activation]["journal"]):
         if not entry.get("once") or {"result", "unknown", "raised"} & entry.keys():
             continue
@@ -56,7 +56,7 @@ def _question_call(builder: MomentBuilder, activation: str, index: int, request:
 
 
 def on_call_differs(builder: MomentBuilder, tick: CallDiffers) -> None:
-    """Ask once more about a call that was to be made again: it is no longer the one that was shown."""
+    """Ask again about a call that was to be repeated: it differs from the one that was shown."""
     entry = builder.entry(tick.activation, tick.index)
     before, number = f"call-{tick.activation}.{tick.index}", entry.get("differed", 0)
     entry["args"], entry["at"], entry["differed"] = tick.intent["args"], tick.intent["at"], number + 1
@@ -67,7 +67,7 @@ def on_call_differs(builder: MomentBuilder, tick: CallDiffers) -> None:
 
 
 def _unsure(builder: MomentBuilder, activation: str, index: int, entry: JournalEntry) -> Request:
-    """Return the question whether a call happened, with all that says which call it was."""
+    """Return the question whether a call happened, with everything that identifies the call."""
     request, key = RequestKey(f"call-{activation}.{index}"), call_key(builder, activation, index)
     node, record = builder.node(activation), builder.position["live"][activation]
     names = secrets_of(builder.graph)
@@ -120,7 +120,7 @@ def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:
         if entry["k"] == "ask":
             at = answer.at or tick.at
             entry["answer"] = {"value": answer.value, "by": answer.by, "at": at.isoformat()}
-            # How far the step had come: what it recorded later rests on this answer.
+            # The step's progress at that point: later records depend on this answer.
             entry["answer"] |= {"n": len(builder.position["live"][activation]["journal"])}
             entry["answer"] |= {"acting_for": answer.acting_for} if answer.acting_for else {}
             entry["answer"] |= {"others": list(answer.others)} if answer.others else {}
@@ -131,7 +131,7 @@ def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:
 
 
 def on_asked_again(builder: MomentBuilder, tick: AskedAgain) -> None:
-    """Put a question in the place of the one its step asked before; an answer to that one counts no longer."""
+    """Replace the question that its step asked before; an answer to that one no longer counts."""
     record = builder.activation(tick.activation)
     record.pop("parked", None)
     was = record["journal"][tick.index]

@@ -1,6 +1,6 @@
-"""The engine's heart: ``reduce(graph, run, moment, tick) -> (moment, commands)``. Pure: no clock, no loop, no I/O.
+"""The engine's reducer: ``reduce(graph, run, moment, tick) -> (moment, commands)``. Pure: no clock, no loop, no I/O.
 
-What a moment's position holds is said in ``position``.
+The contents of a moment's position are described in ``position``.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def on_step_failed(builder: MomentBuilder, tick: StepFailed) -> None:
 
 
 def _forget_raised(builder: MomentBuilder, tick: StepFailed) -> None:
-    """Let calls whose exceptions the step did not handle be made again by its next attempt."""
+    """Let calls whose exceptions the step did not handle be repeated by its next attempt."""
     journal = builder.position["live"][tick.activation]["journal"]
     for index, entry in enumerate(journal):
         if "raised" in entry and (index in tick.calls or entry["raised"]["at"] == len(journal)):
@@ -159,7 +159,7 @@ def _forget_raised(builder: MomentBuilder, tick: StepFailed) -> None:
 
 
 def _allow_asking(builder: MomentBuilder, activation: str) -> None:
-    """Let the next attempt, of code that was mended perhaps, ask again as often as the first one."""
+    """Let the next attempt, maybe of fixed code, ask again as often as the first one."""
     for index, entry in enumerate(builder.position["live"][activation]["journal"]):
         if entry.get("again"):
             builder.entry(activation, index).pop("again")
@@ -250,7 +250,7 @@ def on_idle(builder: MomentBuilder, tick: StepsIdle) -> None:
 
 
 def _is_open(entry: JournalEntry) -> bool:
-    """Say whether only people or time can move this entry."""
+    """Return whether only people or time can complete this entry."""
     return not {"answer", "done", "result", "stopped"} & entry.keys() and ("once" not in entry or "unknown" in entry)
 
 

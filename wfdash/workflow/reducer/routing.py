@@ -22,7 +22,7 @@ PLAIN = codec_for(Any)
 
 
 def fitting(codecs: tuple[Codec, ...], value: Any) -> int | None:
-    """Return which of the types the value is, exact matches first; None if it is none of them."""
+    """Return the index of the value's type, exact matches first; None if there is none."""
     for index, codec in enumerate(codecs):
         if codec.kind is type(value):
             return index
@@ -30,7 +30,7 @@ def fitting(codecs: tuple[Codec, ...], value: Any) -> int | None:
 
 
 def pack(node: Node, source: Node | None, value: Any, *, item: bool = False) -> Packed | None:
-    """Write the value down for ``node``; None if its type does not let it in."""
+    """Return the value encoded for ``node``; None if its type does not accept it."""
     if not node.takes_message:
         return [None, None]
     path = f"output of {source.name!r}" if source else "message"
@@ -43,16 +43,17 @@ def pack(node: Node, source: Node | None, value: Any, *, item: bool = False) -> 
 
 
 def first_steps(graph: Graph, node: Node) -> list[Node]:
-    """Return the node itself, or what lies behind a hidden way in, however deep."""
+    """Return the node itself, or the steps behind a hidden entry, however deep."""
     if not node.hidden:
         return [node]
     return [found for edge in node.out for found in first_steps(graph, graph.nodes[edge.target])]
 
 
 def pack_for_first(graph: Graph, node: Node, value: Any) -> Packed | None:
-    """Write the value down for a way into a sub-workflow, as what one of the steps behind it takes; None if none does.
+    """Return the value encoded for an entry of a sub-workflow, as one of the steps behind it accepts it; None if none
+    does.
 
-    For a value whose producer declares no type: a run's message that passes on from one way in to the next.
+    For a value whose producer declares no type: a run's message that passes from one entry to the next.
     """
     inner = [step for step in first_steps(graph, node) if step.takes_message]
     if not inner:
@@ -76,7 +77,7 @@ def _pack_along(graph: Graph, edge: Edge, source: Node, value: Any, *, item: boo
 
 
 def pack_output(source: Node, value: Any, *, item: bool = False) -> Packed:
-    """Write the value down as what its producer declares."""
+    """Return the value encoded as its producer declares."""
     path = f"output of {source.name!r}"
     codecs, mark = (item_codecs(source), "*") if item else (source.produces, ":")
     index = fitting(codecs, value) if codecs is not None else None
@@ -86,13 +87,13 @@ def pack_output(source: Node, value: Any, *, item: bool = False) -> Packed:
 
 
 def item_codecs(node: Node) -> tuple[Codec, ...] | None:
-    """Return the codecs for the items of the list a node gives."""
+    """Return the codecs for the items of a node's list."""
     kind = item_type(node.gives)
     return None if is_any(kind) else tuple(codec_for(member) for member in members(kind))
 
 
 def unpack(graph: Graph, node: Node, packed: Packed) -> Any:
-    """Return a value read back: a new object each time."""
+    """Return a decoded value: a new object each time."""
     code, data = packed
     path = f"message of {node.name!r}"
     if code is None:
@@ -110,7 +111,7 @@ def unpack(graph: Graph, node: Node, packed: Packed) -> Any:
 
 
 def plain(packed: Packed) -> Json:
-    """Return a packed value as JSON for people and for the outside."""
+    """Return a packed value as JSON for people and external systems."""
     code, data = packed
     return [plain(part) for part in data] if code == "*" else data
 
@@ -124,7 +125,7 @@ def check_output(node: Node, value: Any) -> None:
 
 
 def route(graph: Graph, node: Node, value: Any) -> tuple[list[Route], Packed | None]:
-    """Return where the value goes; and the value itself, if no edge takes it (an output, or a loose end)."""
+    """Return the routes of a value; and the value itself, if no edge takes it (an output, or a loose end)."""
     check_output(node, value)
     routes = [*_route_whole(graph, node, value), *_route_items(graph, node, value)]
     return routes, None if routes else pack_output(node, value)
@@ -174,7 +175,7 @@ DEFAULT = object()
 
 
 def _case(edges: list[Edge], edge: Edge, value: Any) -> Any:
-    """Evaluate a switch once: the case that matches, or ``DEFAULT``."""
+    """Return the case of a switch that matches, or ``DEFAULT``; evaluated once."""
     if edge.key is None:
         raise AssertionError("a switch has a key")
     found = edge.key(value)

@@ -14,9 +14,9 @@ ANYTHING = codec_for(Any)
 
 
 class StateView(MutableMapping[str, Any]):
-    """Mapping and attribute access to the top-level keys. Writes land when the step ends, all or none.
+    """Mapping and attribute access to the top-level keys. Writes are applied when the step ends, all or none.
 
-    A key with a reducer takes contributions: what is assigned is combined with what is there.
+    A key with a reducer takes contributions: an assigned value is combined with the current one.
     """
 
     def __init__(self, rule: StateRule, prefix: str, seen: Mapping[str, Json]) -> None:
@@ -61,24 +61,24 @@ class StateView(MutableMapping[str, Any]):
         self._values.pop(key, None)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the keys that have a value."""
+        """Return an iterator over the keys that have a value."""
         stored = (key.removeprefix(self._prefix) for key in self._seen if self._mine(key))
         known = [key for key in stored if key in self._values or key not in self._set]
         return iter([*known, *(key for key in self._values if key not in known)])
 
     def __len__(self) -> int:
-        """Count the keys that have a value."""
+        """Return how many keys have a value."""
         return sum(1 for _ in self)
 
     def __getattr__(self, key: str) -> Any:
-        """Read a key as an attribute."""
+        """Return the value of a key."""
         try:
             return self[key]
         except KeyError:
             raise AttributeError(f"state has no value for {key!r}") from None
 
     def __setattr__(self, key: str, value: Any) -> None:
-        """Write a key as an attribute."""
+        """Write a key."""
         self[key] = value
 
     def _mine(self, full: str) -> bool:

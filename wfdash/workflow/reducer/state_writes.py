@@ -1,7 +1,7 @@
 """The shared state under overlapping steps: what a step sees, what its writes do, when two of them conflict.
 
-``v`` counts the commits that wrote. ``past`` keeps, per key, the values that a step still under way may read:
-``[v, old]`` (``[v]`` if there was none). ``wrote`` keeps who wrote last, for steps that overlap.
+``v`` counts the commits that wrote. ``past`` stores, per key, the values that a step in progress may still read: ``[v,
+old]`` (``[v]`` if there was none). ``wrote`` stores who wrote last, for steps that overlap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def state_seen(moment: Moment, activation: str) -> dict[str, Json]:
 
 
 def apply_writes(builder: MomentBuilder, activation: str, writes: Writes) -> None:
-    """Land a step's writes, all of them; ``StateConflict`` and nothing changed if another step was first."""
+    """Apply a step's writes, all of them; ``StateConflict`` and nothing changed if another step was first."""
     if not writes:
         return
     record = builder.position["live"][activation]

@@ -1,7 +1,7 @@
 """Ticks (what happened to a run) and commands (what to do about it).
 
-The loop: collect ticks -> ``reduce`` them -> commit -> perform the commands. A tick carries its time, so the
-same ticks give the same run whenever they are reduced.
+The loop: collect ticks -> ``reduce`` them -> commit -> perform the commands. A tick carries its time, so the same ticks
+give the same run whenever they are reduced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wfdash.workflow.values.position import CallIntent, JournalEntry, Packed, Po
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All of a run between two ticks. Plain JSON apart from the requests; never changed, only replaced."""
+    """The whole state of a run between two ticks. Plain JSON apart from the requests; never changed, only replaced."""
 
     state: dict[str, Json]
     position: Position
@@ -46,14 +46,16 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed:
-    """The run continues from a checkpoint. Processed: what was under way runs again, unknown calls are asked about."""
+    """The run continues from a checkpoint. Processed: activations in progress run again, unknown calls are asked
+    about.
+    """
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEnded:
-    """A step returned. Processed: writes land, values travel, joins that are complete fire.
+    """A step returned. Processed: writes are applied, values delivered, complete joins fire.
 
     ``output``: its value if no edge took it. ``writes``: key -> ("set", json) | ("add", [json]) | ("del",).
     """
@@ -99,9 +101,9 @@ class OperationIssued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedAgain:
-    """A step that runs again asks something else than it did. Processed: the question takes the place of the other.
+    """A step that runs again asks something else than before. Processed: the question replaces the other.
 
-    ``parts``: what of it differs.
+    ``parts``: the parts that differ.
     """
 
     at: datetime
@@ -114,7 +116,7 @@ class AskedAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDiffers:
-    """A call that is to be made again has other arguments than who decided that was shown. Processed: it is asked anew.
+    """A repeated call has other arguments than were shown to the person who decided. Processed: it is asked again.
 
     ``intent``: ``args`` and ``at`` as they are now.
     """
@@ -127,7 +129,7 @@ class CallDiffers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDone:
-    """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be made again."""
+    """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be reproduced."""
 
     at: datetime
     activation: str
@@ -139,7 +141,7 @@ class CallDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersArrived:
-    """People answered. Processed: the asking steps go on."""
+    """People answered. Processed: the asking steps continue."""
 
     at: datetime
     answers: Mapping[RequestKey, Answer]
@@ -154,7 +156,7 @@ class TimePassed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsIdle:
-    """These activations can do nothing but wait: they need not run again until something comes.
+    """These activations only wait: they need not run again until something arrives.
 
     ``activations``: activation -> the journal entries it waits for; an entry that has ended since keeps it running.
     """
@@ -187,7 +189,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class ResolveEntry:
-    """Entry ``index`` of the activation's journal has its result: let the waiting code go on."""
+    """Entry ``index`` of the activation's journal has its result: let the waiting code continue."""
 
     activation: str
     index: int
@@ -195,7 +197,7 @@ class ResolveEntry:
 
 @dataclass(frozen=True, slots=True)
 class MakeCall:
-    """The intent of this ``once`` call is on record: make the call."""
+    """The intent of this ``once`` call is recorded: make the call."""
 
     activation: str
     index: int
@@ -231,7 +233,7 @@ class RecordEffect:
 
 @dataclass(frozen=True, slots=True)
 class SaveCheckpoint:
-    """This moment is worth a commit."""
+    """This moment is to be committed."""
 
     reason: Reason
     step: str | None = None
@@ -247,7 +249,7 @@ class FailRun:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRun:
-    """Nothing is left to do."""
+    """Nothing is left to do: the run completes."""
 
 
 Command: TypeAlias = (

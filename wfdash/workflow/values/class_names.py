@@ -1,4 +1,4 @@
-"""Classes by name, found again in loaded code, wherever their file or package lies.
+"""Classes by name, found again in loaded code, wherever their file or package is.
 
 A class of the step's own module is called ``:Qualname``, every other ``module:Qualname``. Nothing is imported.
 """
@@ -11,15 +11,15 @@ from typing import Any
 
 
 def class_name(kind: type, home: Mapping[str, Any]) -> str:
-    """Return a class's name as code with these globals knows it."""
+    """Return a class's name for code with these globals."""
     return f"{'' if kind.__module__ == home.get('__name__') else kind.__module__}:{kind.__qualname__}"
 
 
 def find_class(name: str, home: Mapping[str, Any]) -> type | None:
-    """Return the class that has this name for code with these globals, None if there is none.
+    """Return the class of this name for code with these globals, None if there is none.
 
-    One of a module that is not loaded, or has it no more, is looked for at home: it may have moved there, and once
-    classes of a served file were named by the folder that the file lay in.
+    If its module is not loaded or no longer has it, it is searched at home: it may have moved there, and classes of a
+    file used to be named by the folder of the file.
     """
     module, _, path = name.partition(":")
     loaded = vars(sys.modules[module]) if module in sys.modules else {}

@@ -1,4 +1,4 @@
-"""Codec of values: JSON by declared type and back. Refuses what would not come back the same."""
+"""Codec of values: JSON by declared type and back. Refuses values that do not round-trip."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_plain(value: Any, path: str) -> None:
 
 
 def check_text(value: str, path: str) -> None:
-    """Raise ``NotStorable`` for text that no file can hold (lone surrogates)."""
+    """Raise ``NotStorable`` for text that cannot be stored (lone surrogates)."""
     if not value.isascii():
         try:
             value.encode()
@@ -90,7 +90,7 @@ def find_difference(before: Any, after: Any, path: str) -> str:
 
 
 def same(before: Any, after: Any) -> bool:
-    """Say whether two values are equal and of one type (1 and True, a list and a tuple are not)."""
+    """Return whether two values are equal and of one type (1 and True, a list and a tuple are not)."""
     if before is None or isinstance(before, (str, int)):
         return type(before) is type(after) and bool(before == after)
     if isinstance(before, (list, tuple)):
@@ -106,7 +106,7 @@ def same(before: Any, after: Any) -> bool:
 
 
 def _kept(before: Any, after: Any) -> bool:
-    """Say whether no part of two equal values has lost its enum, or has become a number from a truth value."""
+    """Return whether no part of two equal values has lost its enum, or has changed from bool to a number."""
     if isinstance(before, (Enum, bool)):
         return type(before) is type(after)
     pairs = zip(children(before), children(after), strict=False)
@@ -114,7 +114,7 @@ def _kept(before: Any, after: Any) -> bool:
 
 
 def revealed(dumped: Any, held: Any) -> Any:
-    """Return JSON with what its secrets hold, which pydantic wrote as stars: it is stored, and hidden when shown."""
+    """Return JSON with the values of its secrets, which pydantic masks: they are stored, and masked when shown."""
     if isinstance(held, SecretStr):
         return held.get_secret_value()
     if isinstance(dumped, dict) and isinstance(held, dict) and len(dumped) == len(held):
@@ -137,14 +137,14 @@ class Codec:
 
     @property
     def adapter(self) -> TypeAdapter[Any]:
-        """The type's pydantic adapter, made on first use."""
+        """Return the type's pydantic adapter, created on first use."""
         if self._adapter is None:
             self._adapter = TypeAdapter(Any if self.kind in ANY and _hashable(self.kind) else self.kind)
         return self._adapter
 
     @property
     def secret(self) -> bool:
-        """Whether a value may hold a ``SecretStr``: pydantic writes stars in its place."""
+        """Return whether a value may contain a ``SecretStr``, which pydantic masks."""
         if self._secret is None:
             try:
                 self._secret = '"format": "password"' in json.dumps(self.schema())
@@ -153,7 +153,7 @@ class Codec:
         return self._secret
 
     def fits(self, value: Any) -> bool:
-        """Say whether the value is already of this type; nothing is converted."""
+        """Return whether the value is already of this type; nothing is converted."""
         if self.plain:
             return not isinstance(self.kind, type) or self.kind is object or type(value) is self.kind
         if type(value) is self.kind:
@@ -167,7 +167,7 @@ class Codec:
         return True
 
     def encode(self, value: Any, path: str = "value") -> Json:
-        """Return the value as JSON; ``NotStorable`` with its path if it would not come back the same."""
+        """Return the value as JSON; ``NotStorable`` with its path if it does not round-trip."""
         if self.plain or (type(value) is self.kind and self.kind in (str, bool, int)):
             check_plain(value, path)
             return copy_plain(value)
@@ -187,7 +187,7 @@ class Codec:
         return data
 
     def decode(self, data: Json, path: str = "value") -> Any:
-        """Return a new value; ``WrongType`` if the JSON does not fit."""
+        """Return a new value; ``WrongType`` if the JSON is not valid."""
         if self.plain:
             return copy_plain(data)
         try:
@@ -226,7 +226,7 @@ def _cached(kind: Any) -> Codec:
 
 
 def codec_for(kind: Any) -> Codec:
-    """Return the codec of a type (kept per type)."""
+    """Return the codec of a type (cached)."""
     return _cached(kind) if _hashable(kind) else Codec(kind)
 
 
@@ -243,12 +243,12 @@ def either(kinds: Sequence[Any]) -> Any:
 
 
 def is_any(kind: Any) -> bool:
-    """Say whether a type means "anything"."""
+    """Return whether a type means "anything"."""
     return _hashable(kind) and kind in ANY
 
 
 def return_type(function: Callable[..., Any], hints: Callable[[Any], dict[str, Any]]) -> Any:
-    """Return a function's declared result type, ``Any`` if it has none that can be read."""
+    """Return a function's declared result type, ``Any`` without a readable one."""
     try:
         return hints(function).get("return", Any)
     except (NameError, TypeError, AttributeError):

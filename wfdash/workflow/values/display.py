@@ -25,15 +25,15 @@ MAX_DIGITS = 1000
 _REPR = Repr()
 _REPR.maxlevel, _REPR.maxother, _REPR.maxstring = 3, MAX_REPR, MAX_REPR
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Where an object is in memory: nothing to look at, and another in every process."""
+"""The memory address in a repr: useless, and different in every process."""
 _ANY: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="strings"))
 _HALVES = dict.fromkeys(range(55296, 57344), "�") | {0: "\u2400"}
 
 
 def to_display(value: Any, *, most: int = MAX_NODES) -> Json:
-    """Return the value as JSON that every database can keep. Dates, decimals, models and the like become plain.
+    """Return the value as JSON that every database can store. Dates, decimals, models and the like become plain.
 
-    ``most``: how many of its parts are looked at; what is beyond them keeps its type and its repr.
+    ``most``: how many of its parts are converted; the others keep their type and repr.
     """
     return _Walk(most).show(value, 0, ())
 
@@ -54,7 +54,7 @@ def opaque(value: Any) -> Json:
 
 
 def plain_text(text: str) -> str:
-    """Return text that can be stored: NUL and halves of characters are replaced by what shows them."""
+    """Return text that can be stored: NUL and lone surrogates are replaced by visible characters."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -63,7 +63,7 @@ def plain_text(text: str) -> str:
 
 
 class _Walk:
-    """Walks one value; ``left`` bounds how many parts of it are kept."""
+    """Walks one value; ``left`` limits how many parts of it are kept."""
 
     def __init__(self, most: int) -> None:
         self.left = most
@@ -83,7 +83,7 @@ class _Walk:
             if isinstance(value, Mapping):
                 return self._object(value.items(), depth, above)
             if isinstance(value, (set, frozenset)):
-                # In an order that is the same in every process: who is shown a set twice sees the same.
+                # In an order that is the same in every process, so that a set is always shown the same.
                 return sorted((self.show(item, depth, above) for item in value), key=json.dumps)
             if isinstance(value, (list, tuple)):
                 return [self.show(item, depth, above) for item in value]

@@ -1,4 +1,4 @@
-"""An exception that a call raised, as JSON and back, so that a step that handled it repeats its path."""
+"""An exception raised by a call, as JSON and back, so that a step that handled it repeats its path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGINE = Path(__file__).parents[1]
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message, whatever it is: cut, storable, and empty if the exception cannot tell it."""
+    """Return an exception's message: cut, storable, and empty if ``str`` fails on it."""
     try:
         text = str(error)[:MOST_WORDS]
     except Exception:
@@ -26,12 +26,12 @@ def message_of(error: BaseException) -> str:
 
 
 def is_engine_code(code: CodeType) -> bool:
-    """Say whether this is the engine's own code and not a step's, wherever the step's file lies."""
+    """Return whether this is the engine's own code and not a step's, wherever the step's file is."""
     return ENGINE in Path(code.co_filename).parents
 
 
 def encode_exception(error: Exception, home: Mapping[str, Any]) -> RecordedError | None:
-    """Return class, arguments and attributes; None if it could not be made again the same.
+    """Return class, arguments and attributes; None if it could not be reproduced.
 
     ``home``: the globals of the step that made the call.
     """
@@ -47,7 +47,7 @@ def encode_exception(error: Exception, home: Mapping[str, Any]) -> RecordedError
 
 
 def decode_exception(found: RecordedError, home: Mapping[str, Any]) -> Exception:
-    """Make the exception again, without calling its ``__init__``; ``CallFailed`` if its class is not there any more."""
+    """Return the exception, created without calling its ``__init__``; ``CallFailed`` if its class no longer exists."""
     kind = find_class(found["type"], home)
     if kind is None or not issubclass(kind, Exception):
         raise CallFailed(f"a call raised {found['type']}, which no longer exists", **found)
@@ -61,7 +61,7 @@ def decode_exception(found: RecordedError, home: Mapping[str, Any]) -> Exception
 
 
 def causes_of(error: BaseException | None) -> list[BaseException]:
-    """Return the exception, what it was raised from, and the members of groups."""
+    """Return the exception, its causes, and the members of groups."""
     found: list[BaseException] = []
     pending = [error]
     while pending:

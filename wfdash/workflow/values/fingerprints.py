@@ -16,12 +16,12 @@ from wfdash.workflow.errors import InvalidCall
 AGAIN = "asked_again"
 """The part of a card that says why it is asked again: ``{"parts": [names], "was": key, "answered": bool}``."""
 SUBSTANCE = ("subject", "body", "proposal", "consequence", "undo")
-"""Parts that say what is decided on."""
+"""Parts that say what is decided."""
 PARTS = (*SUBSTANCE, "current", "evidence", "risk", "context")
 ALWAYS = ("form", "actions", "options", "tool")
-"""Parts that say what an answer means: they must be the same whatever ``same=`` names."""
+"""Parts that define an answer's meaning: they must be the same whatever ``same=`` names."""
 MOST_AGAIN = 3
-"""How often an answered question is asked again in one step before that counts as a mistake of its code."""
+"""How many times an answered question is asked again in one step before that counts as an error of its code."""
 NOTES = frozenset({"title", "description", "examples", "deprecated"})
 
 
@@ -33,7 +33,7 @@ class Identity:
     same: tuple[str, ...]
 
     def moved(self, recorded: Mapping[str, str] | None) -> tuple[str, ...]:
-        """Return the parts that must be the same and are not; none where no fingerprint was recorded."""
+        """Return the parts that must be the same and are not; empty where no fingerprint was recorded."""
         return tuple(name for name in self.same if self._differs(recorded, name))
 
     def drifted(self, recorded: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -45,14 +45,14 @@ class Identity:
 
 
 def identify(card: Mapping[str, Json], form: Json, same: Sequence[str]) -> Identity:
-    """Return a question's identity. ``form``: what its answer must be; ``same``: parts of its card that must stay."""
+    """Return a question's identity. ``form``: the required answer; ``same``: parts of its card that must stay."""
     parts: dict[str, Json] = {name: card[name] for name in PARTS if name in card}
     parts |= {
         "form": _bare(form),
         **{name: list(_named(card[name])) for name in ("actions", "options") if name in card},
     }
     if isinstance(card.get("tool"), Mapping):
-        # Which actions a tool call has depends on its arguments, and those are recorded.
+        # The actions of a tool call depend on its arguments, and those are recorded.
         parts = {name: part for name, part in parts.items() if name != "actions"} | {"tool": card["tool"].get("name")}
     return Identity(prints={name: digest(part) for name, part in parts.items()}, same=(*ALWAYS, *same))
 
@@ -60,9 +60,9 @@ def identify(card: Mapping[str, Json], form: Json, same: Sequence[str]) -> Ident
 def parts_to_keep(
     card: Mapping[str, Json], same: str | Sequence[str] | None, default: Sequence[str] | None
 ) -> list[str]:
-    """Return which parts of a card must stay; ``InvalidCall`` for a name that is none.
+    """Return which parts of a card must stay; ``InvalidCall`` for an unknown name.
 
-    By default those that say what is decided on; where nothing is proposed that is the evidence, too.
+    By default those that say what is decided; where nothing is proposed also the evidence.
     """
     if same is None:
         chosen = SUBSTANCE if default is None else default
@@ -77,7 +77,7 @@ def parts_to_keep(
 def asked_again(
     request: Request, number: int, parts: Sequence[str], was: Json, *, answered: bool, problem: str = ""
 ) -> Request:
-    """Return a question in the place of the one that was asked before, with the reason on its card.
+    """Return a question that replaces the earlier one, with the reason on its card.
 
     ``problem``: what is wrong with the answer, where that is the reason.
     """
@@ -87,20 +87,20 @@ def asked_again(
 
 
 def renewed(key: str) -> str:
-    """Return the key that a question has when it is asked again in the place of this one."""
+    """Return the key of a question that is asked again in place of this one."""
     base, _, number = key.rpartition("~")
     return f"{base}~{int(number) + 1}" if base and number.isascii() and number.isdigit() else f"{key}~1"
 
 
 def note_of(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why a card is asked again; empty where it is not, or what is there is no such note."""
+    """Return the note why a card is asked again; empty without one."""
     note = card.get(AGAIN)
     parts = note.get("parts") if isinstance(note, Mapping) else None
     return dict(note) if isinstance(note, Mapping) and isinstance(parts, list) else {}
 
 
 def digest(value: Json) -> str:
-    """Return 16 characters (96 bits) that change with the value; the order of an object's names is no part of it."""
+    """Return 16 characters (96 bits) that change with the value; the order of an object's names does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return urlsafe_b64encode(sha256(text.encode()).digest()[:12]).decode()
 
@@ -111,7 +111,7 @@ def _named(listed: Any) -> Iterator[Json]:
 
 
 def _bare(schema: Json, *, names: bool = False) -> Json:
-    """Return a schema without what only describes it: words of a docstring are no other form.
+    """Return a schema without descriptions: a changed docstring is not another form.
 
     ``names``: the keys are names of fields, not of rules.
     """

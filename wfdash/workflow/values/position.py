@@ -1,7 +1,7 @@
 """The stored format of a position: where a run is. Every checkpoint has one in its body, beside the state.
 
-Plain JSON objects, typed for the reader and the type checker alone. The keys are the stored format: none is renamed,
-and one that came later is ``NotRequired``, because a position may have been written by an older version.
+Plain JSON objects, typed only for readers and the type checker. The keys are the stored format: none is renamed, and
+later ones are ``NotRequired``, because a position may have been written by an older version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from checkpoints.ids import RequestKey
 Packed: TypeAlias = list[Any]
 """``[code, json]``: how to decode it (see ``routing``) and what."""
 Rounds: TypeAlias = dict[str, int]
-"""How often a token has passed the joins that lie on loops: tokens of different rounds never meet there."""
+"""How many times a token has passed the joins on loops: tokens of different rounds never meet there."""
 Asker: TypeAlias = list[Any]
 """``[activation, index in its journal]`` of the operation that opened a request."""
 Marks: TypeAlias = Mapping[str, Sequence[str]]
@@ -22,7 +22,7 @@ Marks: TypeAlias = Mapping[str, Sequence[str]]
 
 
 class RecordedAnswer(TypedDict):
-    """An answer as its step reads it. ``n``: how long the journal was when it came; later entries rest on it."""
+    """An answer as its step reads it. ``n``: the journal's length when it came; later entries depend on it."""
 
     value: Any
     by: str | None
@@ -34,7 +34,7 @@ class RecordedAnswer(TypedDict):
 
 
 class RecordedError(TypedDict):
-    """An exception that a call raised. ``at``: how long the journal was then."""
+    """An exception that a call raised. ``at``: the journal's length then."""
 
     type: str
     args: list[Any]
@@ -43,7 +43,7 @@ class RecordedError(TypedDict):
 
 
 class CallIntent(TypedDict):
-    """What is kept of a ``once`` call before it is made. ``args``: name -> value, cut to what a card shows."""
+    """The record of a ``once`` call before it is made. ``args``: name -> value, cut to what a card shows."""
 
     args: dict[str, Any]
     at: str
@@ -60,20 +60,20 @@ class JournalEntry(TypedDict):
     """ask | call | sleep | label"""
     name: str
     t: NotRequired[str]
-    """The task of the step that did it: see ``task_names``."""
+    """The task of the step that issued it: see ``task_names``."""
     o: NotRequired[int]
     """Other operations of that task were open at the time."""
     again: NotRequired[int]
-    """A question: how often an answer to it was asked for again. A call: people decided to make it again."""
+    """A question: how many times its answer was requested again. A call: people decided to repeat it."""
 
     # Questions.
     request: NotRequired[str]
     prints: NotRequired[dict[str, str]]
     """Fingerprints of the card's parts: see ``fingerprints``."""
     seen: NotRequired[Any]
-    """What was proposed, for decisions that say no more than that it is accepted."""
+    """The proposal, for decisions that only say that it is accepted."""
     renewed: NotRequired[int]
-    """How often another question took its place."""
+    """How many times another question replaced it."""
     answer: NotRequired[RecordedAnswer]
 
     # Calls.
@@ -83,13 +83,13 @@ class JournalEntry(TypedDict):
     """See ``CallIntent``."""
     at: NotRequired[str]
     differed: NotRequired[int]
-    """How often a call that was to be made again had other arguments."""
+    """How many times a repeated call had other arguments."""
     result: NotRequired[Packed]
     raised: NotRequired[RecordedError]
     failed: NotRequired[str]
     unknown: NotRequired[bool]
     stopped: NotRequired[str | bool]
-    """Who ended the run rather than decide whether the call happened."""
+    """Who ended the run instead of deciding whether the call happened."""
 
     # Sleeps and labels.
     until: NotRequired[str]
@@ -98,7 +98,7 @@ class JournalEntry(TypedDict):
 
 
 class Activation(TypedDict):
-    """One step under way with one message."""
+    """One activation of a step in progress, with one message."""
 
     step: str
     message: Packed
@@ -116,22 +116,22 @@ class Activation(TypedDict):
     parked: NotRequired[bool]
     """It can do nothing before people answer or a time has come."""
     called: NotRequired[str]
-    """Its step's name when it began, if that was renamed since: effect keys keep it."""
+    """Its step's name when it started, if that was renamed since: effect keys keep it."""
 
 
 @final
 class JoinState(TypedDict):
-    """What a join of steps has collected. ``got``: place among its sources -> values in the order they came."""
+    """What a join of steps has collected. ``got``: index of the source -> values in the order they arrived."""
 
     t: str
     """The node that collects."""
     scope: str
     turn: int
-    """How often this join has fired before, on a loop."""
+    """How many times this join has fired before, on a loop."""
     got: dict[str, list[Packed]]
     rounds: NotRequired[Rounds]
     fired: NotRequired[bool]
-    """It had enough (``any_of``, ``n_of``): what comes later is dropped."""
+    """It had enough (``any_of``, ``n_of``): later values are dropped."""
 
 
 @final
@@ -142,7 +142,7 @@ class GroupState(TypedDict):
     """The node that collects."""
     scope: str
     group: str
-    """What the scopes of all that belongs to it begin with."""
+    """The prefix of the scopes that belong to it."""
     got: list[Any]
     rounds: NotRequired[Rounds]
     loose: NotRequired[Packed]
@@ -156,11 +156,11 @@ class Position(TypedDict):
     v: int
     """How many commits have written to the state."""
     live: dict[str, Activation]
-    """Activation -> what is known of it, in the order in which they began."""
+    """Activation -> its record, in the order in which they started."""
     joins: dict[str, JoinState | GroupState]
     """``step@scope#turn`` of a join, ``step@group`` of the end of a map or sub-workflow."""
     asked: dict[RequestKey, Asker]
-    """Key of a pending request -> what asked it."""
+    """Key of a pending request -> the operation that asked it."""
     outputs: list[Packed]
     """What end steps returned."""
     loose: Packed | None
@@ -168,18 +168,18 @@ class Position(TypedDict):
     since: dict[str, int]
     """Scope -> steps in loops since the last answer."""
     past: dict[str, list[list[Any]]]
-    """State key -> ``[version, old value]`` (``[version]``: there was none) that steps under way may still read."""
+    """State key -> ``[version, old value]`` (``[version]``: there was none) that steps in progress may still read."""
     wrote: dict[str, list[Any]]
     """State key -> ``[version, step]`` that wrote it last, where steps overlap."""
     levels: NotRequired[Marks]
-    """Which versions of its sub-workflows the run began under."""
+    """The versions of its sub-workflows that the run started under."""
 
 
 NEEDED = {"step", "message", "scope", "journal"}
 
 
 def unsure_calls(record: Activation) -> list[str]:
-    """Return the names of an activation's ``once`` calls of which it is not known whether they happened."""
+    """Return the names of an activation's ``once`` calls whose outcome is unknown."""
     return [e["name"] for e in record["journal"] if e.get("once") and "result" not in e and "stopped" not in e]
 
 

@@ -1,4 +1,4 @@
-"""A JSON value cut down to what an event may carry."""
+"""Truncates a JSON value to what an event may carry."""
 
 from __future__ import annotations
 

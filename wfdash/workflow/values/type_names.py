@@ -29,7 +29,7 @@ def type_name(kind: Any) -> str:
 
 
 def can_carry(gives: Any, takes: Any) -> bool:
-    """Say whether some value of ``gives`` can be a ``takes``; when in doubt, yes."""
+    """Return whether some value of ``gives`` can be a ``takes``; when in doubt, True."""
     if is_any(gives) or is_any(takes):
         return True
     return any(_meets(given, taken) for given in members(gives) for taken in members(takes))
@@ -60,11 +60,11 @@ def _plain(kind: Any) -> Any:
 
 
 def item_type(kind: Any) -> Any:
-    """Return what a list of this type holds, ``Any`` if it does not say."""
+    """Return the item type of a list type, ``Any`` if it has none."""
     found = [get_args(m)[0] if get_args(m) else Any for m in members(kind) if _plain(m) is list]
     return found[0] if len(found) == 1 else Any
 
 
 def is_list(kind: Any) -> bool:
-    """Say whether values of this type may be lists."""
+    """Return whether values of this type may be lists."""
     return is_any(kind) or any(_plain(member) is list for member in members(kind))

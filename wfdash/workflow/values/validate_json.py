@@ -1,6 +1,6 @@
 """Problems of JSON that is to become a value of a declared type: by its JSON Schema, then by the type. Pure.
 
-Everything that takes such JSON asks here: forms, programs and operators get the same message for the same value.
+All such JSON is checked here: forms, programs and operators get the same message for the same value.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ ASSERTED = ("Value error, ", "Assertion failed, ")
 
 
 def schema_problems(codec: Codec, value: Json) -> list[Problem]:
-    """Return what the type's JSON Schema has against a value, empty if it fits.
+    """Return what the type's JSON Schema rejects in a value, empty if it is valid.
 
-    What was stored has the names of a model's fields, not the aliases that a form sends, and is judged by those.
+    Stored values have the names of a model's fields, not the aliases that a form sends, and are checked by those.
     """
     if codec.plain:
         return []
@@ -30,13 +30,13 @@ def schema_problems(codec: Codec, value: Json) -> list[Problem]:
         found = problems_of(codec.schema(), value)
         if found and _is_stored(codec, value):
             return problems_of(codec.adapter.json_schema(by_alias=False), value)
-    except PydanticInvalidForJsonSchema:  # A type without a schema has no form either: it judges alone.
+    except PydanticInvalidForJsonSchema:  # A type without a schema has no form either: only the type decides.
         return []
     return found
 
 
 def _is_stored(codec: Codec, value: Json) -> bool:
-    """Say whether a value is what storing it gives: then it may have been stored before."""
+    """Return whether a value is in its stored form: then it may have been stored before."""
     try:
         return same(codec.encode(codec.decode(value)), value)
     except WorkflowError:
@@ -44,7 +44,7 @@ def _is_stored(codec: Codec, value: Json) -> bool:
 
 
 def type_problems(error: ValidationError, value: Json) -> list[Problem]:
-    """Return what the type itself had against a value, each at the field it is about."""
+    """Return what the type itself rejects in a value, each problem at its field."""
     return [
         {"loc": list(_place(found["loc"], value)), "msg": _words(found["msg"])}
         for found in error.errors(include_url=False, include_context=False, include_input=False)
@@ -52,7 +52,7 @@ def type_problems(error: ValidationError, value: Json) -> list[Problem]:
 
 
 def _place(loc: tuple[int | str, ...], value: Any) -> Iterator[int | str]:
-    """Yield the parts of a place that the value has; pydantic names branches of unions on the way."""
+    """Yield the parts of a place that the value has; pydantic names branches of unions in between."""
     for number, part in enumerate(loc):
         listed = isinstance(value, list) and isinstance(part, int) and part < len(value)
         if listed or (isinstance(value, dict) and part in value):
