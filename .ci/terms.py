@@ -8,8 +8,10 @@ names of READERS. ``but`` lists files, or folders, where the word is right. Exit
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +25,9 @@ TAGS = re.compile(r"{#.*?#}|{% comment .*?{% endcomment %}|{%.*?%}|{{.*?}}", re.
 QUOTED = re.compile(r'"([^"]*)"')
 READ_OUT = frozenset({"alt", "aria-label", "content", "data-key-label", "data-label", "label", "placeholder", "title"})
 """The attributes that people see or hear."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""A word within an identifier."""
+SCRIPT_COMMENT = re.compile(r"^[ \t]*//([^\n]*)|/\*(.*?)\*/|[ \t]//[ \t]([^\n]*)", re.M | re.S)
 SCRIPT_TEXT = re.compile(r"^\s*(?://|\*|/\*).*$|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\]|\\.)*)`", re.M)
 
 
@@ -111,8 +116,18 @@ def documentation(root: Path) -> Iterator[tuple[Path, Text]]:
         )
 
 
-def _modules(root: Path) -> Iterator[Path]:
-    for package in ("checkpoints", "wfdash"):
+def code(root: Path) -> Iterator[tuple[Path, Text]]:
+    """Yield docstrings, comments and the words of identifiers of the product and its tests."""
+    for path in _modules(root, "checkpoints", "wfdash", "tests"):
+        yield from ((path, text) for text in _of_code(path.read_text()))
+    for path in sorted((root / "static/js").rglob("*.js")):
+        source = path.read_text()
+        for match in SCRIPT_COMMENT.finditer(source):
+            yield path, Text(source[: match.start()].count("\n") + 1, match[1] or match[2] or match[3] or "")
+
+
+def _modules(root: Path, *packages: str) -> Iterator[Path]:
+    for package in packages or ("checkpoints", "wfdash"):
         yield from (path for path in sorted((root / package).rglob("*.py")) if "migrations" not in path.parts)
 
 
@@ -174,6 +189,34 @@ def _of_module(source: str) -> Iterator[Text]:
             yield Text(node.lineno, str(node.value))
 
 
+def _of_code(source: str) -> Iterator[Text]:
+    """Yield the docstrings and comments of a module, and each identifier that it defines, as words."""
+    tree, seen = ast.parse(source), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield Text(node.lineno, node.value.value)
+        elif (name := _defined_by(node)) and name not in seen:
+            seen.add(name)
+            yield Text(getattr(node, "lineno", 1), " ".join(WORD.findall(name)))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield Text(token.start[0], token.string)
+
+
+def _defined_by(node: ast.AST) -> str:
+    """Return the identifier that a node defines, empty if it defines none."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return node.name
+        case ast.arg():
+            return node.arg
+        case ast.Name(ctx=ast.Store()):
+            return node.id
+        case ast.Attribute(ctx=ast.Store()):
+            return node.attr
+    return ""
+
+
 def _lists_names(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 
@@ -182,7 +225,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and (" " in value or value[:1].isupper())
 
 
-READERS: dict[str, Reader] = {"ui": interface, "docs": documentation}
+READERS: dict[str, Reader] = {"ui": interface, "docs": documentation, "code": code}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -34,7 +34,7 @@ class NotFound(CheckpointsError):
 
 
 class Conflict(CheckpointsError):
-    """Somebody else wrote first: load the latest state and decide again."""
+    """Someone else wrote first: load the latest state and decide again."""
 
 
 class AlreadyAnswered(Conflict):

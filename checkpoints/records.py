@@ -135,7 +135,7 @@ class Answer(Record):
 
     @property
     def voters(self) -> tuple[str, ...]:
-        """The names of everyone who has voted, or in whose name somebody has: what a later ``not_by`` must name."""
+        """The names of everyone who has voted, or in whose name someone has: what a later ``not_by`` must name."""
         return tuple(sorted({name for name in (self.by, self.acting_for, *self.others) if name}))
 
 

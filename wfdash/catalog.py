@@ -42,9 +42,9 @@ class Entry:
     @cached_property
     def secrets(self) -> frozenset[str]:
         """Return the names of the workflow's secret fields, by the types of its input and output."""
-        told = (secret_names(self.description.input_schema), secret_names(self.description.output_schema))
+        declared = (secret_names(self.description.input_schema), secret_names(self.description.output_schema))
         more = self.engine.secret_names(self.definition) if isinstance(self.engine, NamesSecrets) else ()
-        return frozenset[str]().union(*told, more)
+        return frozenset[str]().union(*declared, more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +157,8 @@ def _add(catalog: Catalog, source: str, definition: object, engine: Engine) -> N
 def _note_failure(catalog: Catalog, source: str, error: Exception) -> None:
     trace = "".join(traceback.format_exception(error))
     log.error("Could not load workflows from %s: %s\n%s", source, error, trace)
-    said = f"{type(error).__name__}: {error}"
-    catalog.failures.append(Failure(source=source, error=said, traceback=trace, where=_where(error)))
+    message = f"{type(error).__name__}: {error}"
+    catalog.failures.append(Failure(source=source, error=message, traceback=trace, where=_where(error)))
 
 
 def _where(error: Exception) -> str:

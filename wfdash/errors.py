@@ -36,7 +36,7 @@ class Invalid(WfdashError):
 
 
 class AlreadyAnswered(WfdashError):
-    """Somebody answered first. ``facts``: by, at, value, verdict."""
+    """Someone answered first. ``facts``: by, at, value, verdict."""
 
 
 class NoLongerOpen(WfdashError):

@@ -6,25 +6,25 @@
 ``WFDASH_ORIGINS``   comma-separated full origins (https://...) for sockets and CSRF behind a proxy
 ``WFDASH_HTTPS``     1: people reach it by HTTPS, through a proxy that sets ``X-Forwarded-Proto`` (docs/operating.md)
 ``WFDASH_PLAIN_HTTP`` 1: others may reach it without HTTPS, because the network is private (default: refused)
-``WFDASH_PROXIES``   comma-separated addresses or networks of one's own proxies: their ``X-Forwarded-For`` is believed
-``WFDASH_REQUIRE_SECOND_FACTOR``  1: nobody signs in without a second factor (default 0: whoever wants has one)
+``WFDASH_PROXIES``   comma-separated addresses or networks of your own proxies, whose ``X-Forwarded-For`` is trusted
+``WFDASH_REQUIRE_SECOND_FACTOR``  1: everyone needs a second factor (default 0: optional)
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
-``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then they are deleted with all they have (default: for ever)
-``WFDASH_EMBED``     1 (default): the server drives runs itself; 0: it only serves pages
+``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then they are deleted with everything they have (default: forever)
+``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
                      (default: none; with ``--demo``, the demo's own)
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
 ``WFDASH_ENCRYPTION_KEYS``  comma-separated secrets: content is stored encrypted with the first, all can read it
-``WFDASH_UNDO``      seconds in which a person may take an answer back before it takes effect (default 10; 0: never)
+``WFDASH_UNDO``      seconds in which a person can undo an answer before it takes effect (default 10; 0: never)
 ``WFDASH_URL``       this installation's address as people reach it, for links in mails (default: http://localhost:8000)
 ``WFDASH_MAIL``      ``smtp://user:password@host:587`` or ``smtps://...``, or ``console:``; empty (default): no mail
 ``WFDASH_MAIL_FROM`` the sender of mails (default: wfdash@localhost)
 ``WFDASH_APPRISE``   JSON: user name -> list of Apprise addresses that reach this person (docs/notifications.md)
 ``WFDASH_LINK_DAYS`` days for which the answer link in a mail works (default: 7)
 ``WFDASH_HOOKS_LOCAL``  1: webhooks may go to plain HTTP on this machine, for development (default: 0)
-``WFDASH_METRICS_TOKEN``  with this bearer token anybody may read ``/metrics`` (empty, the default: operators alone)
+``WFDASH_METRICS_TOKEN``  with this bearer token anyone may read ``/metrics`` (empty, the default: operators alone)
 ``WFDASH_OTEL``      1: spans of runs and steps for OpenTelemetry, as the OTEL_* variables say (docs/monitoring.md)
 ``WFDASH_LOG_LEVEL`` what steps log from this level on becomes events of the run: DEBUG, INFO (default) ... or OFF
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)

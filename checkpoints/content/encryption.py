@@ -41,7 +41,7 @@ class Locked(Incompatible):
 
 
 class NotEncrypted(Locked):
-    """Stored content was not encrypted although keys are set: somebody without the keys wrote it, or it is older.
+    """Stored content was not encrypted although keys are set: someone without the keys wrote it, or it is older.
 
     If it was stored before encryption was turned on, add ``plain`` to ``WFDASH_ENCRYPTION_KEYS``, run ``rotate_keys``
     and take ``plain`` out again. If not, restore the row from a backup.

@@ -201,7 +201,7 @@ class HumanRequest(models.Model):
     """When those who may answer were notified that it opened."""
     assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="assigned")
     stuck = CharField(max_length=12, blank=True, db_default="", default="")
-    """Why it cannot be decided: nobody, few, split, unknown (see ``wfdash.access.voters``); empty where it can."""
+    """Why it cannot be decided: no one, few, split, unknown (see ``wfdash.access.voters``); empty where it can."""
     subject = models.GeneratedField(
         expression=Headline("card"), output_field=models.TextField(null=True), db_persist=True
     )
@@ -254,7 +254,7 @@ class Answer(models.Model):
     at = MomentField()
     acting_for = CharField(max_length=150, blank=True, db_default="", default="")
     others = models.TextField(blank=True, db_default="", default="")
-    """Who voted before, and in whose name: a JSON list of user names, empty if nobody did."""
+    """Who voted before, and in whose name: a JSON list of user names, empty if no one did."""
 
     def __str__(self) -> str:
         return f"{self.verdict or 'answer'} to {self.request_id}"

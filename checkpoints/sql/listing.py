@@ -24,11 +24,11 @@ def list_checkpoints(dialect: Dialect, run: str, before: int, limit: int, where:
     """Return the statement that lists a run's metadata, newest first."""
     conditions = ["run_id=?", "n < ?"]
     parameters: list[Any] = [run, before]
-    for name, said in CONDITIONS.items():
+    for name, condition in CONDITIONS.items():
         value = getattr(where, name)
         if value is not None:
-            conditions.append(said if isinstance(said, str) else said[value])
-        if value is not None and isinstance(said, str):
+            conditions.append(condition if isinstance(condition, str) else condition[value])
+        if value is not None and isinstance(condition, str):
             parameters.append(dialect.parameter(value))
     wanted = " AND ".join(conditions)
     sql = dialect.sql(f"SELECT {METADATA} FROM checkpoints_checkpoint WHERE {wanted} ORDER BY n DESC LIMIT ?")

@@ -255,10 +255,10 @@ class Statements:
         self.hashes = say("SELECT hash FROM checkpoints_chunk WHERE family=?")
 
 
-def insert(table: str, columns: Sequence[str], *, rows: int = 1, **said: str) -> str:
-    """Return the statement that inserts rows: parameters for the columns, SQL for those in ``said``."""
-    names = ", ".join(f'"{name}"' for name in (*columns, *said))
-    row = ",".join(["?"] * len(columns) + list(said.values()))
+def insert(table: str, columns: Sequence[str], *, rows: int = 1, **literals: str) -> str:
+    """Return the statement that inserts rows: parameters for the columns, SQL for those in ``literals``."""
+    names = ", ".join(f'"{name}"' for name in (*columns, *literals))
+    row = ",".join(["?"] * len(columns) + list(literals.values()))
     return f"INSERT INTO {table} ({names}) VALUES {','.join([f'({row})'] * rows)}"
 
 

@@ -15,7 +15,7 @@ from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
 
 async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
     posts: list[PendingUpdates] = []
-    mailbox = PubSubBridge({"seen"}, lists=lambda: True, deliver=posts.append)
+    bridge = PubSubBridge({"seen"}, lists=lambda: True, deliver=posts.append)
     with ThreadPoolExecutor(8) as threads:
         for seq in range(1, 1_001):
             threads.submit(pubsub.runs_changed.publish, "seen", seq)
@@ -28,7 +28,7 @@ async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
     assert posts[0].texts == {("seen", "write"): "." * 1_000}
     assert posts[0].runs == {"seen", "unseen"}
     assert posts[0].inboxes == {"expense"}
-    mailbox.close()
+    bridge.close()
     pubsub.runs_changed.publish("seen", 2_000)
     await asyncio.sleep(0)
     assert len(posts) == 1
@@ -36,12 +36,12 @@ async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
 
 async def test_a_bell_for_nobody_is_not_even_delivered() -> None:
     posts: list[PendingUpdates] = []
-    mailbox = PubSubBridge(set(), lists=lambda: False, deliver=posts.append)
+    bridge = PubSubBridge(set(), lists=lambda: False, deliver=posts.append)
     pubsub.runs_changed.publish("run", 1)
     pubsub.text_streamed.publish("run", "write", "text")
     pubsub.inbox_changed.publish("expense")
     await asyncio.sleep(0)
-    mailbox.close()
+    bridge.close()
     assert not posts
 
 

@@ -112,7 +112,7 @@ async def test_what_people_do_to_a_request_is_told_at_once_and_by_name(make_hub,
 async def test_a_batch_is_told_as_a_whole(make_hub, db, run, cookie) -> None:
     hub = make_hub(poll_every=1000, lists_every=1000)
     socket = await watching(hub, cookie)
-    hub.lists.tell_at_once([(f"request:{n}", "expense") for n in range(100)])
+    hub.lists.notify_at_once([(f"request:{n}", "expense") for n in range(100)])
     assert await changed(socket) == ["inbox", "request:*"]
     await socket.disconnect()
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import SignInTries
 from wfdash.errors import TooManyTries
-from wfdash.signin.attempt_limits import EVERYBODY, PERIOD, AttemptLimit, charge, check, for_password, forgive
+from wfdash.signin.attempt_limits import EVERYONE, PERIOD, AttemptLimit, charge, check, for_password, forgive
 
 THREE = [AttemptLimit(key="pair:ana", most=3)]
 
@@ -35,7 +35,7 @@ def is_charged(limits: list[AttemptLimit], alias: str) -> bool:
 
 
 def test_of_many_tries_at_once_exactly_as_many_as_allowed_are_charged(alias: str) -> None:
-    both = [*THREE, AttemptLimit(key=EVERYBODY, most=100)]
+    both = [*THREE, AttemptLimit(key=EVERYONE, most=100)]
 
     def one(number: int) -> bool:
         try:
@@ -45,7 +45,7 @@ def test_of_many_tries_at_once_exactly_as_many_as_allowed_are_charged(alias: str
 
     with ThreadPoolExecutor(8) as threads:
         assert sum(threads.map(one, range(16))) == 3
-    assert dict(SignInTries.objects.using(alias).values_list("key", "count")) == {"pair:ana": 3, EVERYBODY: 3}
+    assert dict(SignInTries.objects.using(alias).values_list("key", "count")) == {"pair:ana": 3, EVERYONE: 3}
 
 
 def test_a_try_that_was_right_is_forgiven(alias: str) -> None:
@@ -69,10 +69,10 @@ def test_a_limit_is_renewed_after_its_period_and_says_how_long_that_is(alias: st
 
 def test_old_counters_do_not_pile_up(alias: str) -> None:
     old = timezone.now() - PERIOD - timedelta(seconds=1)
-    rows = [SignInTries(key=f"name:{n}", began=old) for n in range(3)] + [SignInTries(key=EVERYBODY, began=old)]
+    rows = [SignInTries(key=f"name:{n}", began=old) for n in range(3)] + [SignInTries(key=EVERYONE, began=old)]
     SignInTries.objects.using(alias).bulk_create(rows)
-    charge([AttemptLimit(key=EVERYBODY, most=9)], alias)
-    assert list(SignInTries.objects.using(alias).values_list("key", flat=True)) == [EVERYBODY]
+    charge([AttemptLimit(key=EVERYONE, most=9)], alias)
+    assert list(SignInTries.objects.using(alias).values_list("key", flat=True)) == [EVERYONE]
 
 
 def test_what_was_typed_as_a_name_is_not_kept() -> None:

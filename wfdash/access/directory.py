@@ -65,7 +65,7 @@ def _viewer(user: User, right: str, workflow: str) -> Viewer:
         name=user.get_username(),
         groups=_groups(user),
         rights={workflow: frozenset({right})},
-        stands_for=tuple(
+        acts_for=tuple(
             Principal(name=absence.user.get_username(), groups=_groups(absence.user))
             for absence in getattr(user, "present_absences", ())
         ),

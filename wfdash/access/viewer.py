@@ -80,7 +80,7 @@ class Viewer:
     groups: frozenset[str] = frozenset()
     rights: dict[str, frozenset[str]] = field(default_factory=dict)
     """Workflow name (or ``*``) -> rights."""
-    stands_for: tuple[Principal, ...] = ()
+    acts_for: tuple[Principal, ...] = ()
     """Absent people who named this person as their delegate."""
 
     def may(self, right: str, workflow: str) -> bool:
@@ -124,7 +124,7 @@ class Viewer:
         own = _words_for(self.name, self.groups, by, origin)
         if own:
             return Right(words=own)
-        for absent in self.stands_for:
+        for absent in self.acts_for:
             words = _words_for(absent.name, absent.groups, by, origin)
             free = absent.name not in spoken and not _excluded(absent.name, absent.groups, not_by, origin)
             if words and free:
@@ -177,7 +177,7 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
         name=user.get_username(),
         groups=frozenset(groups.values()),
         rights=rights,
-        stands_for=_stands_for(user) if rights else (),
+        acts_for=_principals_of(user) if rights else (),
     )
 
 
@@ -197,7 +197,7 @@ def _rights(user: User, granted: Q) -> dict[str, frozenset[str]]:
     return rights
 
 
-def _stands_for(user: User) -> tuple[Principal, ...]:
+def _principals_of(user: User) -> tuple[Principal, ...]:
     """Return who is absent now and named this person as delegate (one query, two if there is anyone)."""
     now = timezone.now()
     absent = Absence.objects.filter(delegate=user, since__lte=now, until__gt=now, user__is_active=True)

@@ -10,12 +10,12 @@ from django.contrib.auth.models import Group, User
 from checkpoints.models import HumanRequest, Reply
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import REQUESTER, Viewer, origin_of
-from wfdash.domain.votes import Count, Vote, counts, is_split, said, vetoes
+from wfdash.domain.votes import Count, Vote, choice_of, counts, is_split, vetoes
 from wfdash.workflow.authoring.policy import Policy
 
 MOST = 2_000
 """How many people with the right to answer are examined."""
-NOBODY, FEW, SPLIT, UNKNOWN = "nobody", "few", "split", "unknown"
+NO_ONE, FEW, SPLIT, UNKNOWN = "nobody", "few", "split", "unknown"
 """Why a request cannot be decided: no one may answer, too few may, the votes are split, ``not_by`` names unknown
 people.
 """
@@ -101,7 +101,7 @@ def decidability_of(
     if found and is_split(found, need=policy.need, left=len(able), vetoes=vetoes(request.card, veto=policy.veto)):
         return _stuck(policy, found, able, SPLIT, _split_words(policy, found), "Withdraw a vote or override.")
     if not found and not able:
-        return _stuck(policy, found, able, NOBODY, _nobody_words(request, people), _remedy(policy))
+        return _stuck(policy, found, able, NO_ONE, _no_one_words(request, people), _remedy(policy))
     if not found and len(able) < policy.need:
         names = ", ".join(able[:5])
         words = f"Needs {policy.need} people, but only {len(able)} can answer: {names}."
@@ -136,7 +136,7 @@ def _remedy(policy: Policy) -> str:
     return f"{members}." if not policy.override else f"{members}; or assign the request, or override."
 
 
-def _nobody_words(request: HumanRequest, people: Sequence[Viewer]) -> str:
+def _no_one_words(request: HumanRequest, people: Sequence[Viewer]) -> str:
     if not request.by:
         return "No one can answer this: no one has a role that allows it."
     origin = origin_of(request.run)
@@ -166,6 +166,6 @@ def vote_progress(reply: Reply) -> tuple[int, int, bool]:
     request = reply.request
     votes, proposal = votes_in(votes_of(request)), request.card.get("proposal")
     mine = votes.get(reply.pk)
-    same = {vote.by for vote in votes.values() if mine and said(vote, proposal) == said(mine, proposal)}
+    same = {vote.by for vote in votes.values() if mine and choice_of(vote, proposal) == choice_of(mine, proposal)}
     decided = request.answered is not None or request.settles is not None
     return len(same), Policy.model_validate(request.policy or {}).need, decided

@@ -118,9 +118,9 @@ def _restore(viewer: Any, options: argparse.Namespace) -> None:
     from wfdash import actions
 
     head = actions.restore_run(viewer, options.id, _checkpoint_of(viewer, options))
-    told = {"run": options.id, "checkpoint": head.pk, "n": head.n, "from": head.parent}
+    result = {"run": options.id, "checkpoint": head.pk, "n": head.n, "from": head.parent}
     text = f"Restored checkpoint {options.checkpoint} (new checkpoint {head.n}, {head.pk})"
-    print(json.dumps(told) if options.json else text)
+    print(json.dumps(result) if options.json else text)
 
 
 def _checkpoint_of(viewer: Any, options: argparse.Namespace) -> str:

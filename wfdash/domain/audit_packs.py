@@ -153,8 +153,8 @@ class _Reading:
     """One pass through a pack whose header is known."""
 
     def __init__(self, about: Mapping[str, Any], keys: Keyring | None) -> None:
-        told = {name: value for name, value in about.items() if name not in APART}
-        self._about, self._keys, self._digest = about, keys, PackDigest(told)
+        header = {name: value for name, value in about.items() if name not in APART}
+        self._about, self._keys, self._digest = about, keys, PackDigest(header)
         self._head: dict[str, Any] = about["head"] or {"n": 0, "hash": ""}
         self._last: dict[str, Any] = {"n": 0, "hash": ""}
         self._entries: dict[int, str] = {}

@@ -118,16 +118,16 @@ def _retyped(before: StepInfo, after: StepInfo) -> Iterator[Retyped]:
             yield Retyped(step=after.name, what=what, before=was, after=now)
 
 
-def _sentences(skew: GraphDiff) -> Iterator[str]:
-    if skew.added:
-        yield f"added: {', '.join(skew.added)}"
-    if skew.removed:
-        yield f"removed: {', '.join(skew.removed)}"
-    for name in skew.renamed:
+def _sentences(difference: GraphDiff) -> Iterator[str]:
+    if difference.added:
+        yield f"added: {', '.join(difference.added)}"
+    if difference.removed:
+        yield f"removed: {', '.join(difference.removed)}"
+    for name in difference.renamed:
         yield f"{name.old} was renamed {name.new}"
-    for route in skew.rerouted:
+    for route in difference.rerouted:
         yield f"{route.step} comes {_after(route.after)}, {_after(route.before)} before"
-    for kind in skew.retyped:
+    for kind in difference.retyped:
         yield f"{kind.step} {kind.what} {kind.after or 'anything'}, {kind.before or 'anything'} before"
 
 
@@ -155,5 +155,5 @@ def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, crea
 def facts_of(carried: Carried, old: str, new: str) -> dict[str, Json]:
     """Return the facts of a migration's event. ``old``, ``new``: the versions."""
     moved = {"names": carried.names, "ended": list(carried.ended)}
-    said = {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}
-    return said | {name: value for name, value in moved.items() if value}
+    facts = {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}
+    return facts | {name: value for name, value in moved.items() if value}

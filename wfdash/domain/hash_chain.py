@@ -38,9 +38,9 @@ class Break:
     words: str
 
 
-def hash_of(told: Mapping[str, Any]) -> str:
+def hash_of(entry: Mapping[str, Any]) -> str:
     """Return the hash of an entry as it is exported."""
-    return sha256(dumps([told[name] for name in CHAINED])).hexdigest()
+    return sha256(dumps([entry[name] for name in CHAINED])).hexdigest()
 
 
 def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Keyring | None = None) -> Iterator[Break]:
@@ -107,7 +107,7 @@ def shown_breaks(entries: Iterable[Mapping[str, Any]], kept: Mapping[str, str]) 
 
 def _card_differs(body: str, seen: str) -> bool:
     try:
-        told = json.loads(body)
-        return bool(fingerprint(told["card"], told["answer_schema"]) != seen)
+        shown = json.loads(body)
+        return bool(fingerprint(shown["card"], shown["answer_schema"]) != seen)
     except (ValueError, KeyError, TypeError):
         return True

@@ -48,7 +48,7 @@ class Measure(StrEnum):
 
 
 SIZED = frozenset({Measure.RUN, Measure.STEP, Measure.DECISION, Measure.ASKED, Measure.QUEUE})
-ANYBODY = "anybody"
+ANYONE = "anybody"
 REQUESTER = "requester"
 NAMED = "named"
 GROUP = "group:"
@@ -60,7 +60,7 @@ def asked_of(by: Sequence[str], groups: Iterable[str]) -> tuple[str, ...]:
     People are not told apart: these are metrics of a workflow, not of a person.
     """
     if not by:
-        return (ANYBODY,)
+        return (ANYONE,)
     known = frozenset(groups)
     labels = (GROUP + name if name in known else REQUESTER if name == REQUESTER else NAMED for name in by)
     return tuple(dict.fromkeys(labels))

@@ -42,15 +42,15 @@ def decides(votes: Sequence[Vote], latest: Vote, *, need: int, vetoes: frozenset
     """
     if latest.verdict in vetoes:
         return True
-    return len({vote.by for vote in votes if said(vote, proposal) == said(latest, proposal)}) >= need
+    return len({vote.by for vote in votes if choice_of(vote, proposal) == choice_of(latest, proposal)}) >= need
 
 
 def counts(votes: Sequence[Vote], proposal: Json = None) -> tuple[Count, ...]:
     """Return how many voted the same, the most first."""
-    alike: dict[str, list[Vote]] = {}
+    by_choice: dict[str, list[Vote]] = {}
     for vote in votes:
-        alike.setdefault(said(vote, proposal), []).append(vote)
-    found = [Count(verdict=same[0].verdict, people=len({vote.by for vote in same})) for same in alike.values()]
+        by_choice.setdefault(choice_of(vote, proposal), []).append(vote)
+    found = [Count(verdict=same[0].verdict, people=len({vote.by for vote in same})) for same in by_choice.values()]
     return tuple(sorted(found, key=lambda count: -count.people))
 
 
@@ -60,7 +60,7 @@ def is_split(found: Sequence[Count], *, need: int, left: int, vetoes: frozenset[
     return bool(found) and most + left < need and not (left and vetoes)
 
 
-def said(vote: Vote, proposal: Json = None) -> str:
+def choice_of(vote: Vote, proposal: Json = None) -> str:
     """Return what a vote says, without its reason."""
     value = vote.value
     if isinstance(value, dict) and "action" in value:
@@ -82,7 +82,7 @@ def vetoes(card: Mapping[str, Any], *, veto: bool) -> frozenset[str]:
     return REJECTIONS | {str(action.get("name")) for action in actions if action.get("style") == "danger"}
 
 
-def stands_as(verdict: str, card: Mapping[str, Any], *, override: bool) -> str:
+def outcome_of(verdict: str, card: Mapping[str, Any], *, override: bool) -> str:
     """Return how an answer is recorded: approved, modified, rejected, overrode or answered."""
     if override:
         return "overrode"

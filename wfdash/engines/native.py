@@ -65,8 +65,8 @@ class NativeEngine:
     ) -> Carried:
         """Return the checkpoint's content under this graph; ``Incompatible`` with the reason."""
         workflow = _own(definition)
-        skew = compare(old, describe(workflow)) if old is not None else None
-        return carry(workflow.graph, workflow.hooks, checkpoint, skew, override=override)
+        difference = compare(old, describe(workflow)) if old is not None else None
+        return carry(workflow.graph, workflow.hooks, checkpoint, difference, override=override)
 
     def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
         """Return what happens when the run continues from it; ``Incompatible`` for another graph's."""

@@ -65,7 +65,7 @@ class Feed:
         self._reading: tuple[BatchKey, asyncio.Task[EventBatch | None]] | None = None
         self._reader, self._render, self._limits = reader, render, limits
 
-    def bell(self, seq: int) -> None:
+    def reach(self, seq: int) -> None:
         """Note that the run reaches at least ``seq``. Late, duplicate and wrong calls do no harm."""
         if seq > self.known:
             self.known = seq

@@ -42,7 +42,7 @@ class Hub:
         self.lists = ListUpdates(reader=self.front, limits=self.limits)
         self._render = render
         self._sockets: Counter[Hashable] = Counter()
-        self._mailbox: PubSubBridge | None = None
+        self._bridge: PubSubBridge | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def admit(self, person: Hashable) -> bool:
@@ -77,16 +77,16 @@ class Hub:
         # After the feed has subscribed, or an update between this read and that moment would be lost.
         seq = (await self.front.call(read_seqs, [run])).get(run, 0)
         feed.reached = max(feed.reached, seq)
-        feed.bell(seq)
+        feed.reach(seq)
         return feed, feed.reached
 
     def begin_text(self, run: str, watcher: Watcher) -> None:
         """Show a viewer what the run's steps have streamed so far; later text follows it."""
         with pubsub.streamed_text.lock:
-            if self._mailbox is not None and run in self.feeds:
+            if self._bridge is not None and run in self.feeds:
                 feed = self.feeds[run]
                 feed.watchers.discard(watcher)  # text on its way is included
-                self._mailbox.empty()
+                self._bridge.empty()
                 feed.flush_text()
                 feed.watchers.add(watcher)
                 feed.begin_text(watcher)
@@ -125,9 +125,9 @@ class Hub:
         self.front.close()
 
     def _wake_up(self) -> None:
-        if self._mailbox is None:
-            self._mailbox = PubSubBridge(self.feeds, lists=lambda: bool(self.lists.watchers), deliver=self._deliver)
-            self._start(self._poll_for_ever())
+        if self._bridge is None:
+            self._bridge = PubSubBridge(self.feeds, lists=lambda: bool(self.lists.watchers), deliver=self._deliver)
+            self._start(self.poll_forever())
             self._start(self.lists.serve())
 
     def _maybe_sleep(self) -> None:
@@ -135,9 +135,9 @@ class Hub:
             self._sleep()
 
     def _sleep(self) -> None:
-        if self._mailbox is not None:
-            self._mailbox.close()
-            self._mailbox = None
+        if self._bridge is not None:
+            self._bridge.close()
+            self._bridge = None
         for task in self._tasks:
             task.cancel()
 
@@ -149,15 +149,15 @@ class Hub:
     def _deliver(self, post: PendingUpdates) -> None:
         for run, seq in post.seqs.items():
             if run in self.feeds:
-                self.feeds[run].bell(seq)
+                self.feeds[run].reach(seq)
         for (run, step), text in post.texts.items():
             if run in self.feeds:
                 self.feeds[run].stream(step, text)
-        self.lists.tell_at_once(post.requests)
-        self.lists.tell_people(post.told)
-        self.lists.stir(runs=post.runs, inboxes=post.inboxes)
+        self.lists.notify_at_once(post.requests)
+        self.lists.notify_people(post.notified)
+        self.lists.collect(runs=post.runs, inboxes=post.inboxes)
 
-    async def _poll_for_ever(self) -> None:
+    async def poll_forever(self) -> None:
         while True:
             await asyncio.sleep(self.limits.poll_every)
             try:
@@ -169,7 +169,7 @@ class Hub:
         if self.feeds:
             for run, seq in (await self.front.call(read_seqs, list(self.feeds))).items():
                 if run in self.feeds:
-                    self.feeds[run].bell(seq)
+                    self.feeds[run].reach(seq)
         if self.lists.watchers:
             await self.lists.poll()
 

@@ -24,7 +24,7 @@ Change = tuple[str, str]
 class ListWatcher(Protocol):
     """A socket of a list page."""
 
-    def tell(self, changes: set[Change]) -> None: ...
+    def notify(self, changes: set[Change]) -> None: ...
 
 
 class ListUpdates:
@@ -36,23 +36,23 @@ class ListUpdates:
         self._runs: set[str] = set()
         self._changes: set[Change] = set()
         self._seen: set[int] = set()
-        self._told: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._known: set[str] = set()
+        self._pending_change = asyncio.Event()
 
-    def stir(self, *, runs: Iterable[str] = (), inboxes: Iterable[str] = ()) -> None:
+    def collect(self, *, runs: Iterable[str] = (), inboxes: Iterable[str] = ()) -> None:
         """Collect changes of runs, and of inboxes of workflows."""
         self._runs.update(runs)
         self._changes.update(("inbox", workflow) for workflow in inboxes)
         if self._runs or self._changes:
-            self._stirred.set()
+            self._pending_change.set()
 
-    def tell_people(self, users: Iterable[int]) -> None:
+    def notify_people(self, users: Iterable[int]) -> None:
         """Notify these people only that they have new notifications."""
         changes = {(NOTICES, str(user)) for user in users}
         for watcher in tuple(self.watchers) if changes else ():
-            watcher.tell(changes)
+            watcher.notify(changes)
 
-    def tell_at_once(self, requests: Iterable[Change]) -> None:
+    def notify_at_once(self, requests: Iterable[Change]) -> None:
         """Send what people did to requests at once: people do not do a thousand things a second.
 
         What happened to a request changed the inbox, too; who has one open did not.
@@ -60,12 +60,12 @@ class ListUpdates:
         changes = set(requests)
         changes |= {("inbox", workflow) for what, workflow in changes if what.startswith("request:")}
         for watcher in tuple(self.watchers) if changes else ():
-            watcher.tell(changes)
+            watcher.notify(changes)
 
     async def begin(self) -> None:
         """Treat everything stored now as seen."""
         self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
-        self._told = {notice for notice, _ in await self._reader.call(read_notified, NEWEST)}
+        self._known = {notice for notice, _ in await self._reader.call(read_notified, NEWEST)}
 
     async def poll(self) -> None:
         """Collect changes whose update was lost: events among the newest that the last poll had not seen."""
@@ -75,26 +75,26 @@ class ListUpdates:
         self._changes.update((topic, workflow) for workflow, kind in fresh for topic in topics_of(kind))
         if len(fresh) == NEWEST:
             self._changes |= {("runs", "*"), ("inbox", "*")}
-        self.stir()
-        told, before = await self._reader.call(read_notified, NEWEST), self._told
-        self._told = {notice for notice, _ in told}
-        self.tell_people(user for notice, user in told if notice not in before)
+        self.collect()
+        newest, before = await self._reader.call(read_notified, NEWEST), self._known
+        self._known = {notice for notice, _ in newest}
+        self.notify_people(user for notice, user in newest if notice not in before)
 
     async def serve(self) -> None:
         """Notify the watchers until cancelled."""
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._pending_change.wait()
+            self._pending_change.clear()
             try:
-                await self._tell()
+                await self._notify()
             except Exception:
                 log.exception("the lists' changes could not be read")
             await asyncio.sleep(self._limits.lists_every)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         runs, self._runs = self._runs, set()
         changes, self._changes = self._changes, set()
         if runs:
             changes |= {("runs", workflow) for workflow in await self._reader.call(read_workflows, runs)}
         for watcher in tuple(self.watchers):
-            watcher.tell(changes)
+            watcher.notify(changes)

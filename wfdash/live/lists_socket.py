@@ -34,13 +34,13 @@ class ListsSocket(Socket):
         unknown.
         """
         await self.hub.watch_lists(self)
-        self.tell({("runs", EVERY), ("inbox", EVERY)})
+        self.notify({("runs", EVERY), ("inbox", EVERY)})
 
     def leave(self) -> None:
         """Stop watching."""
         self.hub.leave_lists(self)
 
-    def tell(self, changes: set[Change]) -> None:
+    def notify(self, changes: set[Change]) -> None:
         """Collect the changes that concern this person."""
         viewer = self._viewer_now
         if viewer is not None:

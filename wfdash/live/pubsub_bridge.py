@@ -28,7 +28,7 @@ class PendingUpdates:
     inboxes: set[str] = field(default_factory=set)
     requests: set[tuple[str, str]] = field(default_factory=set)
     """``(request:id | people:id, workflow)``."""
-    told: set[int] = field(default_factory=set)
+    notified: set[int] = field(default_factory=set)
     """People (primary keys) with new notifications."""
 
 
@@ -48,7 +48,7 @@ class PubSubBridge:
             pubsub.text_streamed.subscribe(self.streamed),
             pubsub.inbox_changed.subscribe(self.inbox_moved),
             pubsub.requests_changed.subscribe(self.request_moved),
-            pubsub.notifications_changed.subscribe(self.person_told),
+            pubsub.notifications_changed.subscribe(self.person_notified),
         ]
 
     def close(self) -> None:
@@ -89,11 +89,11 @@ class PubSubBridge:
                 self._post.requests.add((f"{part}:{request}", workflow))
                 self._knock()
 
-    def person_told(self, user: int) -> None:
+    def person_notified(self, user: int) -> None:
         """Note that this person got a notification, or has read one. For any thread."""
         if self._lists():
             with self._lock:
-                self._post.told.add(user)
+                self._post.notified.add(user)
                 self._knock()
 
     def _knock(self) -> None:

@@ -72,11 +72,11 @@ class Channel(Protocol):
 def headline(kind: str, payload: Mapping[str, Any]) -> str:
     """Return what happened in one line of at most 200 characters."""
     verdict = str(payload.get("verdict") or "")
-    said = {
+    facts = {
         "subject": payload.get("subject") or "a request",
         "by": payload.get("by") or "Someone",
         "verdict": PAST.get(verdict, verdict.replace("_", " ").capitalize() or "Decided"),
     }
-    words = HEADLINES.get(kind, "{subject}").format_map(said)
+    words = HEADLINES.get(kind, "{subject}").format_map(facts)
     line = " ".join("".join(char if char.isprintable() else " " for char in words).split())
     return line if len(line) <= 200 else line[:199] + "…"

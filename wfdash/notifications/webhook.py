@@ -55,12 +55,12 @@ def send_webhook(receiver: Receiver, letters: list[Letter]) -> None:
 
 def body_of(letter: Letter) -> bytes:
     """Return the posted body: ``{"type", "timestamp", "data"}``."""
-    told = {
+    event = {
         "type": f"request.{letter.kind}",
         "timestamp": letter.at.isoformat(),
         "data": {**letter.payload, "url": letter.url},
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def refuse_address(url: str) -> None:
@@ -74,7 +74,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
     address = _resolve(parts)
     connection = _Connection(parts, str(address))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    # A socket's own timeout starts anew with each byte that arrives.
+    # A socket's own timeout starts again with each byte that arrives.
     alarm = threading.Timer(SECONDS, connection.cut)
     alarm.start()
     try:

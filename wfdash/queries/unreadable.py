@@ -62,5 +62,5 @@ def subject_in(card: Any, request_id: str, step: str) -> str:
 
 def headline(card: Any, step: str) -> str:
     """Return the headline of a card, or of an unreadable one."""
-    told = card if isinstance(card, dict) else {}
-    return str(told.get("subject") or told.get(UNREADABLE) or step)
+    fields = card if isinstance(card, dict) else {}
+    return str(fields.get("subject") or fields.get(UNREADABLE) or step)

@@ -114,8 +114,8 @@ def check_size(_: Any, limit: Any, text: Any, schema: Any) -> Iterator[Validatio
 def too_large(schema: Mapping[str, Any]) -> str:
     """Return the message about a file that is too large."""
     limit = limit_of(schema)
-    said = f"{limit // 1_000_000} MB" if limit % 1_000_000 == 0 else f"{limit:,} bytes"
-    return f"The file is too large: at most {said}"
+    size = f"{limit // 1_000_000} MB" if limit % 1_000_000 == 0 else f"{limit:,} bytes"
+    return f"The file is too large: at most {size}"
 
 
 CHECKS = {"contentMediaType": check_type, "contentEncoding": check_encoding, "x-max-bytes": check_size}

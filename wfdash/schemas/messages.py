@@ -32,8 +32,8 @@ def explain(error: ValidationError) -> Iterator[Problem]:
     """Yield the problems of an error, each at the field that has to be changed."""
     path = list(error.absolute_path)
     if "propertyNames" in error.absolute_schema_path:
-        said = _words(error)
-        yield {"loc": path, "msg": f"The name {error.instance!r}: {said[:1].lower()}{said[1:]}"}
+        message = _words(error)
+        yield {"loc": path, "msg": f"The name {error.instance!r}: {message[:1].lower()}{message[1:]}"}
     elif error.validator in _SEVERAL:
         yield from _SEVERAL[error.validator](error, path)
     elif error.validator in {"anyOf", "oneOf"} and error.context:

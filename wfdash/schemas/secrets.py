@@ -66,5 +66,5 @@ def _is_secret(field: Any) -> bool:
     if not isinstance(field, dict):
         return False
     either = field.get("anyOf")
-    told = field.get("format") == "password" or field.get("writeOnly") is True
-    return told or any(_is_secret(one) for one in (either if isinstance(either, list) else ()))
+    declared = field.get("format") == "password" or field.get("writeOnly") is True
+    return declared or any(_is_secret(one) for one in (either if isinstance(either, list) else ()))

@@ -24,7 +24,7 @@ PAIR, NAME, ADDRESS, ALL, BROWSER, CODE = 8, 30, 60, 1000, 8, 5
 """Failed attempts per period: of a name from one address, of a name, from an address, of everyone, of a browser in
 which this person has signed in before, and of a person's second factor.
 """
-EVERYBODY = "all"
+EVERYONE = "all"
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -44,7 +44,7 @@ def for_password(name: str, address: str, browser: str = "") -> list[AttemptLimi
     if browser:
         return [AttemptLimit(key=key_of("browser", browser), most=BROWSER)]
     person = name.casefold()
-    found = [AttemptLimit(key=key_of("name", person), most=NAME), AttemptLimit(key=EVERYBODY, most=ALL)]
+    found = [AttemptLimit(key=key_of("name", person), most=NAME), AttemptLimit(key=EVERYONE, most=ALL)]
     if address:
         found.append(AttemptLimit(key=key_of("pair", person, address), most=PAIR))
         found.append(AttemptLimit(key=key_of("address", address), most=ADDRESS))
@@ -83,7 +83,7 @@ def charge(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> Non
             renewed = row.filter(began__lte=now - PERIOD).update(began=now, count=0)
             if row.filter(count__lt=limit.most).update(count=F("count") + 1) != 1:
                 raise too_many(row.values_list("began", flat=True)[0] + PERIOD, now, code=limit in codes)
-            if renewed and limit.key == EVERYBODY:
+            if renewed and limit.key == EVERYONE:
                 counters.filter(began__lte=now - PERIOD).delete()
 
 

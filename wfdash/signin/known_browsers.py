@@ -19,18 +19,18 @@ def known_browser(request: HttpRequest | None, name: str) -> str:
     if request is None:
         return ""
     try:
-        told = signing.loads(request.COOKIES.get(settings.WFDASH_KNOWN_COOKIE, ""), salt=SALT, max_age=DAYS * 86400)
-        return str(told["browser"]) if told["person"] == _person(name) else ""
+        cookie = signing.loads(request.COOKIES.get(settings.WFDASH_KNOWN_COOKIE, ""), salt=SALT, max_age=DAYS * 86400)
+        return str(cookie["browser"]) if cookie["person"] == _person(name) else ""
     except (signing.BadSignature, KeyError, TypeError):
         return ""
 
 
 def remember_browser(response: HttpResponseBase, name: str) -> None:
     """Set the cookie that says that this person signed in there."""
-    told = {"person": _person(name), "browser": secrets.token_urlsafe(12)}
+    cookie = {"person": _person(name), "browser": secrets.token_urlsafe(12)}
     response.set_cookie(
         settings.WFDASH_KNOWN_COOKIE,
-        signing.dumps(told, salt=SALT),
+        signing.dumps(cookie, salt=SALT),
         max_age=DAYS * 86400,
         httponly=True,
         secure=settings.SESSION_COOKIE_SECURE,

@@ -187,10 +187,10 @@ class DriveSpans:
 
 def _failed(span: Span, event: EventDraft, now: int) -> None:
     error = event.data.get("error")
-    told: dict[str, Any] = error if isinstance(error, dict) else {}
-    facts = {"exception.type": str(told.get("type", "")), "exception.message": str(told.get("message", ""))}
-    if told.get("traceback"):
-        facts["exception.stacktrace"] = str(told["traceback"])
+    details: dict[str, Any] = error if isinstance(error, dict) else {}
+    facts = {"exception.type": str(details.get("type", "")), "exception.message": str(details.get("message", ""))}
+    if details.get("traceback"):
+        facts["exception.stacktrace"] = str(details["traceback"])
     if current_encryptor().active:
         facts = {"exception.type": facts["exception.type"]}
     span.add_event("exception", facts, now)

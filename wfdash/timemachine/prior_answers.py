@@ -31,8 +31,8 @@ def answered_before(chosen: Checkpoint, *, but: Collection[str]) -> list[tuple[H
     spans = list(_spans(chosen))
     runs: dict[str, list[tuple[int, str]]] = {}
     for run_id in dict.fromkeys(span[0] for span in spans):
-        told = Event.objects.filter(run_id=run_id, kind=EventKind.REQUEST_ANSWERED).order_by("-seq")
-        runs[run_id] = [(event.seq, str(event.data.get("request"))) for event in told]
+        answered = Event.objects.filter(run_id=run_id, kind=EventKind.REQUEST_ANSWERED).order_by("-seq")
+        runs[run_id] = [(event.seq, str(event.data.get("request"))) for event in answered]
     places = {one: n for run_id, after, until, n in spans for seq, one in runs[run_id] if after < seq <= until}
     rows = HumanRequest.objects.filter(FOR_PEOPLE).select_related("answer", "answer__by").in_bulk(list(places))
     return [(rows[one], n) for one, n in places.items() if one in rows and rows[one].key not in but]
@@ -45,7 +45,7 @@ def refuse_edits(
     record: records.Checkpoint,
     edited: Edited,
     *,
-    asked_anew: Collection[str],
+    asked_again: Collection[str],
     reason: str,
 ) -> None:
     """Raise ``Invalid`` where edits would change what was approved, and this person may not decide that.
@@ -53,7 +53,7 @@ def refuse_edits(
     ``record``: the chosen checkpoint. ``asked_anew``: keys of questions of steps that restart.
     """
     if edited.words:
-        again = {*(request.key for request in record.requests), *asked_anew}
+        again = {*(request.key for request in record.requests), *asked_again}
         problem = edit_problem(viewer, run, chosen, but=again, reason=reason)
         if problem is not None:
             raise Invalid([problem])

@@ -86,10 +86,10 @@ def secrets_in(request: HumanRequest) -> frozenset[str]:
     return secret_names(request.answer_schema) | catalog.secrets_of(request.workflow)
 
 
-def alterations(*told: str) -> str:
+def alterations(*values: str) -> str:
     """Return several values of ``Run.altered`` as one, without duplicates."""
-    said = {word for text in told for word in text.split(",")}
-    return ",".join(word for word in ALTERED if word in said)
+    present = {word for text in values for word in text.split(",")}
+    return ",".join(word for word in ALTERED if word in present)
 
 
 def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:

@@ -82,8 +82,8 @@ def _begin(run: Run, entry: Entry) -> Carried:
 
 
 def _changed(run: Run, entry: Entry) -> str:
-    skew = diff_since(run.workflow, run.version)
+    difference = diff_since(run.workflow, run.version)
     now = entry.description.version
     return f"Workflow {run.workflow!r} changed since this run started ({run.version[:8]} then, {now[:8]} now)" + (
-        f": {skew.summary}" if skew else ""
+        f": {difference.summary}" if difference else ""
     )

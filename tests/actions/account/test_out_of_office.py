@@ -25,7 +25,7 @@ def test_while_somebody_is_away_their_delegate_decides_for_them(person, ask) -> 
     actions.answer_request(ben, request.id, {"action": "approve"})
     assert Reply.objects.get().acting_for == "ana"
     actions.end_absence(ana, absence.pk)
-    assert not viewer_for(ben.user).stands_for
+    assert not viewer_for(ben.user).acts_for
     assert [entry.verb for entry in AuditEntry.objects.exclude(verb="answer").order_by("n")] == ["away", "back"]
 
 

@@ -34,7 +34,7 @@ def test_a_form_that_is_sent_twice_is_done_once(run, as_):
     key = re.search(r'name="_key" value="([\w-]+)"', page)[1]
     for _ in range(2):
         answer = client.post(f"/runs/{run.pk}/pause/", {"_key": key}, follow=True)
-        assert ACTIONS["pause"].said in answer.content.decode()
+        assert ACTIONS["pause"].done in answer.content.decode()
     assert Event.objects.filter(run=run, kind="run.paused").count() == 1
 
 

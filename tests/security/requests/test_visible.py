@@ -38,7 +38,7 @@ def test_names_of_stand_ins_are_those_of_shared_workflows(workflow: str, seen: b
     ida, kim = User.objects.create_user("ida"), User.objects.create_user("kim")
     Grant.objects.create(user=ida, role="reviewer", workflow="payments")
     Grant.objects.create(user=kim, role="reviewer", workflow=workflow)
-    assert queries.stand_ins(people.viewer("ida")) == (("kim",) if seen else ())
+    assert queries.possible_delegates(people.viewer("ida")) == (("kim",) if seen else ())
 
 
 def test_the_fingerprint_of_a_hidden_card_is_not_given_out(everybody: dict[str, User], db: None) -> None:

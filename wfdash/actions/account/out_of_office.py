@@ -34,8 +34,8 @@ def set_absence(viewer: Viewer, delegate: str, since: datetime, until: datetime)
         if overlap.exists():
             raise Invalid([{"loc": ["since"], "msg": "You are already out of office then. End that first"}])
         absence = Absence.objects.create(user=viewer.user, delegate=person, since=since, until=until)
-        told = {"delegate": delegate, "since": since.isoformat(), "until": until.isoformat()}
-        entries.record(viewer, "away", facts=told)
+        facts = {"delegate": delegate, "since": since.isoformat(), "until": until.isoformat()}
+        entries.record(viewer, "away", facts=facts)
     return absence
 
 

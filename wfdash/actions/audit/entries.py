@@ -64,8 +64,8 @@ def record(
     return _append(head, actor=who, verb=verb, facts=dict(facts or {}), **about)
 
 
-def _append(head: AuditHead, **told: Any) -> AuditEntry:
-    entry = AuditEntry(n=head.n + 1, at=timezone.now(), prev=head.hash, **told)
+def _append(head: AuditHead, **fields: Any) -> AuditEntry:
+    entry = AuditEntry(n=head.n + 1, at=timezone.now(), prev=head.hash, **fields)
     entry.hash = hash_of(as_json(entry))
     keys, n = current_keyring(), str(entry.n)
     entry.signature = keys.sign("entry", n, entry.hash)
@@ -127,12 +127,12 @@ def keep_shown(request: str, kind: str, seen: str, body: str) -> None:
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:
     """Return an entry in the form in which it is exported."""
-    told = {name: getattr(entry, name) for name in CHAINED}
-    return {**told, "at": entry.at.isoformat(timespec="microseconds")}
+    fields = {name: getattr(entry, name) for name in CHAINED}
+    return {**fields, "at": entry.at.isoformat(timespec="microseconds")}
 
 
 def log_head(limit: int = 1) -> int:
-    """Log the end of the chain, once per day and process, so that whoever keeps the log can prove what it was.
+    """Log the end of the chain, once per day and process, so that anyone who keeps the log can prove what it was.
 
     Returns how many lines were written.
     """
@@ -149,7 +149,7 @@ def check_chain() -> tuple[int, list[Break]]:
     """Verify the chain in the database and the stored content. Returns how many entries there are, and all breaks."""
     count, found = 0, list[Break]()
 
-    def told() -> Iterator[dict[str, Any]]:
+    def exported() -> Iterator[dict[str, Any]]:
         nonlocal count
         for entry in AuditEntry.objects.order_by("n").iterator(500):
             count += 1
@@ -165,7 +165,7 @@ def check_chain() -> tuple[int, list[Break]]:
             yield from some
             found.extend(shown_breaks(some, _kept(some)))
 
-    found += breaks(looked_at(told()), keys=current_keyring())
+    found += breaks(looked_at(exported()), keys=current_keyring())
     return count, sorted([*found, *_head_breaks()], key=lambda broken: broken.n)
 
 

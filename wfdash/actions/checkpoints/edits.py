@@ -56,7 +56,7 @@ class EditedCheckpoint:
         return self.edited.input[0] if self.edited.input else origin.input
 
     @property
-    def asked_anew(self) -> frozenset[str]:
+    def asked_again(self) -> frozenset[str]:
         """Return the keys of questions that were answered and are asked again because their step restarts."""
         doing = restore_point.doing_at(self.record)
         return frozenset(key for one in doing if one.activation in self.edits.messages for key in one.answers)
@@ -66,11 +66,11 @@ class EditedCheckpoint:
         """Return what was changed, for the audit: a description, and the patch of the body."""
         patch = restore_point.patch_of(self.record, self.edited)
         size = len(json.dumps(patch))
-        said = {"words": list(self.edited.words), "answered": sorted(self.edits.answers), "reason": self.edits.reason}
+        facts = {"words": list(self.edited.words), "answered": sorted(self.edits.answers), "reason": self.edits.reason}
         if size <= MOST_PATCH:
-            return said | {"patch": patch}
+            return facts | {"patch": patch}
         text = json.dumps(patch, sort_keys=True).encode()
-        return said | {"patch_size": size, "patch_hash": sha256(text).hexdigest()}
+        return facts | {"patch_size": size, "patch_hash": sha256(text).hexdigest()}
 
 
 def draft_of(chosen: Checkpoint, edits: Edits) -> EditedCheckpoint:
@@ -95,8 +95,8 @@ def say_edited(
 def refuse_past_answers(viewer: Viewer, run: Run, chosen: Checkpoint, draft: EditedCheckpoint | None) -> None:
     """Raise ``Invalid`` where the edits would change what was approved and this person may not decide that."""
     if draft is not None:
-        anew, reason = draft.asked_anew, draft.edits.reason
-        refuse_edits(viewer, run, chosen, draft.record, draft.edited, asked_anew=anew, reason=reason)
+        again, reason = draft.asked_again, draft.edits.reason
+        refuse_edits(viewer, run, chosen, draft.record, draft.edited, asked_again=again, reason=reason)
 
 
 def bind_editor(run: Run, viewer: Viewer, draft: EditedCheckpoint | None) -> None:

@@ -33,21 +33,21 @@ UNREAD = 50
 """Unread announcements per person beyond which no more are sent."""
 AT_ONCE = 25
 """Requests announced in one transaction."""
-UNTOLD = HumanRequest.objects.filter(told__isnull=True, closed__isnull=True, answered__isnull=True)
+UNANNOUNCED = HumanRequest.objects.filter(told__isnull=True, closed__isnull=True, answered__isnull=True)
 
 _backoff = SweepBackoff("Request %s could not be announced")
 
 
 def announce_opened(limit: int = 100) -> int:
     """Announce requests that opened, the oldest first. Returns how many."""
-    rows = UNTOLD.exclude(pk__in=_backoff.backed_off()).order_by("created").values_list("pk", flat=True)
+    rows = UNANNOUNCED.exclude(pk__in=_backoff.backed_off()).order_by("created").values_list("pk", flat=True)
     found = list(rows[:limit])
     return sum(_backoff.run_batch(found[at : at + AT_ONCE], _announce) for at in range(0, len(found), AT_ONCE))
 
 
 def _announce(requests: Sequence[str]) -> int:
     with write():
-        rows = UNTOLD.filter(pk__in=requests).select_related("run", "run__created_by").order_by("created")
+        rows = UNANNOUNCED.filter(pk__in=requests).select_related("run", "run__created_by").order_by("created")
         if connection.features.has_select_for_update_skip_locked:
             rows = rows.select_for_update(of=("self",), skip_locked=True)
         found = list(rows)

@@ -28,7 +28,7 @@ from wfdash.actions.requests.finalize import finalize_answer
 from wfdash.actions.requests.on_behalf_of import right_of
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
-from wfdash.domain.votes import decides, stands_as, vetoes
+from wfdash.domain.votes import decides, outcome_of, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, WrongState
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem
@@ -105,12 +105,12 @@ def _take(
     _refuse_unless_open(request)
     _refuse_second_vote(viewer, right, votes)
     context = replace(context, seen=_refuse_if_changed(request, context.seen))
-    said = reason or reason_in(value)
-    if (context.override or context.on_behalf_of) and not said.strip():
+    why = reason or reason_in(value)
+    if (context.override or context.on_behalf_of) and not why.strip():
         problems = [{"loc": ["reason"], "msg": "Give a reason for the override"}]
     if problems:
         raise Invalid(problems)
-    return _accept(viewer, request, value, said, right, context)
+    return _accept(viewer, request, value, why, right, context)
 
 
 def _given_before(reply_id: Json) -> Reply:
@@ -180,8 +180,8 @@ def _contradiction(value: Json, verdict: str) -> list[Problem]:
     """Return the problem of a verdict that contradicts the answer: the audit must not show an approval that was
     none.
     """
-    said = verdict_of(value)
-    return [{"loc": ["verdict"], "msg": f"The answer says {said}"}] if verdict[:40] not in {"", said} else []
+    chosen = verdict_of(value)
+    return [{"loc": ["verdict"], "msg": f"The answer says {chosen}"}] if verdict[:40] not in {"", chosen} else []
 
 
 def _refuse_unless_open(request: HumanRequest) -> None:
@@ -232,7 +232,7 @@ def _write_reply(
         acting_for=right.acting_for,
         value=value,
         verdict=verdict,
-        stands=stands_as(verdict, request.card, override=right.beyond),
+        stands=outcome_of(verdict, request.card, override=right.beyond),
         reason=reason,
         seen=context.seen,
         at=timezone.now(),

@@ -13,7 +13,7 @@ from wfdash.access.viewer import Viewer, origin_of
 
 MOST = 2_000
 """How many people with the right to answer are examined."""
-TOLD = 200
+MAX_NOTIFIED = 200
 """How many of them are notified at most."""
 
 
@@ -34,7 +34,7 @@ def may_answer(
         if viewer.addressed(list(named), request.not_by, origin)
         or (by is None and viewer.user.pk == request.assignee_id and viewer.addressed((), request.not_by, origin))
     ]
-    return found[:TOLD]
+    return found[:MAX_NOTIFIED]
 
 
 def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:

@@ -41,7 +41,7 @@ from wfdash.actions.requests.finalize import finalize_answer
 from wfdash.actions.requests.on_behalf_of import right_of
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain.fingerprint import fingerprint
-from wfdash.domain.votes import stands_as
+from wfdash.domain.votes import outcome_of
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.notifications.write import notify
 from wfdash.schemas.validate import answer_problems
@@ -188,7 +188,7 @@ def _answer(request: HumanRequest, value: Any, now: datetime) -> None:
         right=entries.DEADLINE,
         value=value,
         verdict=verdict,
-        stands=stands_as(verdict, request.card, override=False),
+        stands=outcome_of(verdict, request.card, override=False),
         reason=reason_in(value),
         seen=seen,
         at=now,
@@ -225,8 +225,8 @@ def _tell(request: HumanRequest, kind: str, people: Sequence[User]) -> None:
 
 
 def _record(viewer: Viewer | None, request: HumanRequest, verb: str, facts: dict[str, Any], right: str = "") -> None:
-    told = {"subject": card_subject(request.card, request.step), **facts}
-    entries.record_request(viewer, verb, request, told, right=right or entries.DEADLINE)
+    recorded = {"subject": card_subject(request.card, request.step), **facts}
+    entries.record_request(viewer, verb, request, recorded, right=right or entries.DEADLINE)
 
 
 def _unanswered(request: HumanRequest) -> str:

@@ -32,10 +32,10 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
     unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
     if unanswered.update(answered=now, settles=None) != 1:
         raise NoLongerOpen("The request has already been answered or closed")
-    said = {"value": reply.value, "verdict": reply.verdict}
+    outcome = {"value": reply.value, "verdict": reply.verdict}
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
     others = names_of_voters(request, but=reply)
-    answer = Answer.objects.create(request=request, others=json.dumps(others) if others else "", **said, **given)
+    answer = Answer.objects.create(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     request.answered, request.settles = now, None
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)
@@ -43,8 +43,8 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
     append_request_event(
         request, EventKind.REQUEST_ANSWERED, wake=True, by=entries.name_of(reply.by), verdict=reply.verdict
     )
-    told = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
-    notify("decided", request, followers(request, but=reply.by_id), facts=told)
+    facts = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
+    notify("decided", request, followers(request, but=reply.by_id), facts=facts)
     notify_workers(run.id)
     return answer
 

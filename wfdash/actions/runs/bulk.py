@@ -148,9 +148,9 @@ def start_bulk(
             by=viewer.user,
             at=timezone.now(),
         )
-        told = {name: value for name, value in facts.items() if value}
+        given = {name: value for name, value in facts.items() if value}
         entries.record(
-            viewer, "bulk", right="operate", facts={"what": verb, "runs": len(wanted), "bulk": bulk.pk, **told}
+            viewer, "bulk", right="operate", facts={"what": verb, "runs": len(wanted), "bulk": bulk.pk, **given}
         )
         call.record(bulk=bulk.pk)
     return bulk
@@ -159,12 +159,12 @@ def start_bulk(
 def continue_bulk(bulk_id: str, *, seconds: float = AT_ONCE, most: int = MOST) -> int:
     """Apply a bulk operation to its next runs, for so long and so many at most. Returns how many runs were handled."""
     bulk = Bulk.objects.select_related("by").get(pk=bulk_id)
-    until, told = time.monotonic() + seconds, 0
-    while bulk.finished is None and told < most and (told == 0 or time.monotonic() < until):
+    until, handled = time.monotonic() + seconds, 0
+    while bulk.finished is None and handled < most and (handled == 0 or time.monotonic() < until):
         if not _apply_next(bulk):
             break
-        told += 1
-    return told
+        handled += 1
+    return handled
 
 
 def finish_bulks(limit: int = 100) -> int:

@@ -77,13 +77,13 @@ def begin_run(
     counts as its requester. ``IntegrityError``: there is a run with this ``start_key``; the transaction can continue as
     if nothing had been tried.
     """
-    told = dict(facts or {})
+    recorded = dict(facts or {})
     remember_version(entry.description)
     with transaction.atomic():
         run = _create_run(viewer, entry.description, message, start_key, requesters)
     search_index.index_run(run, message)
-    append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **told))
-    entries.record_run(viewer, "start", run, right=right, **told)
+    append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **recorded))
+    entries.record_run(viewer, "start", run, right=right, **recorded)
     notify_workers(run.id)
     return run
 

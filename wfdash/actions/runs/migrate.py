@@ -142,12 +142,12 @@ def _hold(claim: records.Claim, error: Incompatible) -> None:
     info = ErrorInfo(type=versions.HELD, message=str(error)).model_dump()
     with write():
         run = _claimed(claim)
-        entry, skew = catalog.find(run.workflow), versions.diff_since(run.workflow, run.version)
+        entry, difference = catalog.find(run.workflow), versions.diff_since(run.workflow, run.version)
         now = entry.description.version if entry else ""
         error_column = encrypted_for(Run, "error", info, run.pk)
         Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, error=error_column, acted_by="", wake_at=None)
         models.Claim.objects.filter(run=run).delete()
-        words = list(skew.words) if skew else []
+        words = list(difference.words) if difference else []
         append_event(run, EventKind.RUN_HELD.draft(**{"from": run.version, "to": now, "words": words}))
 
 

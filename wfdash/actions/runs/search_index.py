@@ -97,16 +97,16 @@ def _locked(which: Q) -> list[Run]:
 
 def _facts_of_run(run: Run, message: Json) -> list[search_attributes.SearchAttribute]:
     words = search_attributes.title_words(run.title, run.workflow, run=run.pk)
-    told = [search_attributes.SearchAttribute(name=search_attributes.TITLE, text=word) for word in words]
+    attributes = [search_attributes.SearchAttribute(name=search_attributes.TITLE, text=word) for word in words]
     schema = None if current_encryptor().active or message is None else _schema_of(run)
-    return told if schema is None else [*told, *search_attributes.facts_of(message, schema)]
+    return attributes if schema is None else [*attributes, *search_attributes.facts_of(message, schema)]
 
 
-def _keep(run: Run, told: Iterable[search_attributes.SearchAttribute]) -> None:
+def _keep(run: Run, attributes: Iterable[search_attributes.SearchAttribute]) -> None:
     known = set(RunFact.objects.filter(run=run).values_list("name", "text")) if run.listed else set()
     rows = [
         RunFact(run=run, name=fact.name, text=fact.text, number=fact.number, created=run.created)
-        for fact in told
+        for fact in attributes
         if (fact.name, fact.text) not in known
     ]
     RunFact.objects.bulk_create(rows)

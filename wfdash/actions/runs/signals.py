@@ -64,8 +64,8 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
             raise Invalid(_at_value(problems))
         signal = _keep(viewer, run, name, value)
         call.record(signal=signal.pk)
-        told = masked(value, _secrets(run, name))
-        entries.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=told)
+        shown = masked(value, _secrets(run, name))
+        entries.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=shown)
         _match(run)
         signal.refresh_from_db(fields=["taken"])
     return signal
@@ -129,16 +129,16 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
     HumanRequest.objects.filter(pk=request.pk).update(answered=now, alarm=None)
     Answer.objects.create(request=request, value=signal.value, verdict="received", by=signal.by, at=signal.at)
     Signal.objects.filter(pk=signal.pk).update(taken=request.pk)
-    told = {"name": signal.name, "key": request.key, "by": entries.name_of(signal.by)}
-    append_event(run, EventKind.SIGNAL_RECEIVED.draft(request.step, **told), wake=True)
+    facts = {"name": signal.name, "key": request.key, "by": entries.name_of(signal.by)}
+    append_event(run, EventKind.SIGNAL_RECEIVED.draft(request.step, **facts), wake=True)
     notify_workers(run.id)
 
 
 def _refuse(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
     """Set aside a stored signal that is invalid for the waiting step, so that it does not block those behind it."""
     Signal.objects.filter(pk=signal.pk).update(taken="")
-    told = {"name": signal.name, "by": entries.name_of(signal.by), "problem": str(problems[0]["msg"])}
-    append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **told))
+    facts = {"name": signal.name, "by": entries.name_of(signal.by), "problem": str(problems[0]["msg"])}
+    append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **facts))
 
 
 def _keep(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:

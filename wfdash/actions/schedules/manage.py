@@ -157,7 +157,7 @@ def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Sc
 
 
 def requesters_of(schedule: Schedule) -> list[str]:
-    """Return who counts as requester of its runs, whoever starts them: its author, and the person it runs as."""
+    """Return who counts as requester of its runs, regardless of who starts them: its author, and the person it runs as."""
     return list(dict.fromkeys([*schedule.authors, schedule.owner.get_username()]))
 
 
@@ -229,8 +229,8 @@ def _write_plan(row: Schedule, plan: SchedulePlan, next_at: datetime | None) -> 
         with transaction.atomic():
             row.save()
     except IntegrityError:
-        said = f"This workflow already has a schedule named {row.name!r}. Choose another name"
-        raise Invalid([{"loc": ["name"], "msg": said}]) from None
+        message = f"This workflow already has a schedule named {row.name!r}. Choose another name"
+        raise Invalid([{"loc": ["name"], "msg": message}]) from None
 
 
 def _change(row: Schedule, **changes: Any) -> None:

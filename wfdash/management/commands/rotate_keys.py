@@ -29,7 +29,7 @@ class Command(BaseCommand):
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["verbosity"] > 0:
-            told = ", ".join(f"{table} {count}" for table, count in counts.items() if count)
-            self.stdout.write(f"Re-encrypted: {told or 'nothing, everything uses the first key'}")
+            summary = ", ".join(f"{table} {count}" for table, count in counts.items() if count)
+            self.stdout.write(f"Re-encrypted: {summary or 'nothing, everything uses the first key'}")
             if forgotten:
                 self.stdout.write(f"Removed {forgotten} search terms of runs")

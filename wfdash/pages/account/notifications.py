@@ -12,7 +12,7 @@ from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.write import preferences_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import respond
-from wfdash.queries.account import notifications as told
+from wfdash.queries.account import notifications as queries
 
 MENU = 8
 FRAGMENTS = {"menu": "account/notifications/menu_items.html"}
@@ -26,10 +26,10 @@ def notifications(request: HttpRequest) -> HttpResponse:
         read_notices(viewer)
         return redirect("notices")
     menu = request.GET.get("fragment") == "menu"
-    shown = told.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU if menu else 30)
+    shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU if menu else 30)
     context = {
         "page": shown,
-        "unread": told.count_unread(viewer),
+        "unread": queries.count_unread(viewer),
         "quiet": preferences_of([viewer.user.pk]).get(viewer.user.pk, Preferences()).is_quiet(timezone.now()),
     }
     return respond(request, "account/notifications/page.html", context, FRAGMENTS)
@@ -39,7 +39,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 def notification(request: HttpRequest, notice_id: str) -> HttpResponse:
     """Mark a notification as read and redirect to its subject."""
     viewer = viewer_of(request)
-    found = told.notice(viewer, notice_id)
+    found = queries.notice(viewer, notice_id)
     if found is None:
         raise NotFound("Notification not found")
     read_notices(viewer, [found.id])

@@ -33,7 +33,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
     context = {
         "mine": mine,
         "others": others,
-        "names": queries.stand_ins(viewer),
+        "names": queries.possible_delegates(viewer),
         "typed": request.POST,
         "problems": problems,
         "today": timezone.localdate().isoformat(),

@@ -22,7 +22,7 @@ from wfdash.notifications.preferences import DIGESTS, Preferences, text_of
 from wfdash.notifications.write import preferences_of, reachable
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
-from wfdash.queries.account import notifications as told
+from wfdash.queries.account import notifications as queries
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", APPRISE: "Chat and push"}
 
@@ -73,7 +73,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
         except Invalid as error:
             problems = _at_fields(error)
     context = {
-        "rows": told.webhooks(),
+        "rows": queries.webhooks(),
         "kinds": KINDS.values(),
         "chosen": request.POST.getlist("kinds"),
         "workflows": sorted(entry.name for entry in catalog.entries()),
@@ -120,7 +120,7 @@ def _webhook(
         "kinds": found.kinds,
         "secret": secret,
         "two": len(found.secret.split()) > 1,
-        "deliveries": told.deliveries(found),
+        "deliveries": queries.deliveries(found),
         "admin": True,
         "here": "webhooks",
     }

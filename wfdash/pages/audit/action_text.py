@@ -85,6 +85,6 @@ def action_text(verb: str, facts: Mapping[str, Any]) -> str:
     if verdict and verb == "undo":
         return f"Decision undone ({past(verdict)})"
     if verdict:
-        said = past(verdict)
-        return f"{said[:1].upper()}{said[1:]}{' (override)' if verb == 'override' else ''}"
+        done = past(verdict)
+        return f"{done[:1].upper()}{done[1:]}{' (override)' if verb == 'override' else ''}"
     return TEXTS.get(verb, verb[:1].upper() + verb[1:])

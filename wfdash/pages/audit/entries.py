@@ -139,7 +139,7 @@ def as_csv(portions: Iterable[list[queries.AuditRow]]) -> Iterator[str]:
     """Yield entries as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
     yield csv_text([list(COLUMNS)])
     for rows in portions:
-        yield csv_text([[_cell({**row.facts, **row.told()}.get(name)) for name in COLUMNS] for row in rows])
+        yield csv_text([[_cell({**row.facts, **row.exported()}.get(name)) for name in COLUMNS] for row in rows])
 
 
 def _cell(value: Any) -> str:

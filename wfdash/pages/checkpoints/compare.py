@@ -45,8 +45,8 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
                 return _raw(found, request.GET["raw"])
             context |= _compared(found)
         except (NotFound, Invalid) as error:
-            told = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
-            context |= {"problem": told}
+            message = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
+            context |= {"problem": message}
             status = 404 if isinstance(error, NotFound) else 422
     return render(request, "checkpoints/compare.html", context, status=status)
 

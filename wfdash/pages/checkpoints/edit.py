@@ -79,8 +79,8 @@ def _preview(request: HttpRequest, editing: Editing, verb: str) -> HttpResponse:
         edits = _edits(sections, reason)
         return show_preview(request, info.run, info.id, verb, edits=edits)
     except Invalid as error:
-        told, left = _with_problems(sections, error.errors)
-        return _form(request, editing, told, problems=left, reason=reason, status=422)
+        marked, left = _with_problems(sections, error.errors)
+        return _form(request, editing, marked, problems=left, reason=reason, status=422)
     except WrongState as error:
         return _form(request, editing, sections, problems=[str(error)], reason=reason, status=409)
 

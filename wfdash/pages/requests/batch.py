@@ -57,23 +57,23 @@ def similar(request: HttpRequest, request_id: str) -> HttpResponse:
 @page("GET")
 def result(request: HttpRequest) -> HttpResponse:
     """Show the result of the last batch."""
-    told = request.session.get(RESULT)
-    if not told:
+    outcome = request.session.get(RESULT)
+    if not outcome:
         return redirect("inbox")
     return render(
-        request, "requests/batch/result.html", {"told": told, "title": queries.titles().get(told["workflow"], "")}
+        request, "requests/batch/result.html", {"told": outcome, "title": queries.titles().get(outcome["workflow"], "")}
     )
 
 
 @page("POST")
 def undo(request: HttpRequest) -> HttpResponse:
     """Undo the answers of the last batch."""
-    told = request.session.get(RESULT) or {}
-    done, late = actions.undo_batch(viewer_of(request), [one["id"] for one in told.get("taken", [])])
+    outcome = request.session.get(RESULT) or {}
+    done, late = actions.undo_batch(viewer_of(request), [one["id"] for one in outcome.get("taken", [])])
     words = f"{done} answer{'' if done == 1 else 's'} undone."
     words += f" {late} could not be undone." if late else ""
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
-    return redirect(told.get("back") or "inbox")
+    return redirect(outcome.get("back") or "inbox")
 
 
 def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests, place: InboxAddress) -> HttpResponse:

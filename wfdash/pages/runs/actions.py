@@ -36,7 +36,7 @@ class RunAction:
     style: str
     statuses: frozenset[str]
     icon: str
-    said: str = ""
+    done: str = ""
     page: str = ""
     """The URL name of that page."""
 
@@ -57,7 +57,7 @@ ACTIONS = {
         style="primary",
         statuses=frozenset({"failed"}),
         icon="arrow-path",
-        said="Retrying. Only failed and interrupted steps run again.",
+        done="Retrying. Only failed and interrupted steps run again.",
     ),
     "edit": RunAction(
         name="edit",
@@ -73,7 +73,7 @@ ACTIONS = {
         style="primary",
         statuses=frozenset({"paused"}),
         icon="play",
-        said="The run continues from its latest checkpoint.",
+        done="The run continues from its latest checkpoint.",
     ),
     "pause": RunAction(
         name="pause",
@@ -81,7 +81,7 @@ ACTIONS = {
         style="",
         statuses=ACTIVE,
         icon="pause",
-        said="Paused. Answers are kept.",
+        done="Paused. Answers are kept.",
     ),
     "pausenow": RunAction(
         name="pausenow",
@@ -89,7 +89,7 @@ ACTIONS = {
         style="quiet",
         statuses=frozenset({"running"}),
         icon="pause",
-        said="Paused. Interrupted steps restart when the run is resumed.",
+        done="Paused. Interrupted steps restart when the run is resumed.",
     ),
     "force": RunAction(
         name="force",
@@ -97,7 +97,7 @@ ACTIONS = {
         style="danger",
         statuses=frozenset({"queued"}),
         icon="forward",
-        said="The run continues, although one of its functions may still be running elsewhere.",
+        done="The run continues, although one of its functions may still be running elsewhere.",
     ),
     "signal": RunAction(
         name="signal",
@@ -166,7 +166,7 @@ def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
         messages.warning(request, str(error))
     else:
         later = verb == "pause" and run.phase != Phase.PAUSED
-        messages.success(request, PAUSES_LATER if later else ACTIONS[verb].said)
+        messages.success(request, PAUSES_LATER if later else ACTIONS[verb].done)
     return redirect("run", run_id)
 
 
@@ -195,9 +195,9 @@ def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
         messages.success(request, "The run is cancelled after the current step. Its result is kept.")
         return
     last = queries.last_events(viewer, run.pk, limit=1)
-    told = last[-1].data if last and last[-1].kind == EventKind.RUN_CANCELLED else {}
-    level = messages.WARNING if told.keys() & {"fenced", "unsure"} else messages.SUCCESS
-    messages.add_message(request, level, cancelled(told))
+    facts = last[-1].data if last and last[-1].kind == EventKind.RUN_CANCELLED else {}
+    level = messages.WARNING if facts.keys() & {"fenced", "unsure"} else messages.SUCCESS
+    messages.add_message(request, level, cancelled(facts))
 
 
 def _address(run: queries.RunView, verb: RunAction) -> str:

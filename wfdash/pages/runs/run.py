@@ -161,11 +161,11 @@ def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dic
     waiting = [item for item in reversed(found) if not item.answered and not item.closed_as]
     past = [item for item in found if item.answered or item.closed_as]
     whys = queries.reasons(run.id) if run.inspect and past else {}
-    told = [[(item, whys.get(item.id, "")) for item in items] for items in (waiting, past)]
+    now, before = [[(item, whys.get(item.id, "")) for item in items] for items in (waiting, past)]
     return {
         "requests": found,
         "waiting": len(waiting),
-        "request_lists": [(told[0][:OPEN_SHOWN], told[0][OPEN_SHOWN:]), (told[1][:PAST_SHOWN], told[1][PAST_SHOWN:])],
+        "request_lists": [(now[:OPEN_SHOWN], now[OPEN_SHOWN:]), (before[:PAST_SHOWN], before[PAST_SHOWN:])],
     }
 
 
@@ -180,7 +180,7 @@ def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[
 
 
 def _interventions(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    return {"deeds": [event_row_of(deed, inspect=False) for deed in reversed(queries.interventions(run.id))]}
+    return {"deeds": [event_row_of(found, inspect=False) for found in reversed(queries.interventions(run.id))]}
 
 
 PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {

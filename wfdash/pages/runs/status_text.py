@@ -41,8 +41,8 @@ def status_sentence(
 
     ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started.
     """
-    told = SENTENCES.get(run.status.value)
-    return told(run, asked, course, busy) if told else _sentence(STATUS_TEXTS[run.status.value])
+    sentence = SENTENCES.get(run.status.value)
+    return sentence(run, asked, course, busy) if sentence else _sentence(STATUS_TEXTS[run.status.value])
 
 
 def plain(sentence: Iterable[SentencePart], now: datetime) -> str:
@@ -64,11 +64,12 @@ def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interve
     names = dict.fromkeys(name for row in waiting for name in ([row.assignee] if row.assignee else row.by))
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
     if run.signal and waiting[0].kind == SIGNAL:
-        told = _sentence(f"Waiting for signal {run.signal!r}{more} for ", begun)
+        sentence = _sentence(f"Waiting for signal {run.signal!r}{more} for ", begun)
     else:
-        told = _sentence(f"Waiting for {_listed(names) or 'an answer'} for ", begun, f": “{waiting[0].subject}”{more}")
+        whom = _listed(names) or "an answer"
+        sentence = _sentence(f"Waiting for {whom} for ", begun, f": “{waiting[0].subject}”{more}")
     dues = [row.due for row in waiting if row.due]
-    return told + (_sentence(", due ", SentencePart(at=min(dues), due=True)) if dues else ()) + _timer(run)
+    return sentence + (_sentence(", due ", SentencePart(at=min(dues), due=True)) if dues else ()) + _timer(run)
 
 
 def _timer(run: RunView) -> Sentence:
@@ -108,26 +109,26 @@ def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interven
 def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
     names = _listed([step_label(step) for step in busy])
     ending = _asked(course)
-    told = f"Running {names}, for " if names else "Running for "
-    doing = _sentence(told, SentencePart(at=min(busy.values(), default=run.created), since=True), f".{ending}")
+    text = f"Running {names}, for " if names else "Running for "
+    doing = _sentence(text, SentencePart(at=min(busy.values(), default=run.created), since=True), f".{ending}")
     return doing + _blocking(course)
 
 
 def _asked(course: Sequence[Intervention]) -> str:
     """Return what will happen once the running step has ended."""
-    last = next((deed.kind for deed in reversed(course) if deed.kind.startswith("run.")), "")
-    told: Mapping[str, str] = {EventKind.RUN_ENDING: "is cancelled", EventKind.RUN_PAUSING: "pauses"}
-    return f" It {told[last]} after the running steps." if last in told else ""
+    last = next((change.kind for change in reversed(course) if change.kind.startswith("run.")), "")
+    texts: Mapping[str, str] = {EventKind.RUN_ENDING: "is cancelled", EventKind.RUN_PAUSING: "pauses"}
+    return f" It {texts[last]} after the running steps." if last in texts else ""
 
 
 def _blocking(course: Sequence[Intervention]) -> Sentence:
     """Return the sentence about a step that blocks its worker now."""
-    last = next((deed for deed in reversed(course) if deed.kind in BLOCKS), None)
+    last = next((change for change in reversed(course) if change.kind in BLOCKS), None)
     if last is None or last.kind != EventKind.STEP_BLOCKING:
         return ()
     place = f" ({last.data['where']})" if last.data.get("where") else ""
-    told = f" {step_label(last.step or '')}{place} has been blocking its worker for "
-    return _sentence(told, SentencePart(at=last.at, since=True), ". No other run can continue on that worker.")
+    text = f" {step_label(last.step or '')}{place} has been blocking its worker for "
+    return _sentence(text, SentencePart(at=last.at, since=True), ". No other run can continue on that worker.")
 
 
 def _stopped(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
@@ -146,10 +147,10 @@ def _completed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Inter
 
 
 def _queued(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
-    told = _sentence("Queued for ", SentencePart(at=run.updated, since=True))
+    sentence = _sentence("Queued for ", SentencePart(at=run.updated, since=True))
     if run.lingers:
-        return told + _sentence(f": starts once its previous attempt in worker {run.worker} has ended")
-    return told
+        return sentence + _sentence(f": starts once its previous attempt in worker {run.worker} has ended")
+    return sentence
 
 
 SENTENCES = {
@@ -176,20 +177,20 @@ def intervention_sentences(course: Iterable[Intervention], altered: str = "") ->
     ``altered``: everything that was done to it, comma-separated; what has no event in this run was done before a fork
     (0).
     """
-    told: list[tuple[int, Sentence]] = []
-    seen = {deed.kind.removeprefix("run.") for deed in course}
+    sentences: list[tuple[int, Sentence]] = []
+    seen = {change.kind.removeprefix("run.") for change in course}
     if before := [word for word in altered.split(",") if word and word not in seen]:
-        told.append((0, _sentence(f"Forked from a run that was {_listed(before)}")))
-    for deed in course:
-        if deed.kind in ALTERED:
-            words = ALTERED[deed.kind].format(by=deed.by or "someone")
-            n = f", as checkpoint {deed.data['n']}" if deed.data.get("n") else ""
-            told.append((deed.seq, _sentence(words, SentencePart(at=deed.at), n)))
-    return tuple(told)
+        sentences.append((0, _sentence(f"Forked from a run that was {_listed(before)}")))
+    for change in course:
+        if change.kind in ALTERED:
+            words = ALTERED[change.kind].format(by=change.by or "someone")
+            n = f", as checkpoint {change.data['n']}" if change.data.get("n") else ""
+            sentences.append((change.seq, _sentence(words, SentencePart(at=change.at), n)))
+    return tuple(sentences)
 
 
 def _last(course: Sequence[Intervention], kind: str) -> datetime | None:
-    return next((deed.at for deed in reversed(course) if deed.kind == kind), None)
+    return next((change.at for change in reversed(course) if change.kind == kind), None)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -76,5 +76,5 @@ def step_panel(
 
 
 def _lines(run: queries.RunView, inside: queries.ActivationDetail | None) -> tuple[EventItem, ...]:
-    events: tuple[Any, ...] = (*inside.logs, *inside.said) if inside else ()
+    events: tuple[Any, ...] = (*inside.logs, *inside.reports) if inside else ()
     return tuple(event_row_of(event, inspect=run.inspect) for event in sorted(events, key=lambda event: event.seq))

@@ -166,14 +166,14 @@ def _tick(begin: datetime, at: datetime, end: datetime) -> tuple[str, str]:
 
 
 def _row(step: str, title: str, spans: Intervals, low: datetime, high: datetime, *, goes_on: bool) -> TimelineRow:
-    told = {state: parts for state in STATES if (parts := union(spans.get(state, ())))}
+    merged = {state: parts for state in STATES if (parts := union(spans.get(state, ())))}
     words = ", ".join(
-        f"{STATE_TEXTS[state]} {duration(length(parts))}" for state, parts in told.items() if state in STATE_TEXTS
+        f"{STATE_TEXTS[state]} {duration(length(parts))}" for state, parts in merged.items() if state in STATE_TEXTS
     )
-    bars = tuple(bar for state, parts in told.items() for bar in _bars(state, parts, low, high - low))
-    ended = ", failed" if "failed" in told else ""
+    bars = tuple(bar for state, parts in merged.items() for bar in _bars(state, parts, low, high - low))
+    ended = ", failed" if "failed" in merged else ""
     name = title or step_label(step)
-    whole = total_busy(told)
+    whole = total_busy(merged)
     growing = whole if goes_on else None
     return TimelineRow(step=step, title=name, bars=bars, words=f"{words}{ended}", busy=duration(whole), growing=growing)
 

@@ -121,8 +121,8 @@ def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse
     except WrongState as error:
         messages.warning(request, str(error))
     except Invalid as error:
-        said = "; ".join(str(problem["msg"]) for problem in error.errors[:3])
-        messages.error(request, f"The run input is no longer valid: {said}. Edit the schedule first.")
+        message = "; ".join(str(problem["msg"]) for problem in error.errors[:3])
+        messages.error(request, f"The run input is no longer valid: {message}. Edit the schedule first.")
     else:
         messages.success(request, DONE_MESSAGES.get(act, "No changes were made."))
     return redirect("schedules" if act == "delete" else _back(request, schedule_id))

@@ -101,8 +101,8 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         return f" in {duration(data['ms'] / 1000)}"
     if kind in {EventKind.STEP_FAILED, EventKind.RUN_FAILED} and isinstance(data.get("error"), Mapping):
         error = data["error"]
-        told = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
-        return f": {told[:MOST_ERROR]}{'…' if len(told) > MOST_ERROR else ''}" if told else ""
+        message = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        return f": {message[:MOST_ERROR]}{'…' if len(message) > MOST_ERROR else ''}" if message else ""
     if kind == EventKind.RUN_CANCELLED:
         return _cut_off(data)
     if kind == EventKind.RUN_QUEUED and data.get("schedule"):

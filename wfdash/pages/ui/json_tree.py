@@ -76,13 +76,15 @@ def heavy(value: Any, limit: int = HEAVY) -> bool:
 
 def render_tree(value: Any, address: Address, pointer: str = "", begin: int = 0) -> SafeString:
     """Return a part of a tree: its children from ``begin`` on, small ones whole, large ones to be opened."""
-    return format_html('<div class="tree">{}</div>', LazyTreeRenderer(address, pointer, begin).paint(value, 0))
+    return format_html('<div class="tree">{}</div>', LazyTreeRenderer(address, pointer, begin).render(value, 0))
 
 
 def children(value: Any, address: Address, pointer: str, begin: int = 0) -> SafeString:
     """Return only the rows of a node, to be inserted where it is opened."""
     if not isinstance(value, (Mapping, list)) or is_leaf(value):
-        return format_html('<ul class="v-rows"><li>{}</li></ul>', LazyTreeRenderer(address, pointer, 0).paint(value, 0))
+        return format_html(
+            '<ul class="v-rows"><li>{}</li></ul>', LazyTreeRenderer(address, pointer, 0).render(value, 0)
+        )
     return format_html('<ul class="v-rows">{}</ul>', LazyTreeRenderer(address, pointer, begin).rows_of(value))
 
 
@@ -135,12 +137,12 @@ class LazyTreeRenderer(TreeRenderer):
             self.places.pop()
         return format_html_join("", "{}", ((row,) for row in drawn))
 
-    def paint(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
+    def render(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
         """Return one value after its key; a very long text is fetched from its address."""
         if depth and isinstance(value, str) and len(value) > LONG_TEXT:
             words = format_html('<a href="{}">{}</a>', self.address(self.places[-1], 0), f"{len(value):,} characters")
             return key + format_html('<span class="v-text">{}…</span> {}', visible(value[:60]), words)
-        return super().paint(value, depth, key)
+        return super().render(value, depth, key)
 
 
 def find(value: Any, text: str) -> tuple[tuple[SearchHit, ...], bool]:

@@ -25,7 +25,7 @@ NO_KEY = SafeString("")
 
 def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
     """Return the value as nested ``<details>``; the first ``open_levels`` are open."""
-    return format_html('<div class="tree">{}</div>', TreeRenderer(open_levels).paint(value, 0))
+    return format_html('<div class="tree">{}</div>', TreeRenderer(open_levels).render(value, 0))
 
 
 def pretty(value: Any) -> str:
@@ -77,7 +77,7 @@ class TreeRenderer:
         self.open_levels = open_levels
         self.left = MAX_NODES
 
-    def paint(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
+    def render(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
         """Return one value after its key; a foldable one has the key in its summary."""
         self.left -= 1
         if isinstance(value, (Mapping, list, tuple)):
@@ -118,7 +118,7 @@ class TreeRenderer:
 
     def _row(self, key: Any, item: Any, depth: int) -> SafeString:
         name = format_html('<span class="v-key">{}</span> ', visible(_name(key)))
-        return format_html("<li>{}</li>", self.paint(item, depth + 1, name))
+        return format_html("<li>{}</li>", self.render(item, depth + 1, name))
 
 
 def _name(key: Any) -> str:
@@ -165,10 +165,10 @@ def _size_of(value: Any) -> int | None:
 def _chip(kind: Any, size: Any, text: Any) -> SafeString:
     """Return the chip of a value of another type: its name, its size, its repr."""
     unit = "bytes" if kind in {"bytes", "bytearray", "memoryview"} else "items"
-    told = f", {size:,} {unit}" if isinstance(size, int) else ""
+    length = f", {size:,} {unit}" if isinstance(size, int) else ""
     return format_html(
         '<span class="v-other"><span class="chip">{}{}</span> <code>{}</code></span>',
         visible(str(kind)[:LONG_TEXT]),
-        told,
+        length,
         visible(str(text)[:MAX_REPR]),
     )

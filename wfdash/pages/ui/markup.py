@@ -18,7 +18,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from pygments import highlight as paint
+from pygments import highlight as highlighted
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
@@ -160,7 +160,7 @@ def _coloured(text: str, language: str) -> str:
     name = LEXERS.get(language.lower())
     if name is None or len(text) > MAX_COLOURED or _COSTLY.search(text):
         return escape(text)
-    return paint(text, get_lexer_by_name(name, stripnl=False), HtmlFormatter(nowrap=True, classprefix="hl-"))
+    return highlighted(text, get_lexer_by_name(name, stripnl=False), HtmlFormatter(nowrap=True, classprefix="hl-"))
 
 
 def _diff_line(line: str) -> str:

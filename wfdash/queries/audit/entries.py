@@ -48,11 +48,11 @@ class AuditRow:
         """The run, request or workflow it is about."""
         return str(self.facts.get("subject") or self.facts.get(UNREADABLE) or "")
 
-    def told(self) -> dict[str, Any]:
+    def exported(self) -> dict[str, Any]:
         """Return its exported form: the hashed fields, and the hash."""
         at = self.at.isoformat(timespec="microseconds")
-        told = {name: getattr(self, name) for name in CHAINED}
-        return {**told, "at": at, "hash": self.hash, "signature": self.signature}
+        fields = {name: getattr(self, name) for name in CHAINED}
+        return {**fields, "at": at, "hash": self.hash, "signature": self.signature}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,11 @@ def entry(viewer: Viewer, n: int) -> AuditRow:
 
 def without_secrets(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """Return entries with secrets masked: old entries may hold some (one query per 500 requests)."""
-    told = list(rows)
-    names = _secrets_of({row.request for row in told if CONTENT & row.facts.keys()} - {""})
+    found = list(rows)
+    names = _secrets_of({row.request for row in found if CONTENT & row.facts.keys()} - {""})
     return [
         replace(row, facts=masked_facts(row.facts, secrets_of(row.workflow) | names.get(row.request, NONE)))
-        for row in told
+        for row in found
     ]
 
 
@@ -117,11 +117,11 @@ def evidence_of(rows: Sequence[AuditRow]) -> dict[int, Evidence]:
 
 
 def _evidence(bodies: Mapping[str, str]) -> Evidence:
-    told = json.loads(bodies.get("card", "{}"))
+    card = json.loads(bodies.get("card", "{}"))
     return Evidence(
-        card=told.get("card"),
-        answer_schema=told.get("answer_schema"),
-        policy=told.get("policy") or {},
+        card=card.get("card"),
+        answer_schema=card.get("answer_schema"),
+        policy=card.get("policy") or {},
         page=bodies.get("page", ""),
     )
 

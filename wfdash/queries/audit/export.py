@@ -49,7 +49,7 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
         "whole": _counted(rows) == (head.n if head else 0) and not text.strip(),
         "head": {"n": head.n, "hash": head.hash} if head else None,
     }
-    entries = (row.told() for portion in _portions(rows) for row in portion)
+    entries = (row.exported() for portion in _portions(rows) for row in portion)
     return write_pack(about, entries, _shown, current_keyring())
 
 

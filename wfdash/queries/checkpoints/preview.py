@@ -186,7 +186,7 @@ def preview(
     before = _before(content, doing, edits)
     over = {key for one in before if one.activation in afresh for key in one.answers}
     if content.record and content.edited and edits:
-        refuse_edits(viewer, run, row, content.record, content.edited, asked_anew=over, reason=edits.reason)
+        refuse_edits(viewer, run, row, content.record, content.edited, asked_again=over, reason=edits.reason)
     # A confirmation of a call's outcome is asked again, so its old answer is not kept.
     asked = keys | {request.key for request in outlook.asks} if outlook else keys
     answers = _answers(led, asked)

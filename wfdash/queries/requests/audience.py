@@ -25,7 +25,7 @@ def may_answer(viewer: Viewer) -> Q:
 
 def through_groups(viewer: Viewer) -> Q:
     """Return the filter of requests addressed to a person's groups, or to groups of those they are a delegate of."""
-    groups = viewer.groups.union(*(absent.groups for absent in viewer.stands_for))
+    groups = viewer.groups.union(*(absent.groups for absent in viewer.acts_for))
     return Q(NamesAny("by", groups)) if groups else NO_REQUEST
 
 
@@ -41,7 +41,7 @@ def unassigned(viewer: Viewer) -> Q:
 
 def not_assigned_elsewhere(viewer: Viewer) -> Q:
     """Return the filter of requests that are not assigned to a third person."""
-    absent = [principal.name for principal in viewer.stands_for]
+    absent = [principal.name for principal in viewer.acts_for]
     free = unassigned(viewer) | assigned_to(viewer)
     return free | Q(assignee__username__in=absent) if absent else free
 
@@ -57,14 +57,14 @@ def not_voted_by(viewer: Viewer) -> Q:
 def awaiting_reply_of(viewer: Viewer) -> Q:
     """Return the filter of requests that wait for their reply, as requester or as a delegate of one."""
     started = _started_by(viewer, viewer.name)
-    for absent in viewer.stands_for:
+    for absent in viewer.acts_for:
         started |= viewer.scope("see") & _started_by(viewer, absent.name)
     return Q(asked__isnull=False) & started
 
 
 def _addressed(viewer: Viewer) -> Q:
     wanted = Q(NamesEmpty("by")) | _named(viewer, viewer.name, viewer.groups)
-    for absent in viewer.stands_for:
+    for absent in viewer.acts_for:
         free = ~_excluded(viewer, absent.name, absent.groups) & ~_voted(absent.name)
         wanted |= _named(viewer, absent.name, absent.groups) & free
     return wanted
@@ -72,8 +72,8 @@ def _addressed(viewer: Viewer) -> Q:
 
 def _voted(name: str) -> Q:
     """Return the filter of requests on which a person, or a delegate of theirs, has voted."""
-    said = Q(by__username=name, acting_for="") | Q(acting_for=name)
-    return Q(Exists(Reply.objects.filter(said, request=OuterRef("pk"), undone__isnull=True)))
+    voted = Q(by__username=name, acting_for="") | Q(acting_for=name)
+    return Q(Exists(Reply.objects.filter(voted, request=OuterRef("pk"), undone__isnull=True)))
 
 
 def _named(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:

@@ -187,7 +187,7 @@ def absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView
     return mine, tuple(_absence(row, now) for row in rows.filter(delegate=viewer.user))
 
 
-def stand_ins(viewer: Viewer) -> tuple[str, ...]:
+def possible_delegates(viewer: Viewer) -> tuple[str, ...]:
     """Return the user names a person may delegate to: those who share a role with them."""
     return tuple(colleagues(viewer).order_by("username").values_list("username", flat=True)[:MAX_COMMENTS])
 

@@ -117,11 +117,11 @@ TAB_FLAGS: dict[str, tuple[str, ...]] = {
 def tab_filter(viewer: Viewer, tab: str) -> Q:
     """Return a tab's filter."""
     if tab == "answered":
-        said = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
+        replied = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
         return (
             viewer.scope("see")
             & FOR_PEOPLE
-            & Q(pk__in=said.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
+            & Q(pk__in=replied.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
         )
     found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
     for flag in TAB_FLAGS[tab]:

@@ -207,8 +207,8 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
 def _suggestion(row: HumanRequest, before: HumanRequest | None) -> dict[str, Json] | None:
     """Return the form's initial value: what was stored with the request, or was answered before, without secrets."""
     answer: Any = getattr(before, "answer", None)
-    told = row.suggestion or (None if answer is None else restore_point.as_suggestion(answer))
-    return told and told | {"value": without(told.get("value"), restore_point.secrets_in(row))}
+    suggested = row.suggestion or (None if answer is None else restore_point.as_suggestion(answer))
+    return suggested and suggested | {"value": without(suggested.get("value"), restore_point.secrets_in(row))}
 
 
 def _before(viewer: Viewer, row: HumanRequest) -> HumanRequest | None:
@@ -253,9 +253,9 @@ def _rules(row: HumanRequest) -> Rules:
     escalated = next((at for at, what in moments if what == "escalate" and at <= timezone.now()), None)
     named = policy if policy.by or policy.not_by else policy.model_copy(update={"by": row.by, "not_by": row.not_by})
     undo = settings.WFDASH_UNDO if policy.undo is None else policy.undo.total_seconds()
-    said = sentence(named)
+    text = sentence(named)
     return Rules(
-        sentence=said,
+        sentence=text,
         need=policy.need,
         escalate=policy.escalate,
         escalated=escalated,

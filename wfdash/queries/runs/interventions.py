@@ -41,7 +41,7 @@ def course_changes(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
 
 def interventions(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
     """Return what people did in a run recently, oldest first (one query). The caller found it through its viewer."""
-    return tuple(deed for deed in _interventions(run_id, BY_PEOPLE, limit) if deed.by)
+    return tuple(found for found in _interventions(run_id, BY_PEOPLE, limit) if found.by)
 
 
 def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
@@ -50,11 +50,11 @@ def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
     The caller found the run through its viewer.
     """
     rows = Reply.objects.filter(request__run_id=run_id, undone__isnull=True).order_by("-at")[:limit]
-    told: dict[str, list[str]] = {}
+    given: dict[str, list[str]] = {}
     for row in rows:
         if reason := text(row, "reason"):
-            told.setdefault(row.request_id, []).append(reason)
-    return {request: "; ".join(reversed(words)) for request, words in told.items()}
+            given.setdefault(row.request_id, []).append(reason)
+    return {request: "; ".join(reversed(words)) for request, words in given.items()}
 
 
 def _interventions(run_id: str, kinds: frozenset[str], limit: int) -> tuple[Intervention, ...]:

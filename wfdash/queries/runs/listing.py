@@ -204,8 +204,8 @@ def _annotated(viewer: Viewer) -> QuerySet[Run]:
         worker=F("claim__worker"),
         lingers=Exists(Claim.objects.filter(run=OuterRef("pk"), epoch__lt=F("run__epoch"), expires__gt=Now())),
         starter=F("created_by__username"),
-        said=latest_progress("data"),
-        said_by=latest_progress("step"),
+        reported=latest_progress("data"),
+        reported_by=latest_progress("step"),
         step=Subquery(lately.filter(step__isnull=False).values("step")[:1]),
         **_failures(),
     )
@@ -282,8 +282,10 @@ def _open_requests(run_ids: Iterable[str]) -> defaultdict[str, list[_OpenRequest
 
 def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]]:
     """Return run id -> its progress (one query, if a map is among them)."""
-    told = [(run, run.said.clear if isinstance(run.said, StoredDocument) else run.said or {}) for run in found]
-    return progress_of((run.id, run.said_by, data, viewer.may("inspect", run.workflow)) for run, data in told)
+    reports = [
+        (run, run.reported.clear if isinstance(run.reported, StoredDocument) else run.reported or {}) for run in found
+    ]
+    return progress_of((run.id, run.reported_by, data, viewer.may("inspect", run.workflow)) for run, data in reports)
 
 
 def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json] | None:

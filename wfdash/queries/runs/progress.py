@@ -42,16 +42,18 @@ def progress_of(found: Iterable[tuple[str, str | None, Mapping[str, Any], bool]]
     ``{"fraction", "text"}``; without the text for people who may not inspect. Reports of a map's items are not used:
     the items done are counted (one query, if there are any).
     """
-    told: dict[str, dict[str, Json]] = {}
+    latest: dict[str, dict[str, Json]] = {}
     maps: dict[str, str] = {}
     for run, step, data, inspect in found:
         if data and "item" in data:
             maps[run] = step or ""
         elif data:
             shown = ("fraction", "text") if inspect else ("fraction",)
-            told[run] = {name: data[name] for name in shown if name in data}
+            latest[run] = {name: data[name] for name in shown if name in data}
     done = _items_done(maps) if maps else {}
-    return told | {run: {"fraction": None, "text": _item_count(done.get((run, step), 0))} for run, step in maps.items()}
+    return latest | {
+        run: {"fraction": None, "text": _item_count(done.get((run, step), 0))} for run, step in maps.items()
+    }
 
 
 def _items_done(maps: Mapping[str, str]) -> dict[tuple[str, str], int]:

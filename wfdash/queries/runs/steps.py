@@ -117,7 +117,7 @@ class ActivationDetail:
     sleeps: tuple[tuple[datetime, datetime | None], ...] = ()
     """When each started, and until when."""
     requests: tuple[RequestRow, ...] = ()
-    said: tuple[Event, ...] = ()
+    reports: tuple[Event, ...] = ()
     """Progress and the author's own events."""
     more: bool = False
     inspect: bool = field(default=False, compare=False)
@@ -175,7 +175,7 @@ def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: b
         calls=tuple(_calls(events, inspect, names)),
         sleeps=tuple((e.at, _parse_time(e.data.get("until"))) for e in events if e.kind == EventKind.STEP_SLEEPING),
         requests=_requests(viewer, events),
-        said=tuple(event for event in events if event.kind in REPORTED) if inspect else (),
+        reports=tuple(event for event in events if event.kind in REPORTED) if inspect else (),
         more=more,
         inspect=inspect,
     )
@@ -212,10 +212,10 @@ def _items(firsts: list[StepTransition]) -> dict[str, int]:
     by_run: dict[str, list[int]] = {}
     for move in firsts:
         by_run.setdefault(move.run, []).append(move.seq)
-    told = Q(pk__in=[])
+    within = Q(pk__in=[])
     for run, seqs in by_run.items():
-        told |= Q(run_id=run, seq__in=seqs)
-    rows = Row.objects.filter(told).annotate(activation=KT("data__activation"), item=KT("data__item"))
+        within |= Q(run_id=run, seq__in=seqs)
+    rows = Row.objects.filter(within).annotate(activation=KT("data__activation"), item=KT("data__item"))
     return {act: int(item) for act, item in rows.values_list("activation", "item") if item is not None}
 
 

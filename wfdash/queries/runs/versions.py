@@ -28,18 +28,18 @@ SAMPLE = 5
 
 @dataclass(frozen=True, kw_only=True)
 class GraphDifference:
-    """The difference between a run's graph and the loaded one. ``skew`` is None where one of the two is unknown."""
+    """How a run's graph differs from the loaded one. ``difference`` is None where one of the two is unknown."""
 
     old: str
     new: str
     """The loaded version, empty if the workflow is not loaded."""
     held: bool
-    skew: GraphDiff | None
+    difference: GraphDiff | None
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return one sentence per change."""
-        return self.skew.words if self.skew else ()
+        return self.difference.words if self.difference else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,9 @@ def graph_difference(run: RunView) -> GraphDifference | None:
     if run.status.value in FINISHED or not run.version or run.version == new:
         return None
     held = run.status is Status.HELD
-    return GraphDifference(old=run.version, new=new, held=held, skew=versions.diff_since(run.workflow, run.version))
+    return GraphDifference(
+        old=run.version, new=new, held=held, difference=versions.diff_since(run.workflow, run.version)
+    )
 
 
 def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationPreview:
@@ -135,8 +137,8 @@ def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
 
 
 def _change_sentences(workflow: str, version: str) -> tuple[str, ...]:
-    skew = versions.diff_since(workflow, version)
-    return skew.words if skew else ()
+    difference = versions.diff_since(workflow, version)
+    return difference.words if difference else ()
 
 
 def _active_steps(body: dict[str, Json]) -> tuple[str, ...]:

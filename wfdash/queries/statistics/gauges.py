@@ -69,12 +69,12 @@ def count_by_status(viewer: Viewer, workflow: str = "") -> dict[tuple[str, Statu
     apart = rows.filter(phase__in=PHASES_WITH_STATUSES).annotate(
         claimed=Exists(claim),
         alive=Exists(claim.filter(expires__gt=Now())),
-        deed=Case(When(acted_by="", then=Value("")), default=Value("somebody"), output_field=CharField()),
+        actor=Case(When(acted_by="", then=Value("")), default=Value("someone"), output_field=CharField()),
     )
-    for name, phase, claimed, alive, deed, count in apart.values_list(
-        "workflow", "phase", "claimed", "alive", "deed"
+    for name, phase, claimed, alive, actor, count in apart.values_list(
+        "workflow", "phase", "claimed", "alive", "actor"
     ).annotate(Count("pk")):
-        counts[name, status_of(Phase(phase), claimed=claimed, claim_live=alive, acted_by=deed)] += count
+        counts[name, status_of(Phase(phase), claimed=claimed, claim_live=alive, acted_by=actor)] += count
     return dict(counts)
 
 

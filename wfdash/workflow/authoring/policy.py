@@ -216,11 +216,11 @@ def _fallback(on_timeout: Any) -> str:
     if on_timeout == "fail":
         return "Fails"
     if isinstance(on_timeout, str):
-        said = {"reject": "Rejected", "approve": "Approved"}.get(on_timeout, f"Answered “{on_timeout}”")
-        return f"{said} automatically"
+        text = {"reject": "Rejected", "approve": "Approved"}.get(on_timeout, f"Answered “{on_timeout}”")
+        return f"{text} automatically"
     return "Default answer applied"
 
 
 def _names(names: Sequence[str]) -> str:
-    said = ["the requester" if name == "requester" else name for name in names]
-    return " or ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+    parts = ["the requester" if name == "requester" else name for name in names]
+    return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -204,8 +204,8 @@ def _resolve(plan: GraphPlan, level: Definition, prefix: str, target: str, sourc
     name = source if isinstance(source, str) else getattr(source, "name", None)
     known: dict[str, Any] = {**level.steps, **level.subs}
     if name not in known:
-        alike = get_close_matches(str(name or source), [*level.steps, *level.subs], 1)
-        close = f": did you mean {alike[0]!r}?" if alike else ""
+        close_names = get_close_matches(str(name or source), [*level.steps, *level.subs], 1)
+        close = f": did you mean {close_names[0]!r}?" if close_names else ""
         plan.problems.append(
             f"step {target!r} comes after {(name or source)!r}, which is no step of {level.name!r}{close}"
         )

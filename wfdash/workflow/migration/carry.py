@@ -31,7 +31,7 @@ def carry(
     graph: Graph,
     hooks: tuple[MigrationHook, ...],
     checkpoint: Checkpoint,
-    skew: GraphDiff | None,
+    difference: GraphDiff | None,
     *,
     override: bool = False,
 ) -> Carried:
@@ -40,8 +40,8 @@ def carry(
     ``Incompatible`` says what has changed as far as known (``graph_diff``), or what is not valid.
     """
     run = _migrating_run(checkpoint)
-    how, run = _override(graph, run) if override else _declared(graph, hooks, checkpoint, skew, run)
-    check = MigrationCheck(graph, *_changes(skew))
+    how, run = _override(graph, run) if override else _declared(graph, hooks, checkpoint, difference, run)
+    check = MigrationCheck(graph, *_changes(difference))
     run = check.fitted(_marked(run, graph))
     if check.problems:
         listed = "; ".join(dict.fromkeys(check.problems))
@@ -64,7 +64,11 @@ def _migrating_run(checkpoint: Checkpoint) -> MigratingRun:
 
 
 def _declared(
-    graph: Graph, hooks: tuple[MigrationHook, ...], checkpoint: Checkpoint, skew: GraphDiff | None, run: MigratingRun
+    graph: Graph,
+    hooks: tuple[MigrationHook, ...],
+    checkpoint: Checkpoint,
+    difference: GraphDiff | None,
+    run: MigratingRun,
 ) -> tuple[str, MigratingRun]:
     path = find_path(hooks, checkpoint.version, graph.version)
     if path:
@@ -74,13 +78,13 @@ def _declared(
         for inside, inner in below.items():
             run = _run_hooks(inner, run, f"{inside}/")
         return "hook", run
-    names = _exact_names(graph, checkpoint.version, skew)
-    if names is None and skew is not None:
+    names = _exact_names(graph, checkpoint.version, difference)
+    if names is None and difference is not None:
         names = _names_used(graph, run)
-        touched = {names.get(step, step) for step in run.steps()} & {change.step for change in skew.retyped}
+        touched = {names.get(step, step) for step in run.steps()} & {change.step for change in difference.retyped}
         names = None if touched else names
     if not names:
-        raise _no_way(graph, checkpoint, skew, run)
+        raise _no_way(graph, checkpoint, difference, run)
     return "alias", _renamed(run, names)
 
 
@@ -93,9 +97,9 @@ def _renamed(run: MigratingRun, names: Mapping[str, str]) -> MigratingRun:
     return rename(run, names).noting(*(f"{step} was renamed {names[step]}" for step in used))
 
 
-def _exact_names(graph: Graph, version: str, skew: GraphDiff | None) -> dict[str, str] | None:
+def _exact_names(graph: Graph, version: str, difference: GraphDiff | None) -> dict[str, str] | None:
     """Return old name -> name if the old graph differs from this one only in names, which its signature proves."""
-    known = [spelling_of(graph, {change.new: change.old for change in skew.renamed})] if skew else []
+    known = [spelling_of(graph, {change.new: change.old for change in difference.renamed})] if difference else []
     for spelt in chain(known, combinations(graph)) if graph.aliases else ():
         if signature(graph.nodes.values(), graph.edges, spelt) == version:
             return {old: name for name, old in spelt.items() if old != name}
@@ -150,11 +154,11 @@ def _state_words(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[
     return [f"state {verb} {', '.join(sorted(keys))}" for verb, keys in parts.items() if keys]
 
 
-def _changes(skew: GraphDiff | None) -> tuple[dict[str, str], frozenset[str]]:
-    if skew is None:
+def _changes(difference: GraphDiff | None) -> tuple[dict[str, str], frozenset[str]]:
+    if difference is None:
         return {}, frozenset()
-    took = {change.step: change.before for change in skew.retyped if change.what == "takes"}
-    return took, frozenset(change.step for change in skew.rerouted)
+    took = {change.step: change.before for change in difference.retyped if change.what == "takes"}
+    return took, frozenset(change.step for change in difference.rerouted)
 
 
 def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) -> Carried:
@@ -183,9 +187,9 @@ def _asker(checkpoint: Checkpoint, key: str) -> str | None:
     return next((request.step for request in checkpoint.requests if request.key == key), None)
 
 
-def _no_way(graph: Graph, checkpoint: Checkpoint, skew: GraphDiff | None, run: MigratingRun) -> Incompatible:
+def _no_way(graph: Graph, checkpoint: Checkpoint, difference: GraphDiff | None, run: MigratingRun) -> Incompatible:
     gone = sorted(run.steps() - graph.nodes.keys())
-    found = [f"; {skew.summary}"] if skew else []
+    found = [f"; {difference.summary}"] if difference else []
     found += [f"; steps that are gone: {', '.join(gone)}"] if gone else []
     found += [f"; {words}" for words in changed_below(graph.levels, run.position.get("levels", {}))]
     return Incompatible(

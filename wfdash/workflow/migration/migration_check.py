@@ -90,8 +90,9 @@ class MigrationCheck:
         try:
             return self._written_for(node, packed)
         except BROKEN as error:
-            said = f"it was made by {error}, which is not in this graph" if isinstance(error, KeyError) else str(error)
-            self.problems.append(f"step {node.name!r}: its input does not match: {said}")
+            gone = isinstance(error, KeyError)
+            reason = f"it was made by {error}, which is not in this graph" if gone else str(error)
+            self.problems.append(f"step {node.name!r}: its input does not match: {reason}")
             return packed
 
     def _written_for(self, node: Node, packed: Packed) -> Packed:

@@ -173,7 +173,7 @@ APPLY: dict[str, Callable[[MigratingRun, StepChange], MigratingRun]] = {
     "drop": lambda run, change: drop(run, change.step),
     "move": lambda run, change: move(run, change.step, change.to),
 }
-SAID = {
+CHANGE_TEXTS = {
     "rename": "{step} was renamed {to}",
     "drop": "{count} running in {step} ended without a result{lost}",
     "move": "{count} running in {step} started again as {to}{lost}",
@@ -187,5 +187,5 @@ def apply_change(run: MigratingRun, change: StepChange) -> MigratingRun:
         return APPLY[change.verb](run, change)
     lost = [entry["name"] for record in records for entry in record["journal"] if entry["k"] == "call"]
     note = f", forgetting its calls: {', '.join(lost)}" if lost else ""
-    words = SAID[change.verb].format(step=change.step, to=change.to, count=len(records), lost=note)
+    words = CHANGE_TEXTS[change.verb].format(step=change.step, to=change.to, count=len(records), lost=note)
     return APPLY[change.verb](run, change).noting(words)

@@ -143,8 +143,8 @@ def _is_of(schema: Mapping[str, Json], kind: Any) -> bool:
 
 def _problems(kind: Any, schema: Mapping[str, Json], value: Json, loc: list[Any]) -> list[Problem]:
     if not _is_of(schema, kind):
-        said = "no longer exists" if kind is Any else "has changed since it was asked"
-        log.warning("The type %s of an answer %s: it is judged by its form alone", schema[MARK], said)
+        reason = "no longer exists" if kind is Any else "has changed since it was asked"
+        log.warning("The type %s of an answer %s: it is judged by its form alone", schema[MARK], reason)
         return []
     try:
         codec_for(kind).adapter.validate_json(json.dumps(value))

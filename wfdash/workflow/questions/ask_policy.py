@@ -11,9 +11,9 @@ from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.errors import InvalidCall
 
 
-def policy_of(policy: Policy | None, said: Mapping[str, Any]) -> Policy:
+def policy_of(policy: Policy | None, arguments: Mapping[str, Any]) -> Policy:
     """Return the policy with the arguments of ``ctx.ask``. ``InvalidCall`` if one is given twice, or is invalid."""
-    given = {name: value for name, value in said.items() if value not in ((), "", None)}
+    given = {name: value for name, value in arguments.items() if value not in ((), "", None)}
     twice = given.keys() & (policy.model_fields_set if policy else set())
     if twice:
         raise InvalidCall(f"ctx.ask got {sorted(twice)[0]}= twice: as an argument and in policy=")

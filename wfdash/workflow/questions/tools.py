@@ -160,8 +160,8 @@ def _face(
     fields = {**own, "proposal": arguments, "tool": tool}
     if isinstance(own.get("consequence", {}), dict):
         # A consequence given for one action does not replace those of the others.
-        said = {**outcome, **own.get("consequence", {})}
-        fields["consequence"] = {verb: said[verb] for verb in verbs}
+        consequences = {**outcome, **own.get("consequence", {})}
+        fields["consequence"] = {verb: consequences[verb] for verb in verbs}
     fields["subject"] = card.subject or _subject(card.name, arguments, secrets)
     must = {"edit": ["arguments"], "respond": ["response"], "reject": ["feedback"] if card.require_feedback else []}
     labels = {**LABELS, **card.labels}

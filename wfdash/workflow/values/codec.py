@@ -94,8 +94,8 @@ def same(before: Any, after: Any) -> bool:
     if before is None or isinstance(before, (str, int)):
         return type(before) is type(after) and bool(before == after)
     if isinstance(before, (list, tuple)):
-        alike = type(before) is type(after) and len(before) == len(after)
-        return alike and all(map(same, before, after))
+        comparable = type(before) is type(after) and len(before) == len(after)
+        return comparable and all(map(same, before, after))
     if isinstance(before, dict):
         if not isinstance(after, dict) or len(before) != len(after):
             return False

@@ -40,10 +40,10 @@ def encode_exception(error: Exception, home: Mapping[str, Any]) -> RecordedError
     try:
         check_plain(found, "error")
         again = decode_exception(found, home)
-        alike = type(again) is kind and again.args == error.args and message_of(again) == message_of(error)
+        same = type(again) is kind and again.args == error.args and message_of(again) == message_of(error)
     except (NotStorable, CallFailed, RecursionError):
         return None
-    return copy_plain(found) if alike else None
+    return copy_plain(found) if same else None
 
 
 def decode_exception(found: RecordedError, home: Mapping[str, Any]) -> Exception:

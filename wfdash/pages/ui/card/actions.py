@@ -75,14 +75,14 @@ def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[
     name = str(action["name"])
     fields = [str(field) for field in action.get("fields") or ()]
     required = [str(field) for field in action.get("required", fields)]
-    told = card.get("consequence")
+    consequences = card.get("consequence")
     return ActionButton(
         name=name,
         label=cell(str(action.get("label") or humanize(name))),
         style=str(action.get("style") or STYLES.get(name, "quiet")),
         schema=_own_schema(schema, fields, required),
         required=bool(required),
-        consequence=cell(str(told.get(name) or "")) if isinstance(told, Mapping) else "",
+        consequence=cell(str(consequences.get(name) or "")) if isinstance(consequences, Mapping) else "",
         description=cell(str(action.get("description") or "")),
     )
 

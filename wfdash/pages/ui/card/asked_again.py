@@ -57,10 +57,10 @@ def asked_again(card: Mapping[str, Any], before: Mapping[str, Any] | None) -> Ca
         return None
     names = [str(name)[:40] for name in note["parts"]]
     words = [NAMES.get(name, f"the {name}") for name in names] or ["something"]
-    said = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     changes: tuple[ValueChange, ...] = ()
     if before is not None:
         shown = [{name: one[name] for name in names if name in one} for one in (before, card)]
         changes = diff_values(shown[0], shown[1])
     problem = str(note.get("problem") or "")[:300]
-    return CardChanges(parts=said, answered=bool(note.get("answered")), changes=changes, problem=problem)
+    return CardChanges(parts=listed, answered=bool(note.get("answered")), changes=changes, problem=problem)

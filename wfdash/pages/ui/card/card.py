@@ -116,8 +116,8 @@ def build(
     the card that this one replaced, where something of it changed.
     """
     choices = actions_of(schema, card)
-    told = [dict(error) for error in errors] or (reading.errors if reading else [])
-    shared = _shared(schema, card, choices, initial, reading, told)
+    problems = [dict(error) for error in errors] or (reading.errors if reading else [])
+    shared = _shared(schema, card, choices, initial, reading, problems)
     return CardView(
         subject=_line(card.get("subject")),
         body=str(card.get("body") or ""),
@@ -129,12 +129,12 @@ def build(
         consequence=_line(card.get("consequence")) if isinstance(card.get("consequence"), str) else "",
         missing=_missing(card, choices),
         actions=tuple(
-            _action(choice, key, card, initial, reading, told)
+            _action(choice, key, card, initial, reading, problems)
             for choice, key in zip(choices, _keys(choices), strict=True)
         ),
         shared=shared,
         url=url,
-        problem=_problem(choices, reading, told),
+        problem=_problem(choices, reading, problems),
         tool=_tool(card),
         options=_options(card, shared),
         path=path,
@@ -153,8 +153,8 @@ def _tool(card: Mapping[str, Any]) -> Tool | None:
     if not isinstance(tool, Mapping):
         return None
     flaws = tool.get("flaws")
-    told = tuple(_line(flaw) for flaw in flaws) if isinstance(flaws, list) else ()
-    return Tool(name=_line(tool.get("name")), description=_line(tool.get("description")), flaws=told)
+    lines = tuple(_line(flaw) for flaw in flaws) if isinstance(flaws, list) else ()
+    return Tool(name=_line(tool.get("name")), description=_line(tool.get("description")), flaws=lines)
 
 
 def _options(card: Mapping[str, Any], shared: FormView) -> tuple[CheckOption, ...]:
@@ -162,15 +162,15 @@ def _options(card: Mapping[str, Any], shared: FormView) -> tuple[CheckOption, ..
     listed = card.get("options")
     if not card.get("multiple") or not isinstance(listed, list) or len(shared.fields) != 1:
         return ()
-    told = {str(one.get("name")): one for one in listed if isinstance(one, Mapping)}
+    described = {str(one.get("name")): one for one in listed if isinstance(one, Mapping)}
     drawn = shared.fields[0].options
-    if shared.fields[0].kind != "checks" or not any(_line(one.get("label")) for one in told.values()):
+    if shared.fields[0].kind != "checks" or not any(_line(one.get("label")) for one in described.values()):
         return ()
     return tuple(
         CheckOption(
             sent=option.sent,
-            label=_line(told.get(option.sent, {}).get("label")) or option.label,
-            description=_line(told.get(option.sent, {}).get("description")),
+            label=_line(described.get(option.sent, {}).get("label")) or option.label,
+            description=_line(described.get(option.sent, {}).get("description")),
             chosen=option.chosen,
         )
         for option in drawn
@@ -183,7 +183,7 @@ def _shared(
     choices: tuple[ActionButton, ...],
     initial: Any,
     reading: PostedAnswer | None,
-    told: list[dict[str, Any]],
+    problems: list[dict[str, Any]],
 ) -> FormView:
     begin = card.get("current") if initial is None and not choices else initial
     common = shared_schema(schema, card)
@@ -192,9 +192,9 @@ def _shared(
         begin = {name: value for name, value in begin.items() if name in mapping(common.get("properties"))}
     form: FormView = reading.shared if reading else FormView.from_schema(common, initial=begin)
     if not choices:
-        return form.with_errors(told)
+        return form.with_errors(problems)
     known = mapping(form.schema.get("properties"))
-    return form.with_errors(error for error in told if error["loc"] and error["loc"][0] in known)
+    return form.with_errors(error for error in problems if error["loc"] and error["loc"][0] in known)
 
 
 def _keys(choices: tuple[ActionButton, ...]) -> list[str]:
@@ -216,7 +216,7 @@ def _action(
     card: Mapping[str, Any],
     initial: Any,
     reading: PostedAnswer | None,
-    told: list[dict[str, Any]],
+    problems: list[dict[str, Any]],
 ) -> Action:
     suggested = isinstance(initial, Mapping) and initial.get("action") == choice.name
     if reading and choice.name in reading.forms:
@@ -226,7 +226,7 @@ def _action(
         form = FormView.from_schema(choice.schema, prefix=choice.prefix, initial=_start(choice, card, initial))
         chosen = suggested
     own = choice.schema["properties"]
-    mine = [error for error in told if error["loc"] and error["loc"][0] in own] if chosen else []
+    mine = [error for error in problems if error["loc"] and error["loc"][0] in own] if chosen else []
     return Action(choice=choice, form=form.with_errors(mine), open=chosen and choice.has_fields, key=key)
 
 
@@ -238,7 +238,7 @@ def _start(choice: ActionButton, card: Mapping[str, Any], initial: Any) -> dict[
     return {name: value for name, value in {**begin, **given}.items() if name in own}
 
 
-def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None, told: list[dict[str, Any]]) -> str:
+def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None, problems: list[dict[str, Any]]) -> str:
     """Return what is wrong with the answer as a whole, which belongs to no field."""
     if not choices:
         return ""
@@ -246,7 +246,7 @@ def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None, to
     placed |= {
         name for choice in choices if reading and choice.name == reading.action for name in choice.schema["properties"]
     }
-    return ". ".join(str(error["msg"]) for error in told if not error["loc"] or error["loc"][0] not in placed)
+    return ". ".join(str(error["msg"]) for error in problems if not error["loc"] or error["loc"][0] not in placed)
 
 
 def _missing(card: Mapping[str, Any], choices: tuple[ActionButton, ...]) -> str:

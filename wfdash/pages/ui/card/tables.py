@@ -92,10 +92,10 @@ def _table(names: list[str], rows: Sequence[Sequence[Any]], count: int) -> Table
 
 
 def _look(cells: Iterable[str]) -> str:
-    told = [text for text in cells if text not in {"", "—"}]
-    if told and all(_NUMBER.fullmatch(text) for text in told):
+    filled = [text for text in cells if text not in {"", "—"}]
+    if filled and all(_NUMBER.fullmatch(text) for text in filled):
         return "number"
-    return "nowrap" if all(len(text) <= SHORT for text in told) else ""
+    return "nowrap" if all(len(text) <= SHORT for text in filled) else ""
 
 
 def _cell_text(value: Any) -> str:

@@ -21,7 +21,7 @@ MAX_HIDDEN = 600
 MAX_BESIDE = 400
 LEAST_FOLD = 3
 """Fewer equal lines than this are not folded."""
-ALIKE = 0.45
+MIN_LIKENESS = 0.45
 
 Step: TypeAlias = tuple[str, int, int, int, int]
 """One of difflib's opcodes."""
@@ -138,7 +138,7 @@ def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRu
         return whole(left), whole(right)
     old, new = _WORDS.findall(left), _WORDS.findall(right)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    if _likeness(matcher, old, new) < ALIKE:
+    if _likeness(matcher, old, new) < MIN_LIKENESS:
         return whole(left), whole(right)
     steps = list(_bridged(matcher.get_opcodes(), old))
     return (

@@ -82,12 +82,12 @@ def _fold(files: tuple[FileDiff, ...]) -> tuple[FileDiff, ...]:
     if len(files) < 2:
         return files
     shown = 0
-    told = []
+    folded_files = []
     for file in files:
         folded = file.size > MAX_OPEN_FILE or shown + file.size > MAX_OPEN
         shown += 0 if folded else file.size
-        told.append(replace(file, folded=folded))
-    return tuple(told)
+        folded_files.append(replace(file, folded=folded))
+    return tuple(folded_files)
 
 
 @dataclass

@@ -80,8 +80,8 @@ class Drawer:
         text = self.notes.texts.get(f"{place.name}$") or json_text.write(value)
         kind, attributes = control(Spec(kind="json", schema={}), text)
         field = self._field(kind, spec, place, text=text, attributes=attributes)
-        told = " ".join(part for part in (field.help, "Shown as JSON because it does not match its field.") if part)
-        return replace(field, name=f"{place.name}$", help=told)
+        hint = " ".join(part for part in (field.help, "Shown as JSON because it does not match its field.") if part)
+        return replace(field, name=f"{place.name}$", help=hint)
 
     def _file(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         text = value if isinstance(value, str) else ""
@@ -229,8 +229,8 @@ class Drawer:
         if here == "" or (not spec.nullable and not place.required):
             branches.insert(0, UnionBranch(sent="", label="Not given", chosen=here == "", field=None))
         branches += [self._branch(spec, place, value, i, here == str(i)) for i in range(len(spec.branches))]
-        told = any(branch.chosen and branch.field is not None for branch in branches)
-        errors = () if told else tuple(self.errors.get(place.loc, ()))
+        shown = any(branch.chosen and branch.field is not None for branch in branches)
+        errors = () if shown else tuple(self.errors.get(place.loc, ()))
         return self._field("union", spec, place, branches=tuple(branches), errors=errors)
 
     def _pick(self, spec: Spec, place: FieldSlot, value: Any) -> str:

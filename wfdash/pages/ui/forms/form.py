@@ -190,13 +190,13 @@ class BoundForm(FormView):
         """Yield schema errors, inside a union those of the branch that was picked: none if the whole is valid."""
         found = problems_of(dict(self.schema), self.value)
         picked = sorted(self.notes.branches.items(), key=lambda item: len(item[0])) if found else []
-        told = [problem for problem in found if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked)]
+        kept = [problem for problem in found if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked)]
         for loc, (branch, value) in picked:
             for problem in problems_of(branch, value, root=self.schema):
                 where = (*loc, *problem["loc"])
                 if not any(len(other) > len(loc) and _within(where, other) for other, _ in picked):
-                    told.append({"loc": list(where), "msg": problem["msg"]})
-        yield from told or found
+                    kept.append({"loc": list(where), "msg": problem["msg"]})
+        yield from kept or found
 
 
 def _named(field: Field, labels: Mapping[Loc, str]) -> str:

@@ -119,8 +119,8 @@ def _read_decimal(text: str) -> int | float | str:
     except InvalidOperation as error:
         raise Unreadable("Must be a number, such as 12.50") from error
     same = Decimal(repr(number))
-    alike = same == exact if "e" in text.lower() else same.as_tuple() == exact.as_tuple()
-    return number if alike else text.strip()
+    equal = same == exact if "e" in text.lower() else same.as_tuple() == exact.as_tuple()
+    return number if equal else text.strip()
 
 
 def _read_span(text: str) -> str:

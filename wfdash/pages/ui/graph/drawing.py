@@ -51,7 +51,7 @@ class DrawnStep:
     state: str
     person: bool
     counts: str = ""
-    told: bool = True
+    shows_state: bool = True
     """Whether its state is shown: not in the drawing of a workflow without a run."""
     note: str = ""
     """A second line: its duration, its retries."""
@@ -76,7 +76,7 @@ class DrawnStep:
     def words(self) -> str:
         """Return the step and its state, for screen readers."""
         who = " (a person)" if self.person else " (a sub-workflow)" if self.folded else ""
-        if not self.told:
+        if not self.shows_state:
             return f"{self.title}{who}"
         more = "".join(f", {part}" for part in (self.counts, self.note) if part)
         return f"{self.title}{who}: {WORDS[self.state]}{more}"
@@ -207,9 +207,9 @@ class Drawing:
         if not self.nodes:
             return "No steps"
         many = f"{len(self.nodes)} step{'' if len(self.nodes) == 1 else 's'}"
-        counts = {state: sum(node.state == state for node in self.nodes if node.told) for state in WORDS}
-        told = [f"{count} {WORDS[state]}" for state, count in counts.items() if count]
-        return f"{many}: {', '.join(told)}" if told else f"Text version ({many})"
+        counts = {state: sum(node.state == state for node in self.nodes if node.shows_state) for state in WORDS}
+        parts = [f"{count} {WORDS[state]}" for state, count in counts.items() if count]
+        return f"{many}: {', '.join(parts)}" if parts else f"Text version ({many})"
 
 
 def _step_words(edge: DrawnArrow, titles: dict[str, str]) -> str:

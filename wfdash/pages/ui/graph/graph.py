@@ -218,7 +218,7 @@ def _counted(counts: Any) -> str:
     return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
 
 
-def _node(step: StepInfo, box: Rectangle, counts: Any, told: bool, extras: RunOverlay) -> DrawnStep:
+def _node(step: StepInfo, box: Rectangle, counts: Any, shows_state: bool, extras: RunOverlay) -> DrawnStep:
     return DrawnStep(
         name=step.name,
         title=_title(step),
@@ -229,7 +229,7 @@ def _node(step: StepInfo, box: Rectangle, counts: Any, told: bool, extras: RunOv
         state=next((state for state in ORDER if _count(counts, state)), "idle"),
         person=step.person,
         counts=_counted(counts),
-        told=told,
+        shows_state=shows_state,
         note=extras.notes.get(step.name, ""),
         growing=extras.growing.get(step.name),
         address=extras.links(step.name) if extras.links else "",

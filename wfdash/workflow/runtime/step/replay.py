@@ -54,8 +54,8 @@ class Replay:
         if task_name not in self._overlapped:
             return self._strict(left, kind, name), task_name
         fitting = [index for index in reversed(left) if self._is(index, kind, name)]
-        alike = (index for index in fitting if prints is not None and self.entries[index].get("prints") == prints)
-        found = next(alike, fitting[0] if fitting else None)
+        same = (index for index in fitting if prints is not None and self.entries[index].get("prints") == prints)
+        found = next(same, fitting[0] if fitting else None)
         if found is not None:
             left.remove(found)
         return found, task_name
