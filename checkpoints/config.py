@@ -41,7 +41,7 @@ class CheckpointConfig(Record):
         try:
             super().__init__(**settings)
         except ValidationError as error:
-            raise InvalidConfig("; ".join(_said(problem) for problem in error.errors())) from error
+            raise InvalidConfig("; ".join(_problem_text(problem) for problem in error.errors())) from error
 
     @model_validator(mode="after")
     def _consistent(self) -> CheckpointConfig:
@@ -96,6 +96,6 @@ class CheckpointConfig(Record):
         return cls(**given)
 
 
-def _said(problem: Any) -> str:
+def _problem_text(problem: Any) -> str:
     field = ".".join(str(part) for part in problem["loc"][:1]) or "config"
     return f"{field}={problem['input']!r}: {problem['msg']}"

@@ -101,7 +101,7 @@ class CheckpointManager:
         except BaseException:
             self._last.pop(commit.run, None)
             raise
-        await self._written(chosen.checkpoint, commit.run, commit.standing)
+        await self._after_commit(chosen.checkpoint, commit.run, commit.standing)
         return seq
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
@@ -121,7 +121,7 @@ class CheckpointManager:
         if self.claims is None:
             raise Unsupported("the storage has no claims: commit without one")
         claim = await self.claims.begin(commit, worker=worker, ttl=ttl)
-        await self._written(commit.checkpoint, commit.run, commit.standing)
+        await self._after_commit(commit.checkpoint, commit.run, commit.standing)
         return claim
 
     # CheckpointStorage
@@ -134,7 +134,7 @@ class CheckpointManager:
         if facts is not None:
             checkpoint = checkpoint.model_copy(update={"facts": dict(facts)})
         saved = await self.storage.save(checkpoint)
-        await self._written(checkpoint, checkpoint.run, None)
+        await self._after_commit(checkpoint, checkpoint.run, None)
         return saved
 
     async def load(self, run: RunId, checkpoint: CheckpointId) -> Checkpoint:
@@ -253,13 +253,13 @@ class CheckpointManager:
         changes = {"id": new_checkpoint_id(), "n": newest.n + 1, "parent": good.id, "reason": Reason.RESTORE}
         head = good.model_copy(update={**changes, "label": None, "created": datetime.now(UTC)})
         event = EventKind.RUN_RESTORED.draft(by=None, checkpoint=good.id, n=good.n)
-        claim = await self._take(good.run, newest.id)
+        claim = await self._take_claim(good.run, newest.id)
         commit = Commit(run=good.run, checkpoint=head, events=(event,), opened=good.requests, restores=True)
         await self._commit(commit.model_copy(update={"standing": Standing(phase=Phase.READY)}), claim)
         self._last.pop(good.run, None)
         return await self.storage.load(good.run, head.id)
 
-    async def _take(self, run: RunId, head: CheckpointId) -> Claim | None:
+    async def _take_claim(self, run: RunId, head: CheckpointId) -> Claim | None:
         if self.claims is None:
             return None
         return await self.claims.take(run, worker=process_name(), ttl=TTL, head=head, stopped=True)
@@ -288,7 +288,7 @@ class CheckpointManager:
         when = self.config.when
         return when == "step" or (when != "pause" and distance >= when)
 
-    async def _written(self, checkpoint: Checkpoint | None, run: RunId, standing: Standing | None) -> None:
+    async def _after_commit(self, checkpoint: Checkpoint | None, run: RunId, standing: Standing | None) -> None:
         if checkpoint is not None:
             self._last[run] = (checkpoint.n, checkpoint.id)
             self._saves[run] = self._saves.get(run, 0) + 1

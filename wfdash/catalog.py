@@ -117,7 +117,7 @@ def load() -> Catalog:
             _note_failure(catalog, source, error)
             continue
         for definition, engine in found:
-            _add(catalog, source, definition, engine)
+            _add_entry(catalog, source, definition, engine)
     return catalog
 
 
@@ -138,7 +138,7 @@ def _definitions(module: ModuleType, engines: list[Engine]) -> Iterator[tuple[ob
             yield value, engine
 
 
-def _add(catalog: Catalog, source: str, definition: object, engine: Engine) -> None:
+def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine) -> None:
     try:
         description = engine.describe(definition)
     except Exception as error:

@@ -11,7 +11,7 @@
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
-``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then they are deleted with everything they have (default: forever)
+``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
                      (default: none; with ``--demo``, the demo's own)

@@ -146,7 +146,7 @@ class EncodingPass:
         for key, item in value.items():
             entry = before.entries.get(key)
             if entry is not None and self._frozen and entry.value is item:
-                self._keep(entry, (*path, key) if len(path) < DEPTH else None)
+                self._keep_entry(entry, (*path, key) if len(path) < DEPTH else None)
             else:
                 entry = self._entry(key, item, path, entry, chunks)
             entries[key] = entry
@@ -189,7 +189,7 @@ class EncodingPass:
         self._fresh[path] = EncodedDict({**before.entries, **changed}, inner, size, levels, values)
         return levels.node, size
 
-    def _keep(self, entry: EncodedEntry, path: tuple[str, ...] | None) -> None:
+    def _keep_entry(self, entry: EncodedEntry, path: tuple[str, ...] | None) -> None:
         self._reuses_chunks = self._reuses_chunks or entry.is_node
         if path is not None and path in self._known:
             for known in self._known:
@@ -200,7 +200,7 @@ class EncodingPass:
         self, key: str, item: Json, path: tuple[str, ...], before: EncodedEntry | None, chunks: dict[str, bytes]
     ) -> EncodedEntry:
         if type(item) is str and len(item) > LEAF:
-            return self._text(key, item, before, chunks)
+            return self._encode_text(key, item, before, chunks)
         name, value = key_text(key), item if self._frozen else NOT_KEPT
         mark, inner = zlib.crc32(key.encode()), (*path, key)
         if inner in self._known and isinstance(item, dict) and len(inner) <= DEPTH:
@@ -226,7 +226,7 @@ class EncodingPass:
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
         return EncodedEntry(value, print_, node, True, length, mark, frozenset(own))
 
-    def _text(self, key: str, item: str, before: EncodedEntry | None, chunks: dict[str, bytes]) -> EncodedEntry:
+    def _encode_text(self, key: str, item: str, before: EncodedEntry | None, chunks: dict[str, bytes]) -> EncodedEntry:
         """Return the entry of a long text; unchanged parts reuse their leaves."""
         old, known = (before.value, before.leaves) if before is not None and before.leaves else ("", ())
         own, name, leaves = dict[str, bytes](), key_text(key), list[Leaf]()

@@ -72,7 +72,7 @@ class Scripts(ReadScripts):
         if commit.restores:
             batch.append((self.sql.supersede, (commit.run,)))
         if commit.opened:
-            rows = yield [*batch, *(self._open(commit.run, workflow, request) for request in commit.opened)]
+            rows = yield [*batch, *(self._open_request(commit.run, workflow, request) for request in commit.opened)]
             ids |= {key: id_ for (key, id_), *_ in rows[len(batch) :]}
             batch = []
         if given.events:
@@ -204,7 +204,7 @@ class Scripts(ReadScripts):
         row["created"] = self.dialect.moment(row["created"])
         return self.sql.checkpoint, tuple(row.values())
 
-    def _open(self, run: RunId, workflow: str, request: Request) -> Statement:
+    def _open_request(self, run: RunId, workflow: str, request: Request) -> Statement:
         id_ = new_request_id()
         row: dict[str, Any] = {**request_row(id_, run, workflow, request)}
         for name in ("card", "answer_schema"):
@@ -263,7 +263,7 @@ class Scripts(ReadScripts):
         attempts = rules.taken_over(runs[0][1], before, worker)
         if rules.is_suspect(attempts) and not suspects:
             return None
-        return (yield from self._take(run, worker, ttl, attempts, recovered=before is not None))
+        return (yield from self._insert_claim(run, worker, ttl, attempts, recovered=before is not None))
 
     def take(
         self, run: RunId, worker: str, ttl: float, head: CheckpointId | None, *, stopped: bool = False
@@ -283,7 +283,7 @@ class Scripts(ReadScripts):
             rules.refuse_stopped(run, Phase(phase), acted_by)
         rules.refuse_moved(run, heads[0][0] if heads else None, head)
         attempts = rules.taken_over(attempts, claims[0][0] if claims else None, worker)
-        return (yield from self._take(run, worker, ttl, attempts, recovered=bool(claims)))
+        return (yield from self._insert_claim(run, worker, ttl, attempts, recovered=bool(claims)))
 
     def begin(self, given: PreparedCommit, worker: str, ttl: float) -> Script[Claim]:
         """Write a run's first checkpoint, claim the run, and return the claim."""
@@ -292,7 +292,7 @@ class Scripts(ReadScripts):
         yield from self.commit(replace(given, claim=claim))
         return claim
 
-    def _take(self, run: RunId, worker: str, ttl: float, attempts: int, *, recovered: bool) -> Script[Claim]:
+    def _insert_claim(self, run: RunId, worker: str, ttl: float, attempts: int, *, recovered: bool) -> Script[Claim]:
         ((epoch,),) = (yield [(self.sql.next_epoch, (attempts, run))])[0]
         token = new_token()
         ((expires,),) = (yield [(self.sql.take, (run, token, worker, epoch, ttl, ttl))])[0]

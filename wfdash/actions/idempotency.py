@@ -50,7 +50,7 @@ def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json) -> Ite
     if not key:
         yield IdempotentCall()
         return
-    row = _row(viewer, key, verb, command)
+    row = _key_row(viewer, key, verb, command)
     if not _claim(row):
         yield IdempotentCall(_stored_result(row))
         return
@@ -62,7 +62,7 @@ def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json) -> Ite
 
 def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -> dict[str, Json] | None:
     """Return what was recorded if this command was done already: for work before the transaction. ``KeyReused``."""
-    row = _row(viewer, key, verb, command) if key else None
+    row = _key_row(viewer, key, verb, command) if key else None
     known = IdempotencyKey.objects.filter(person=row.person, key=row.key).exists() if row else False
     return _stored_result(row) if row and known else None
 
@@ -86,7 +86,7 @@ def _beyond(limit: int) -> list[int]:
     return []
 
 
-def _row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
+def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
     digest = _digest(key, verb, command)
     return IdempotencyKey(person=viewer.name, key=_hash(key), verb=verb, digest=digest, at=timezone.now())
 

@@ -42,7 +42,7 @@ class SweepBackoff:
 
     def run_each(self, keys: Sequence[str], do: Callable[[str], int]) -> int:
         """Process each row separately. Returns the sum of the results."""
-        return sum(self._one(key, do) for key in keys)
+        return sum(self._run_one(key, do) for key in keys)
 
     def run_batch(self, keys: Sequence[str], do: Callable[[Sequence[str]], int]) -> int:
         """Process all rows at once or, if that fails, each separately. Returns how many were processed."""
@@ -53,20 +53,20 @@ class SweepBackoff:
                 raise
             return self.run_each(keys, lambda key: do([key]))
 
-    def _one(self, key: str, do: Callable[[str], int]) -> int:
+    def _run_one(self, key: str, do: Callable[[str], int]) -> int:
         try:
             done = do(key)
         except Exception as error:
             if is_outage(error):
                 raise
-            seconds = self._put(key)
+            seconds = self._back_off(key)
             log.exception(f"{self._what}; retrying in %d s", key, seconds)
             return 0
         with self._lock:
             self._until.pop(key, None)
         return done
 
-    def _put(self, key: str) -> float:
+    def _back_off(self, key: str) -> float:
         with self._lock:
             _, before = self._until.pop(key, (0.0, 0.0))
             seconds = min(LAST, before * 2) or FIRST

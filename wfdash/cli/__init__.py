@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         os.umask(PRIVATE)
         if location.needs_data(arguments[1:]) and (missing := location.missing_data(os.environ)):
-            return _refuse(missing)
+            return _print_error(missing)
         execute_from_command_line(["wfdash manage", *arguments[1:]])
         return 0
     options = _parser().parse_args(arguments)
@@ -40,11 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run in (_up, _verify):
         return int(options.run(options))
     if missing := location.missing_data(os.environ):
-        return _refuse(missing)
+        return _print_error(missing)
     return _reading(options)
 
 
-def _refuse(words: str) -> int:
+def _print_error(words: str) -> int:
     print(words, file=sys.stderr)
     return 1
 
@@ -59,7 +59,7 @@ def _reading(options: argparse.Namespace) -> int:
         return int(options.run(options))
     except DatabaseError as error:
         where = location.data_dir(os.environ)
-        return _refuse(f"The database of {where} cannot be used: {error}. 'wfdash up' brings it up to date")
+        return _print_error(f"The database of {where} cannot be used: {error}. 'wfdash up' brings it up to date")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -137,7 +137,7 @@ def _up(options: argparse.Namespace) -> int:
     try:
         name = _prepare(demo=options.demo)
     except ImproperlyConfigured as error:
-        return _refuse(str(error))
+        return _print_error(str(error))
     except OperationalError as error:
         where = f"the data directory {settings.DATA_DIR} writable" if not _has_server() else "its server there"
         print(f"The database cannot be used: {error}. Is {where}, and is there room?", file=sys.stderr)
@@ -206,7 +206,7 @@ def _verify(options: argparse.Namespace) -> int:
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
     if missing and not (options.packs and keyed):
         more = ", or check packs --without-key" if options.packs else ""
-        return _refuse(missing + more)
+        return _print_error(missing + more)
     if not missing:
         return _proven(options)
     with tempfile.TemporaryDirectory() as empty:

@@ -46,14 +46,14 @@ def _command(act: Callable[[Any, argparse.Namespace], None], setup: Setup) -> Ca
         try:
             act(_viewer(options.person), options)
         except (WfdashError, CheckpointsError, DatabaseError) as error:
-            print(_words(error), file=sys.stderr)
+            print(_error_text(error), file=sys.stderr)
             return 1
         return 0
 
     return run
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return "; ".join(str(one["msg"]) for one in getattr(error, "errors", [])) or str(error)
 
 
@@ -89,7 +89,7 @@ def _runs(viewer: Any, options: argparse.Namespace) -> None:
         }
         for row in found.items
     ]
-    _show(rows, ("id", "workflow", "status", "checkpoints", "created", "title"), as_json=options.json)
+    _print_rows(rows, ("id", "workflow", "status", "checkpoints", "created", "title"), as_json=options.json)
 
 
 def _checkpoints(viewer: Any, options: argparse.Namespace) -> None:
@@ -111,7 +111,9 @@ def _checkpoints(viewer: Any, options: argparse.Namespace) -> None:
         }
         for info in infos
     ]
-    _show(rows, ("n", "id", "step", "reason", "waiting", "good", "size", "created", "label"), as_json=options.json)
+    _print_rows(
+        rows, ("n", "id", "step", "reason", "waiting", "good", "size", "created", "label"), as_json=options.json
+    )
 
 
 def _restore(viewer: Any, options: argparse.Namespace) -> None:
@@ -144,7 +146,7 @@ def _moment(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat(timespec="seconds")
 
 
-def _show(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
+def _print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
     """Print rows as JSON, or as a table with the columns that a person reads."""
     if as_json:
         print(json.dumps(rows, indent=2))

@@ -37,24 +37,24 @@ class PackDigest:
 
     def add_entry(self, entry: Mapping[str, Any]) -> None:
         """Add the next entry."""
-        self._add(json.dumps(entry, sort_keys=True))
+        self._add_text(json.dumps(entry, sort_keys=True))
 
     def add_shown(self, name: str, digest: str) -> None:
         """Add the hash of something shown; in the order of their names, after all entries."""
-        self._show()
-        self._add(_member(name, digest))
+        self._start_shown()
+        self._add_text(_member(name, digest))
 
     def end(self) -> str:
         """Return the hash; call it once."""
-        self._show()
+        self._start_shown()
         self._hash.update(b"}]")
         return self._hash.hexdigest()
 
-    def _add(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         self._hash.update(f"{self._between}{text}".encode())
         self._between = ", "
 
-    def _show(self) -> None:
+    def _start_shown(self) -> None:
         if not self._showing:
             self._hash.update(f"]{self._rest}}}, {{".encode())
             self._between, self._showing = "", True
@@ -71,10 +71,10 @@ def write_pack(
     ``about``: everything else in it. ``shown(names)``: what was shown under these names, in their order. Of what has
     been sent only the names of what was shown stay in memory.
     """
-    return _in_pieces(_written(about, entries, shown, keys))
+    return _in_pieces(_pack_parts(about, entries, shown, keys))
 
 
-def _written(
+def _pack_parts(
     about: Mapping[str, Any],
     entries: Iterable[Mapping[str, Any]],
     shown: Callable[[list[str]], Iterable[tuple[str, str]]],

@@ -195,7 +195,7 @@ def _check_field(n: int, part: str, at: int) -> None:
         others[n] = item
         # With the last weekday any day of a month is possible, so that only the item itself can be wrong.
         try:
-            CronSim(" ".join(others), _NOON) if item else _refuse()
+            CronSim(" ".join(others), _NOON) if item else _raise_error()
         except CronSimError:
             where = f"character {at + 1}" if item else f"character {max(at, 1)}"
             shown = f"“{item[:30]}”" if item else "nothing between two commas"
@@ -205,5 +205,5 @@ def _check_field(n: int, part: str, at: int) -> None:
         at += len(item) + 1
 
 
-def _refuse() -> None:
+def _raise_error() -> None:
     raise CronSimError

@@ -103,7 +103,7 @@ def _stretches(before: list[Json], after: list[Json]) -> Iterator[tuple[list[Jso
     if max(len(left), len(right)) > ALIGNED:
         yield left, right, head
         return
-    old, new = [_text(item) for item in left], [_text(item) for item in right]
+    old, new = [_sorted_json(item) for item in left], [_sorted_json(item) for item in right]
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             yield left[i1:i2], right[j1:j2], head + j1
@@ -115,10 +115,10 @@ def same(before: Json, after: Json) -> bool:
         return True
     if type(before) is not type(after):
         return False
-    return _text(before) == _text(after) if isinstance(before, (dict, list)) else bool(before == after)
+    return _sorted_json(before) == _sorted_json(after) if isinstance(before, (dict, list)) else bool(before == after)
 
 
-def _text(value: Json) -> str:
+def _sorted_json(value: Json) -> str:
     return json.dumps(value, sort_keys=True)
 
 
@@ -126,11 +126,11 @@ def _size(operations: list[Operation]) -> int:
     return len(json.dumps(operations))
 
 
-def _add(value: Json, operation: Operation) -> Json:
-    return _put(value, parts_of(operation["path"]), operation["value"])
+def _apply_add(value: Json, operation: Operation) -> Json:
+    return _set_at(value, parts_of(operation["path"]), operation["value"])
 
 
-def _put(value: Json, path: list[str], new: Json) -> Json:
+def _set_at(value: Json, path: list[str], new: Json) -> Json:
     if not path:
         return new
     place, key = _reach(value, path[:-1]), path[-1]
@@ -142,10 +142,10 @@ def _put(value: Json, path: list[str], new: Json) -> Json:
 
 
 def _remove(value: Json, operation: Operation) -> Json:
-    return _take(value, parts_of(operation["path"]))
+    return _remove_at(value, parts_of(operation["path"]))
 
 
-def _take(value: Json, path: list[str]) -> Json:
+def _remove_at(value: Json, path: list[str]) -> Json:
     if not path:
         return None
     place, key = _reach(value, path[:-1]), path[-1]
@@ -169,12 +169,12 @@ def _move(value: Json, operation: Operation) -> Json:
     moved, source = _reach(value, parts_of(operation["from"])), operation["from"]
     if operation["path"].startswith(f"{source}/"):
         raise ValueError("cannot move a value into itself")
-    return _put(_take(value, parts_of(source)), parts_of(operation["path"]), moved)
+    return _set_at(_remove_at(value, parts_of(source)), parts_of(operation["path"]), moved)
 
 
 def _copy(value: Json, operation: Operation) -> Json:
     copied = json.loads(json.dumps(_reach(value, parts_of(operation["from"]))))
-    return _put(value, parts_of(operation["path"]), copied)
+    return _set_at(value, parts_of(operation["path"]), copied)
 
 
 def _test(value: Json, operation: Operation) -> Json:
@@ -198,7 +198,7 @@ def _index(part: str, last: int) -> int:
 
 
 APPLY: dict[str, Callable[[Json, Operation], Json]] = {
-    "add": _add,
+    "add": _apply_add,
     "remove": _remove,
     "replace": _replace,
     "move": _move,

@@ -37,37 +37,37 @@ class JsonStream:
 
     def items(self) -> Iterator[Any]:
         """Yield each value of the next array."""
-        self._take("[")
+        self._expect("[")
         if self._peek() != "]":
             yield self.value()
             while self._peek() == ",":
-                self._take(",")
+                self._expect(",")
                 yield self.value()
-        self._take("]")
+        self._expect("]")
 
     def members(self) -> Iterator[str]:
         """Yield each name of the next object; its value must be read before the next name."""
-        self._take("{")
+        self._expect("{")
         if self._peek() != "}":
-            yield self._name()
+            yield self._member_name()
             while self._peek() == ",":
-                self._take(",")
-                yield self._name()
-        self._take("}")
+                self._expect(",")
+                yield self._member_name()
+        self._expect("}")
 
     def end(self) -> None:
         """Raise unless the document ends here."""
         if found := self._peek():
             raise ValueError(f"{found!r} found after the end of the document")
 
-    def _name(self) -> str:
+    def _member_name(self) -> str:
         name = self.value()
         if not isinstance(name, str):
             raise ValueError(f"{name!r:.50} found where a name was expected")
-        self._take(":")
+        self._expect(":")
         return name
 
-    def _take(self, wanted: str) -> None:
+    def _expect(self, wanted: str) -> None:
         found = self._peek()
         if found != wanted:
             raise ValueError(f"{found or 'the end'!r} found where {wanted!r} was expected")

@@ -32,28 +32,28 @@ class NativeEngine:
 
     def describe(self, definition: object) -> Description:
         """Return its description; ``InvalidWorkflow`` names the steps that are wrong."""
-        return describe(_own(definition))
+        return describe(_as_workflow(definition))
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""
-        return accept_json(_own(definition).graph, message)
+        return accept_json(_as_workflow(definition).graph, message)
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
         """Return what the answer's own type rejects in a value that is valid by its schema."""
-        return check_answer(_own(definition).graph, request, value)
+        return check_answer(_as_workflow(definition).graph, request, value)
 
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of the fields that a type of a message, of the state or of a question calls secrets."""
-        return secrets_of(_own(definition).graph)
+        return secrets_of(_as_workflow(definition).graph)
 
     def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
         """Return what is in progress at a checkpoint."""
         position = position_in(checkpoint.body)
-        return in_flight(_own(definition).graph, position) if position is not None else InFlight()
+        return in_flight(_as_workflow(definition).graph, position) if position is not None else InFlight()
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, suspended or failed; answers to requests that are not pending here are ignored."""
-        workflow = _own(definition)
+        workflow = _as_workflow(definition)
         if isinstance(given, Start):
             return await workflow.run(given.message, storage=recorder, run_id=given.run)
         pending = {request.key for request in given.checkpoint.requests}
@@ -64,20 +64,20 @@ class NativeEngine:
         self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
     ) -> Carried:
         """Return the checkpoint's content under this graph; ``Incompatible`` with the reason."""
-        workflow = _own(definition)
+        workflow = _as_workflow(definition)
         difference = compare(old, describe(workflow)) if old is not None else None
         return carry(workflow.graph, workflow.hooks, checkpoint, difference, override=override)
 
     def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
         """Return what happens when the run continues from it; ``Incompatible`` for another graph's."""
-        return look_ahead(_own(definition).graph, checkpoint, now)
+        return look_ahead(_as_workflow(definition).graph, checkpoint, now)
 
     def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:
         """Return its content with state and messages changed; ``InvalidInput`` with errors per field."""
-        return edit(_own(definition).graph, checkpoint, edits)
+        return edit(_as_workflow(definition).graph, checkpoint, edits)
 
 
-def _own(definition: object) -> Workflow:
+def _as_workflow(definition: object) -> Workflow:
     if not isinstance(definition, Workflow):
         raise TypeError(f"not a native workflow: {definition!r}")
     return definition

@@ -106,7 +106,7 @@ def open_repository(path: str) -> Path:
 
 def read_diff(folder: Path, diff: str) -> list[FileChange]:
     """Return a diff by file; ``Refused`` for damaged ones and for binary files, which cannot be reviewed here."""
-    rows = _counted(folder, diff)
+    rows = _line_counts(folder, diff)
     if binary := [path for added, _, path in rows if added == "-"]:
         raise Refused(f"the patch changes binary files, which cannot be reviewed here: {', '.join(binary)}")
     pieces = [
@@ -117,7 +117,7 @@ def read_diff(folder: Path, diff: str) -> list[FileChange]:
     if len(pieces) != len(rows):
         raise Refused(f"the patch names {len(rows)} files but has {len(pieces)} parts: make it with git diff")
     # A part may contain several files or, where git skips it, none: its findings would be about another file.
-    if any(_counted(folder, piece) != [row] for row, piece in zip(rows, pieces, strict=True)):
+    if any(_line_counts(folder, piece) != [row] for row, piece in zip(rows, pieces, strict=True)):
         raise Refused("the patch has parts that are not of one file each: make it with git diff")
     if odd := [path for _, _, path in rows if not path.isprintable()]:
         raise Refused(f"the patch names a file with characters that cannot be shown: {odd[0]!a}")
@@ -127,7 +127,7 @@ def read_diff(folder: Path, diff: str) -> list[FileChange]:
     ]
 
 
-def _counted(folder: Path, diff: str) -> list[list[str]]:
+def _line_counts(folder: Path, diff: str) -> list[list[str]]:
     """Return added lines, removed lines and path of each file of a diff, as git counts them."""
     stat = git("apply", "--numstat", "-z", "-", cwd=folder, given=diff)
     if stat.returncode:

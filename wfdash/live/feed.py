@@ -108,11 +108,11 @@ class Feed:
 
     async def _begin_to_read(self, place: BatchKey) -> EventBatch | None:
         """Return the batch read for all at this cursor. If it fails the others retry themselves."""
-        task = asyncio.get_running_loop().create_task(self._read(*place))
+        task = asyncio.get_running_loop().create_task(self._read_batch(*place))
         self._reading = place, task
         return await asyncio.shield(task)  # the awaited viewer may leave
 
-    async def _read(self, after: int, inspect: bool) -> EventBatch | None:
+    async def _read_batch(self, after: int, inspect: bool) -> EventBatch | None:
         self.loads += 1
         kept, asked = self._cached(after), self.known
         try:
@@ -120,7 +120,7 @@ class Feed:
         finally:
             self._reading = None
         if not kept:
-            self._keep(found, after, asked)
+            self._cache_events(found, after, asked)
         return self._pack(found, inspect) if found else None
 
     def _ready(self, after: int, inspect: bool) -> EventBatch | None:
@@ -159,7 +159,7 @@ class Feed:
             log.exception("event %s %s could not be rendered", event.run_id, event.seq)
             return ""
 
-    def _keep(self, found: list[CachedEvent], after: int, asked: int) -> None:
+    def _cache_events(self, found: list[CachedEvent], after: int, asked: int) -> None:
         last = found[-1].seq if found else after
         self.reached = max(self.reached, found[-1].seq if found else -1)
         if len(found) < self._limits.read_events and self.known == asked:

@@ -131,14 +131,14 @@ class Socket:
 
     async def _person(self) -> Hashable:
         """Return the key of the person. Raises ``SocketClosed`` if they may not watch this."""
-        viewer, seen = await self.hub.reader.call(self._look)
+        viewer, seen = await self.hub.reader.call(self._read_rights)
         if viewer is None:
             raise SocketClosed(SIGNED_OUT)
         self.authorise(viewer, seen)
         person: Hashable = viewer.user.pk
         return person
 
-    def _look(self) -> tuple[Viewer | None, Any]:
+    def _read_rights(self) -> tuple[Viewer | None, Any]:
         # One call in the threads, however much is read there: hundreds of new clients queue for each.
         viewer = read_viewer(self.scope)
         return viewer, None if viewer is None else self.look(viewer)

@@ -49,7 +49,7 @@ def words_of(name: str) -> str:
     return known.words if known else f"a valid {name.replace('-', ' ')}"
 
 
-def _written(pattern: str, kind: Any = str) -> Callable[[str], bool]:
+def _format_check(pattern: str, kind: Any = str) -> Callable[[str], bool]:
     """Return a check: matches this pattern, and is accepted by this type."""
     shape, adapter = re.compile(pattern, re.ASCII), TypeAdapter(kind)
 
@@ -77,15 +77,15 @@ def _pattern(text: str) -> bool:
     return True
 
 
-_UUID = Format(words="a UUID such as 123e4567-e89b-42d3-a456-426614174000", fits=_written(IDENTITY, UUID))
-_EMAIL = Format(words="an e-mail address such as ana@example.com", fits=_written(ADDRESS))
+_UUID = Format(words="a UUID such as 123e4567-e89b-42d3-a456-426614174000", fits=_format_check(IDENTITY, UUID))
+_EMAIL = Format(words="an e-mail address such as ana@example.com", fits=_format_check(ADDRESS))
 _URL = Format(words="a web address such as https://example.com/", fits=TypeAdapter(AnyUrl).validate_python)
 
 FORMATS: dict[str, Format] = {
-    "date": Format(words="a date such as 2026-11-21", fits=_written(r"\d{4}-\d\d-\d\d", date)),
-    "date-time": Format(words="a date and time such as 2026-11-21T14:30:00Z", fits=_written(MOMENT, datetime)),
-    "time": Format(words="a time such as 14:30", fits=_written(CLOCK, time)),
-    "duration": Format(words="a duration such as 1 h 30 min (PT1H30M)", fits=_written(SPAN, timedelta)),
+    "date": Format(words="a date such as 2026-11-21", fits=_format_check(r"\d{4}-\d\d-\d\d", date)),
+    "date-time": Format(words="a date and time such as 2026-11-21T14:30:00Z", fits=_format_check(MOMENT, datetime)),
+    "time": Format(words="a time such as 14:30", fits=_format_check(CLOCK, time)),
+    "duration": Format(words="a duration such as 1 h 30 min (PT1H30M)", fits=_format_check(SPAN, timedelta)),
     "uuid": _UUID,
     **{f"uuid{version}": _UUID for version in range(1, 9)},
     "email": _EMAIL,

@@ -90,23 +90,28 @@ def encode(schema: Mapping[str, Any], content: bytes) -> str:
 
 def check_type(_: Any, wanted: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
     """``contentMediaType`` for ``jsonschema``: the content has to be of that type."""
-    content = _content(schema, text)
+    content = _decoded_or_none(schema, text)
     if content is None or not isinstance(wanted, str):
         return
     found = sniff(content)
-    if not any(_is(media, found, content) for media in wanted_types(schema)):
+    if not any(_matches_type(media, found, content) for media in wanted_types(schema)):
         yield ValidationError(f"Must be {wanted}, this is {_told(found)}: choose another file")
 
 
 def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
     """``contentEncoding`` for ``jsonschema``: base64 has to be base64."""
-    if isinstance(encoding, str) and encoding in ENCODED and isinstance(text, str) and _content(schema, text) is None:
+    if (
+        isinstance(encoding, str)
+        and encoding in ENCODED
+        and isinstance(text, str)
+        and _decoded_or_none(schema, text) is None
+    ):
         yield ValidationError("Must be base64 text, the content of a file")
 
 
 def check_size(_: Any, limit: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
     """``x-max-bytes`` for ``jsonschema``."""
-    content = _content(schema, text)
+    content = _decoded_or_none(schema, text)
     if content is not None and isinstance(limit, int) and len(content) > limit_of(schema):
         yield ValidationError(too_large(schema))
 
@@ -121,7 +126,7 @@ def too_large(schema: Mapping[str, Any]) -> str:
 CHECKS = {"contentMediaType": check_type, "contentEncoding": check_encoding, "x-max-bytes": check_size}
 
 
-def _content(schema: Any, text: Any) -> bytes | None:
+def _decoded_or_none(schema: Any, text: Any) -> bytes | None:
     if not isinstance(text, str):
         return None
     try:
@@ -130,7 +135,7 @@ def _content(schema: Any, text: Any) -> bytes | None:
         return None
 
 
-def _is(wanted: str, found: str, content: bytes) -> bool:
+def _matches_type(wanted: str, found: str, content: bytes) -> bool:
     if wanted in {found, "*/*", BINARY}:
         return True
     if wanted.endswith("/*"):

@@ -32,14 +32,14 @@ def explain(error: ValidationError) -> Iterator[Problem]:
     """Yield the problems of an error, each at the field that has to be changed."""
     path = list(error.absolute_path)
     if "propertyNames" in error.absolute_schema_path:
-        message = _words(error)
+        message = _message_of(error)
         yield {"loc": path, "msg": f"The name {error.instance!r}: {message[:1].lower()}{message[1:]}"}
     elif error.validator in _SEVERAL:
         yield from _SEVERAL[error.validator](error, path)
     elif error.validator in {"anyOf", "oneOf"} and error.context:
         yield from _explain_branch(error)
     else:
-        yield {"loc": path, "msg": _words(error)}
+        yield {"loc": path, "msg": _message_of(error)}
 
 
 def _missing(error: ValidationError, path: list[Any]) -> Iterator[Problem]:
@@ -111,7 +111,7 @@ def _type_name(kind: Any) -> str:
     return " or ".join(_TYPES.get(str(name), str(name)) for name in kinds)
 
 
-def _words(error: ValidationError) -> str:
+def _message_of(error: ValidationError) -> str:
     if error.validator in media.CHECKS:
         return error.message
     if error.schema is False:

@@ -19,14 +19,14 @@ def client_address(meta: Mapping[str, Any], proxies: Sequence[Network], *, behin
     not one of them. ``behind``: there is a proxy, so the peer's address is not the client's unless ``proxies`` contains
     it.
     """
-    peer = _read(str(meta.get("REMOTE_ADDR", "")))
+    peer = _parse_address(str(meta.get("REMOTE_ADDR", "")))
     if peer is None or (behind and not proxies):
         return ""
     forwarded = str(meta.get("HTTP_X_FORWARDED_FOR", ""))
     hops = [text for part in reversed(forwarded.split(",")) if (text := part.strip())]
     found: Address | None = peer
     while found is not None and hops and _is_one_of(found, proxies):
-        found = _read(hops.pop(0))
+        found = _parse_address(hops.pop(0))
     return "" if found is None else _home(found)
 
 
@@ -34,7 +34,7 @@ def _is_one_of(address: Address, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)
 
 
-def _read(text: str) -> Address | None:
+def _parse_address(text: str) -> Address | None:
     """Return a parsed address, also of ``1.2.3.4:5678`` and ``[::1]:5678`` as some proxies write it; IPv4 in IPv6 is
     IPv4.
     """

@@ -41,13 +41,13 @@ class LimitRepeats(logging.Filter):
         """Return whether to log a record."""
         if record.levelno < logging.WARNING:
             return True
-        passes, left_out = self._count(_kind(record))
+        passes, left_out = self._count_repeat(_kind(record))
         if passes and left_out:
             record.msg = f"{record.getMessage()} [{left_out:,} similar messages omitted]"
             record.args = ()
         return passes
 
-    def _count(self, kind: Any) -> tuple[bool, int]:
+    def _count_repeat(self, kind: Any) -> tuple[bool, int]:
         now = self._clock()
         with self._lock:
             began, count = self._seen.pop(kind, (now, 0))

@@ -131,14 +131,14 @@ class DriveSpans:
         now = time.time_ns()
         try:
             for event in commit.events:
-                self._take(event, now)
+                self._take_event(event, now)
         except Exception:
             # It is committed: a failure of tracing must not end the drive.
             log.exception("There is a span missing of run %s", self._facts.run)
         if commit.standing is not None:
             self._root.set_attribute("wfdash.status", commit.standing.phase.value)
 
-    def _take(self, event: EventDraft, now: int) -> None:
+    def _take_event(self, event: EventDraft, now: int) -> None:
         act = str(event.data.get("activation", ""))
         if event.kind == EventKind.STEP_STARTED and event.step:
             self._begun[act], self._steps[act] = now, event.step

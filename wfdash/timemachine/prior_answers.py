@@ -73,7 +73,7 @@ def edit_problem(viewer: Viewer, run: Run, chosen: Checkpoint, *, but: Collectio
     for request, n in found:
         policy = Policy.model_validate(request.policy or {})
         if viewer.excluded(request.not_by, editing) or not policy.override:
-            return {"loc": [], "msg": _words(request, n, run)}
+            return {"loc": [], "msg": _approval_text(request, n, run)}
     if found and not reason.strip():
         first, _ = found[0]
         subject = card_subject(first.card, first.step)
@@ -97,7 +97,7 @@ def _deleted_origin(run_id: str) -> str:
             return run_id
 
 
-def _words(request: HumanRequest, n: int, run: Run) -> str:
+def _approval_text(request: HumanRequest, n: int, run: Run) -> str:
     answer = getattr(request, "answer", None)
     by = answer.by.get_username() if answer is not None and answer.by else "a deadline"
     where = f"checkpoint {n}" if n else "the checkpoint where it is asked"

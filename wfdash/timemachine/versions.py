@@ -65,7 +65,7 @@ def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]
         raise Incompatible(f"Workflow {run.workflow!r} is not loaded. The run resumes once it is")
     head = Row.objects.filter(run=run).order_by("-n").first()
     if head is None:
-        return None, _begin(run, entry)
+        return None, _start_over(run, entry)
     if not isinstance(entry.engine, Migrates):
         raise Incompatible(_changed(run, entry) + f". The engine {entry.engine.name!r} cannot migrate runs")
     record = read_row(head)
@@ -73,7 +73,7 @@ def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]
     return record, entry.engine.carry(entry.definition, record, old, override=override)
 
 
-def _begin(run: Run, entry: Entry) -> Carried:
+def _start_over(run: Run, entry: Entry) -> Carried:
     try:
         entry.engine.check_input(entry.definition, run.input)
     except InvalidInput as error:

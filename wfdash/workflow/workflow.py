@@ -233,7 +233,7 @@ class Workflow:
         that do not go together; ``InvalidInput`` invalid values; ``Incompatible`` a checkpoint of another graph to
         which no ``migrate`` hook and no old name (``was``) leads; ``Damaged`` one that cannot be read.
         """
-        call = RunCall(message, answers, _typed(checkpoint), storage, _named(run_id), park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
 
     def run_stream(
@@ -247,7 +247,7 @@ class Workflow:
         park_after: float = 1.0,
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``."""
-        call = RunCall(message, answers, _typed(checkpoint), storage, _named(run_id), park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after)
         return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
 
 
@@ -263,7 +263,7 @@ def _typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | C
     return checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else CheckpointId(checkpoint)
 
 
-def _named(run: RunId | str | None) -> RunId | None:
+def _as_run_id(run: RunId | str | None) -> RunId | None:
     return None if run is None else RunId(run)
 
 

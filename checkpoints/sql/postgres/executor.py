@@ -66,9 +66,9 @@ class Pools:
         connections = self._by_loop.get(asyncio.get_running_loop()) or self._opened()
         if shared:
             return await connections.group_commit.run(make, flush)
-        return await self._alone(connections.pool, make, flush)
+        return await self._run_retrying(connections.pool, make, flush)
 
-    async def _alone(self, pool: Pool, make: Callable[[], Script[T]], flush: bool) -> T:
+    async def _run_retrying(self, pool: Pool, make: Callable[[], Script[T]], flush: bool) -> T:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with pool.connection() as connection:
@@ -103,7 +103,7 @@ class Pools:
             for loop in [loop for loop in self._by_loop if loop.is_closed()]:
                 self._by_loop.pop(loop).pool.close()
             pool = Pool(self._parameters, MAX_CONNECTIONS, configure)
-            connections = LoopConnections(pool, GroupCommit(pool, partial(self._alone, pool)))
+            connections = LoopConnections(pool, GroupCommit(pool, partial(self._run_retrying, pool)))
             self._by_loop[asyncio.get_running_loop()] = connections
             return connections
 

@@ -113,7 +113,7 @@ class GroupCommit:
                 for pending, result in zip(group, await self._together(group), strict=True):
                     resolve(pending, result)
                 return
-        await asyncio.gather(*map(self._one, group))
+        await asyncio.gather(*map(self._run_one, group))
 
     async def _together(self, group: Sequence[PendingScript]) -> list[Any]:
         async with contextlib.AsyncExitStack() as stack:
@@ -126,7 +126,7 @@ class GroupCommit:
             meter.record(len(group), time.perf_counter() - began)
             return results
 
-    async def _one(self, pending: PendingScript) -> None:
+    async def _run_one(self, pending: PendingScript) -> None:
         try:
             resolve(pending, await self._alone(pending.make, pending.flush))
         except Exception as error:

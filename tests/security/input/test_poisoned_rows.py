@@ -134,7 +134,7 @@ SWEEPS = {
     ),
     "announcements": Sweep(
         make=unannounced,
-        breaks=(announce, "_tell"),
+        breaks=(announce, "_notify_reviewers"),
         work=announce.announce_opened,
         done=lambda row: HumanRequest.objects.filter(pk=row.pk, told__isnull=False).exists(),
     ),
@@ -158,7 +158,7 @@ SWEEPS = {
     ),
     "failures": Sweep(
         make=unnoted,
-        breaks=(search_index, "_read"),
+        breaks=(search_index, "_decrypted_or_none"),
         work=search_index.index_failures,
         done=lambda row: Run.objects.filter(pk=row.pk, noted=True).exists(),
     ),

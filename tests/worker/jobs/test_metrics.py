@@ -207,7 +207,7 @@ def test_however_many_count_at_the_same_moment_each_event_counts_once(alias: str
 def test_a_sum_that_could_not_be_kept_is_counted_again(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
     happen(alias, make_run(alias), "run.started")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
-        patched.setattr("wfdash.actions.statistics.metrics_store._add", broken)
+        patched.setattr("wfdash.actions.statistics.metrics_store._add_rows", broken)
         count_events(HighWaterMark(alias), 10, alias)
     assert count_all(alias) == 1
     assert counted(alias, Measure.STARTED) == {("expense", "", ""): 1}

@@ -28,7 +28,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
     """Save a filter (the query string of a list's address) under a name. ``Invalid`` for an invalid or a duplicate
     name.
     """
-    name = _checked(name, query)
+    name = _checked_name(name, query)
     with write():
         rate_limit.charge(viewer, "view")
         if SavedView.objects.filter(owner=viewer.user).count() >= MOST:
@@ -45,38 +45,38 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
                     created=timezone.now(),
                 )
         except IntegrityError:
-            raise _known(name) from None
+            raise _duplicate_name(name) from None
         _audit(viewer, None, view)
     return view
 
 
 def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = None, shared: bool = False) -> None:
     """Rename, share or unshare an own view, and with ``query`` change its filter. ``NotFound``, ``Invalid``."""
-    name = _checked(name, query or "")
+    name = _checked_name(name, query or "")
     changes: dict[str, str | bool] = {"name": name, "shared": shared}
     if query is not None:
         changes["query"] = query
     with write():
         rate_limit.charge(viewer, "view")
-        before = _own(viewer, view_id)
+        before = _own_view(viewer, view_id)
         try:
             with transaction.atomic():
                 SavedView.objects.filter(pk=before.pk).update(**changes)
         except IntegrityError:
-            raise _known(name) from None
-        _audit(viewer, before, _own(viewer, view_id))
+            raise _duplicate_name(name) from None
+        _audit(viewer, before, _own_view(viewer, view_id))
 
 
 def delete_view(viewer: Viewer, view_id: str) -> None:
     """Delete an own view. ``NotFound``."""
     with write():
         rate_limit.charge(viewer, "view")
-        before = _own(viewer, view_id)
+        before = _own_view(viewer, view_id)
         SavedView.objects.filter(pk=before.pk).delete()
         _audit(viewer, before, None)
 
 
-def _own(viewer: Viewer, view_id: str) -> SavedView:
+def _own_view(viewer: Viewer, view_id: str) -> SavedView:
     view = SavedView.objects.select_for_update().filter(pk=view_id, owner=viewer.user).first()
     if view is None:
         raise NotFound("View not found")
@@ -105,7 +105,7 @@ def set_columns(viewer: Viewer, page: str, columns: Sequence[str]) -> None:
         kept.save(update_fields=["looks"])
 
 
-def _checked(name: str, query: str) -> str:
+def _checked_name(name: str, query: str) -> str:
     name = " ".join(name.split()).replace("\0", "")
     if not name:
         raise Invalid([{"loc": ["name"], "msg": "Enter a name"}])
@@ -116,5 +116,5 @@ def _checked(name: str, query: str) -> str:
     return name
 
 
-def _known(name: str) -> Invalid:
+def _duplicate_name(name: str) -> Invalid:
     return Invalid([{"loc": ["name"], "msg": f"You already have a view named {name}. Choose another name"}])

@@ -186,10 +186,10 @@ def _relation_changed(
         return
     field = next(f for owner in (User, Group) for f in owner._meta.many_to_many if f.remote_field.through is sender)
     found = _related(field, instance, reverse) if pk_set is None else model._default_manager.filter(pk__in=pk_set)
-    others = sorted(_name(one) for one in found)
+    others = sorted(_display_name(one) for one in found)
     if not others:
         return
-    given, taker = (others, [_name(instance)]) if not reverse else ([_name(instance)], others)
+    given, taker = (others, [_display_name(instance)]) if not reverse else ([_display_name(instance)], others)
     if field.related_model is Permission:
         verb = "add permission" if action == "post_add" else "remove permission"
         _record(verb, {field.model._meta.model_name or "": taker, "permissions": given})
@@ -202,7 +202,7 @@ def _related(field: Any, instance: Any, reverse: bool) -> Any:
     return getattr(instance, name).all()
 
 
-def _name(thing: Any) -> str:
+def _display_name(thing: Any) -> str:
     return ".".join(thing.natural_key()[:2][::-1]) if isinstance(thing, Permission) else str(thing)
 
 

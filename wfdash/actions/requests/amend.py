@@ -55,7 +55,7 @@ def amend_request(
     card would grow beyond its limit.
     """
     body, given = body.strip(), [dict(part) for part in evidence]
-    parts = _checked(body, given)
+    parts = _checked_evidence(body, given)
     with write(), idempotent(viewer, key, "amend", [request_id, body, given]) as call:
         request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
@@ -72,12 +72,12 @@ def amend_request(
         append_and_notify(viewer, request, EventKind.REQUEST_AMENDED, void=[user.get_username() for user in void])
         notify("opened", request, void, facts={"by": viewer.name, "text": "Changed after you decided."})
         after = fingerprint(request.card, request.answer_schema)
-        facts = {"body": body, "evidence": [_named(part) for part in parts], "before": before, "after": after}
+        facts = {"body": body, "evidence": [_audited_piece(part) for part in parts], "before": before, "after": after}
         entries.record_request(viewer, "amend", request, facts)
     return request
 
 
-def _checked(body: str, given: list[dict[str, Json]]) -> list[dict[str, Json]]:
+def _checked_evidence(body: str, given: list[dict[str, Json]]) -> list[dict[str, Json]]:
     """Return the evidence in the form a card holds it. ``Invalid`` with what is wrong."""
     if not body and not given:
         raise Invalid([{"loc": ["body"], "msg": "Enter the information to add"}])
@@ -136,7 +136,7 @@ def _void_votes(request: HumanRequest) -> list[User]:
     return [vote.by for vote in votes if vote.by is not None]
 
 
-def _named(part: Mapping[str, Json]) -> dict[str, Json]:
+def _audited_piece(part: Mapping[str, Json]) -> dict[str, Json]:
     """Return what the audit stores of a piece of evidence: the piece itself is on the card."""
     digest = sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
     return {"kind": part["kind"], "title": part.get("title", ""), "sha256": digest}

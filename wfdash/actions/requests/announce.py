@@ -57,13 +57,13 @@ def _announce(requests: Sequence[str]) -> int:
         for request in found:
             if request.kind == SIGNAL:
                 continue  # It waits for a signal, so there is no one to notify.
-            _tell(request, reviewers[request.workflow], unread)
+            _notify_reviewers(request, reviewers[request.workflow], unread)
     # After the transaction: each that cannot be decided locks its run, and runs are locked before requests.
     check_opened(found, reviewers)
     return len(found)
 
 
-def _tell(request: HumanRequest, reviewers: Sequence[Viewer], unread: Counter[int]) -> None:
+def _notify_reviewers(request: HumanRequest, reviewers: Sequence[Viewer], unread: Counter[int]) -> None:
     people = [user for user in may_answer(request, reviewers=reviewers) if unread[user.pk] < UNREAD]
     unread.update(user.pk for user in people)
     try:

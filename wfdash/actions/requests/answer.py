@@ -88,14 +88,14 @@ def answer_request(
             if call.previous_result is not None:
                 return _given_before(call.previous_result["reply"])
             request = lock_request(find_request(viewer, request_id))
-            reply = _take(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
+            reply = _take_answer(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
             call.record(reply=reply.id)
             return reply
     except IntegrityError:
         raise _already_answered(find_request(viewer, request_id)) from None
 
 
-def _take(
+def _take_answer(
     viewer: Viewer, request: HumanRequest, value: Json, problems: list[Problem], reason: str, context: AnswerContext
 ) -> Reply:
     """Store and return an answer to a locked request, if this person may give it and there are no problems with it."""
@@ -124,7 +124,7 @@ def _accept(
     viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
 ) -> Reply:
     reply = _write_reply(viewer, request, value, reason, right, context)
-    _count(viewer, request, reply, context)
+    _count_votes(viewer, request, reply, context)
     _record(viewer, request, reply, context)
     Draft.objects.filter(request=request, user=viewer.user).delete()
     notify_inbox(request.workflow)
@@ -239,7 +239,7 @@ def _write_reply(
     )
 
 
-def _count(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+def _count_votes(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
     """Count the votes; with enough of them the latest becomes the answer, at once or after the time to undo it."""
     policy = Policy.model_validate(request.policy)
     need = 1 if context.override else policy.need

@@ -107,7 +107,7 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str 
         append_and_notify(viewer, request, EventKind.REQUEST_ASSIGNED, to=to or "")
         if target:
             notify("assigned", request, [target.user], facts={"by": viewer.name})
-        entries.record_request(viewer, "assign", request, {"to": to or "", "from": _name(request.assignee)})
+        entries.record_request(viewer, "assign", request, {"to": to or "", "from": _user_name(request.assignee)})
         request.assignee = target.user if target else None
         if request.stuck:
             update_decidability(lock_request(request))
@@ -186,7 +186,7 @@ def refuse_unless_informed(viewer: Viewer, request: HumanRequest) -> None:
 
 def requester_of(request: HumanRequest) -> str | None:
     """Return the user name of who started the run."""
-    return _name(request.run.created_by) or None
+    return _user_name(request.run.created_by) or None
 
 
 def append_and_notify(viewer: Viewer, request: HumanRequest, kind: EventKind, **more: Any) -> None:
@@ -208,5 +208,5 @@ def _assignable(viewer: Viewer, request: HumanRequest, name: str) -> Viewer:
     return found[0]
 
 
-def _name(user: Any) -> str:
+def _user_name(user: Any) -> str:
     return user.get_username() if user else ""

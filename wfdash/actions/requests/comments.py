@@ -43,7 +43,7 @@ def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = 
         if call.previous_result is not None:
             return Comment.objects.get(pk=call.previous_result["comment"])
         refuse_unless_shown(viewer, request)
-        comment = _say(viewer, request, "comment", text)
+        comment = _add_comment(viewer, request, "comment", text)
         call.record(comment=comment.id)
         append_and_notify(viewer, request, EventKind.REQUEST_COMMENTED, comment=comment.id)
     return comment
@@ -59,7 +59,7 @@ def ask_back(viewer: Viewer, request_id: str, text: str, *, key: str | None = No
             return Comment.objects.get(pk=call.previous_result["comment"])
         refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
-        comment = _say(viewer, request, "ask", text)
+        comment = _add_comment(viewer, request, "ask", text)
         call.record(comment=comment.id)
         HumanRequest.objects.filter(OPEN, pk=request.pk).update(asked=comment.at)
         append_and_notify(viewer, request, EventKind.REQUEST_ASKED, comment=comment.id)
@@ -77,7 +77,7 @@ def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None 
         since = request.asked
         if since is None:
             raise WrongState("No information was requested. Comment instead")
-        comment = _say(viewer, request, "reply", text)
+        comment = _add_comment(viewer, request, "reply", text)
         call.record(comment=comment.id)
         HumanRequest.objects.filter(pk=request.pk).update(asked=None)
         append_and_notify(viewer, request, EventKind.REQUEST_REPLIED, comment=comment.id)
@@ -94,7 +94,7 @@ def asked_of(request: HumanRequest) -> list[User]:
     return [person.user for person in people_who("operate", request.workflow)]
 
 
-def _say(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment:
+def _add_comment(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment:
     text = text.strip()
     if not text:
         raise Invalid([{"loc": ["text"], "msg": "Enter a comment"}])

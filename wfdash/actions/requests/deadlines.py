@@ -148,7 +148,7 @@ def _fire(request_id: str) -> bool:
 def _remind(request: HumanRequest, policy: Policy, now: datetime) -> None:
     voted = Reply.objects.filter(request=request, undone__isnull=True).values_list("by_id", flat=True)
     people = [user for user in may_answer(request) if user.pk not in set(voted)]
-    _tell(request, "reminder", people)
+    _notify_once(request, "reminder", people)
     append_request_event(request, EventKind.REQUEST_REMINDED, people=len(people))
     _record(None, request, "remind", {"people": [user.get_username() for user in people]})
 
@@ -158,7 +158,7 @@ def _escalate(request: HumanRequest, policy: Policy, now: datetime) -> None:
         request.by = [*request.by, *(name for name in policy.escalate if name not in request.by)]
         HumanRequest.objects.filter(pk=request.pk).update(by=request.by)
     people = may_answer(request, by=policy.escalate)
-    _tell(request, "escalated", people)
+    _notify_once(request, "escalated", people)
     append_request_event(request, EventKind.REQUEST_ESCALATED, to=list(policy.escalate))
     _record(None, request, "escalate", {"to": list(policy.escalate), "by": request.by})
 
@@ -219,7 +219,7 @@ ACTS: dict[Moment, Callable[[HumanRequest, Policy, datetime], None]] = {
 }
 
 
-def _tell(request: HumanRequest, kind: str, people: Sequence[User]) -> None:
+def _notify_once(request: HumanRequest, kind: str, people: Sequence[User]) -> None:
     at = request.due.isoformat() if request.due else ""
     notify(kind, request, people, once=f"{kind}:{request.pk}:{at}")
 

@@ -92,7 +92,7 @@ def preview_bulk(viewer: Viewer, verb: str, run_ids: Sequence[str]) -> BulkPrevi
     """Return what an action would do to these runs, without doing it. ``Invalid`` for an unknown action, no or too many
     runs.
     """
-    wanted = _checked(verb, run_ids)
+    wanted = _checked_runs(verb, run_ids)
     acts: list[str] = []
     stays: Counter[str] = Counter()
     for at in range(0, len(wanted), CHUNK):
@@ -133,9 +133,9 @@ def start_bulk(
     with write(), idempotent(viewer, key, "bulk", command or [verb, list(run_ids), facts]) as call:
         if call.previous_result is not None:
             return Bulk.objects.get(pk=call.previous_result["bulk"])
-        wanted = _checked(verb, run_ids)
+        wanted = _checked_runs(verb, run_ids)
         _refuse_too_many(viewer)
-        seen = _seen(viewer, wanted)
+        seen = _visible_runs(viewer, wanted)
         if not seen:
             raise Invalid([{"loc": ["runs"], "msg": "Runs not found, or you do not have access"}])
         unseen = len(wanted) - len(seen)
@@ -251,7 +251,7 @@ def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
     return ""
 
 
-def _seen(viewer: Viewer, run_ids: Sequence[str]) -> list[str]:
+def _visible_runs(viewer: Viewer, run_ids: Sequence[str]) -> list[str]:
     """Return the runs that this person may see, in their order."""
     seen: set[str] = set()
     for at in range(0, len(run_ids), CHUNK):
@@ -285,7 +285,7 @@ def _refusal(viewer: Viewer, verb: str, found: tuple[str, Phase] | None) -> str:
     return "" if phase in VERBS[verb].phases else DONE.get(phase, f"It is {phase.value}")
 
 
-def _checked(verb: str, run_ids: Sequence[str]) -> list[str]:
+def _checked_runs(verb: str, run_ids: Sequence[str]) -> list[str]:
     if verb not in VERBS:
         raise Invalid([{"loc": ["verb"], "msg": f"Unknown action. Available: {', '.join(VERBS)}"}])
     wanted = list(dict.fromkeys(run_ids))

@@ -29,7 +29,7 @@ def index_run(run: Run, message: Json) -> None:
 
     Of its input only what the workflow's schema does not call secret; nothing where no schema is known.
     """
-    _keep(run, _facts_of_run(run, message))
+    _store_attributes(run, _facts_of_run(run, message))
     if not run.listed:
         Run.objects.filter(pk=run.pk).update(listed=True)
         run.listed = True
@@ -50,7 +50,7 @@ def _index_these(runs: Sequence[str]) -> int:
             name__in=[search_attributes.TAG, search_attributes.ERROR]
         ).delete()
         for run in found:
-            _keep(run, _facts_of_run(run, _read(run, "input")))
+            _store_attributes(run, _facts_of_run(run, _decrypted_or_none(run, "input")))
         Run.objects.filter(pk__in=[run.pk for run in found]).update(listed=True)
     return len(found)
 
@@ -71,7 +71,10 @@ def _index_failures_of(runs: Sequence[str]) -> int:
         found = _locked(FAILURE_NOT_INDEXED & Q(pk__in=runs))
         RunFact.objects.filter(run__in=found, name=search_attributes.ERROR).delete()
         for run in found:
-            _keep(run, search_attributes.failure_of(_read(run, "error"), content=not current_encryptor().active))
+            _store_attributes(
+                run,
+                search_attributes.failure_of(_decrypted_or_none(run, "error"), content=not current_encryptor().active),
+            )
         Run.objects.filter(pk__in=[run.pk for run in found]).update(noted=True)
     return len(found)
 
@@ -102,7 +105,7 @@ def _facts_of_run(run: Run, message: Json) -> list[search_attributes.SearchAttri
     return attributes if schema is None else [*attributes, *search_attributes.facts_of(message, schema)]
 
 
-def _keep(run: Run, attributes: Iterable[search_attributes.SearchAttribute]) -> None:
+def _store_attributes(run: Run, attributes: Iterable[search_attributes.SearchAttribute]) -> None:
     known = set(RunFact.objects.filter(run=run).values_list("name", "text")) if run.listed else set()
     rows = [
         RunFact(run=run, name=fact.name, text=fact.text, number=fact.number, created=run.created)
@@ -121,7 +124,7 @@ def _schema_of(run: Run) -> dict[str, Any] | None:
         return dict(kept.description.get("input_schema") or {}) if kept else None
 
 
-def _read(run: Run, column: str) -> Any:
+def _decrypted_or_none(run: Run, column: str) -> Any:
     """Return a column's value, None if it cannot be decrypted."""
     try:
         return getattr(run, column)

@@ -62,7 +62,7 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
         _match(run)
         if problems := judged or _problems(run, name, value):
             raise Invalid(_at_value(problems))
-        signal = _keep(viewer, run, name, value)
+        signal = _store_signal(viewer, run, name, value)
         call.record(signal=signal.pk)
         shown = masked(value, _secrets(run, name))
         entries.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=shown)
@@ -105,7 +105,7 @@ def _match(run: Run, unfit: Mapping[tuple[str, str], list[Problem]] = NOTHING) -
         for signal in _kept_for(request):
             problems = unfit.get((request.pk, signal.pk)) or problems_of(request.answer_schema, signal.value)
             if problems:
-                _refuse(run, request, signal, problems)
+                _set_aside(run, request, signal, problems)
             else:
                 _deliver(run, request, signal)
                 done += 1
@@ -134,14 +134,14 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
     notify_workers(run.id)
 
 
-def _refuse(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
+def _set_aside(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
     """Set aside a stored signal that is invalid for the waiting step, so that it does not block those behind it."""
     Signal.objects.filter(pk=signal.pk).update(taken="")
     facts = {"name": signal.name, "by": entries.name_of(signal.by), "problem": str(problems[0]["msg"])}
     append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **facts))
 
 
-def _keep(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
+def _store_signal(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
     now = timezone.now()
     signal = Signal.objects.create(id=ids.new_request_id(), run=run, name=name, value=value, by=viewer.user, at=now)
     append_event(run, EventKind.SIGNAL_SENT.draft(by=viewer.name, name=name, value=value))

@@ -59,7 +59,7 @@ def create_schedule(viewer: Viewer, workflow: str, plan: SchedulePlan, *, key: s
     ``Invalid`` with errors per field (those of the input under ``message``), ``NotAllowed``, ``NotFound``.
     """
     _refuse_unless(viewer, "start", workflow)
-    plan, cron = _checked(workflow, plan)
+    plan, cron = _checked_plan(workflow, plan)
     with write(), idempotent(viewer, key, "create schedule", [workflow, asdict(plan)]) as call:
         if call.previous_result is not None:
             return find_schedule(viewer, str(call.previous_result["id"]))
@@ -75,7 +75,7 @@ def create_schedule(viewer: Viewer, workflow: str, plan: SchedulePlan, *, key: s
 def change_schedule(viewer: Viewer, schedule_id: str, plan: SchedulePlan, *, key: str | None = None) -> Schedule:
     """Change a schedule and return it. It continues from now, on behalf of this person; a paused one stays paused."""
     workflow = find_schedule(viewer, schedule_id, right="start").workflow
-    plan, cron = _checked(workflow, plan)
+    plan, cron = _checked_plan(workflow, plan)
     with write(), idempotent(viewer, key, "change schedule", [schedule_id, asdict(plan)]) as call:
         row = find_schedule(viewer, schedule_id, right="start")
         if call.previous_result is not None:
@@ -157,7 +157,7 @@ def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Sc
 
 
 def requesters_of(schedule: Schedule) -> list[str]:
-    """Return who counts as requester of its runs, regardless of who starts them: its author, and the person it runs as."""
+    """Return who counts as requester of its runs, whichever way they start: its author, and the person it runs as."""
     return list(dict.fromkeys([*schedule.authors, schedule.owner.get_username()]))
 
 
@@ -196,7 +196,7 @@ def plan_problems(plan: SchedulePlan) -> list[Problem]:
     return found
 
 
-def _checked(workflow: str, plan: SchedulePlan) -> tuple[SchedulePlan, Cron]:
+def _checked_plan(workflow: str, plan: SchedulePlan) -> tuple[SchedulePlan, Cron]:
     """Return the plan with its input as a run will receive it, and its expression. ``Invalid`` names every field."""
     entry = catalog.get(workflow)
     problems, message = plan_problems(plan), plan.message

@@ -122,7 +122,7 @@ def _prepare(schedule: Schedule) -> PreparedStart:
     try:
         return PreparedStart(viewer=viewer, entry=entry, message=checked_input(entry, schedule.message))
     except Invalid as error:
-        raise StopSchedule(f"Its input is no longer valid: {_words(error)}. Edit it, then resume") from error
+        raise StopSchedule(f"Its input is no longer valid: {_error_text(error)}. Edit it, then resume") from error
     except Exception as error:
         log.exception("Could not check the input of schedule %s", schedule.pk)
         raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {error}") from error
@@ -168,5 +168,5 @@ def _is_open(run: str | None) -> bool:
     return run is not None and Run.objects.filter(pk=run).exclude(phase__in=ENDED).exists()
 
 
-def _words(error: Invalid) -> str:
+def _error_text(error: Invalid) -> str:
     return "; ".join(": ".join([*map(str, one["loc"]), str(one["msg"])]) for one in error.errors[:3])

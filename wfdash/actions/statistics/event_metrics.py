@@ -88,7 +88,7 @@ class EventContext:
 
 def measure_events(after: int, last: int, using: str = DEFAULT_DB_ALIAS) -> dict[MetricKey, MetricSums]:
     """Return the metrics of the events with these ids: each both in its hour and under ``ALL_TIME``."""
-    events = _read(after, last, using)
+    events = _counted_events(after, last, using)
     context = _look_up(events, using)
     sums: dict[MetricKey, MetricSums] = {}
     for event in events:
@@ -96,11 +96,11 @@ def measure_events(after: int, last: int, using: str = DEFAULT_DB_ALIAS) -> dict
             continue
         workflow, hour = context.runs[event.run][0], _hour(event.at)
         for found in MEASURED[event.kind](event, context):
-            _add(sums, found, workflow, hour)
+            _add_measurement(sums, found, workflow, hour)
     return sums
 
 
-def _add(sums: dict[MetricKey, MetricSums], found: Measurement, workflow: str, hour: datetime) -> None:
+def _add_measurement(sums: dict[MetricKey, MetricSums], found: Measurement, workflow: str, hour: datetime) -> None:
     bucket = bucket_of(found.seconds) if found.measure in SIZED else 0
     for at in (hour, ALL_TIME):
         key = MetricKey(found.measure.value, at, workflow, found.step[:LONGEST], found.label[:LONGEST], bucket)
@@ -113,7 +113,7 @@ def _hour(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def _read(after: int, last: int, using: str) -> list[CountedEvent]:
+def _counted_events(after: int, last: int, using: str) -> list[CountedEvent]:
     rows = Event.objects.using(using).filter(pk__gt=after, pk__lte=last, kind__in=MEASURED)
     # Only the fields that are counted: an event may carry a step's whole output.
     rows = rows.annotate(ms=KT("data__ms"), request=KT("data__request")).order_by("pk")
@@ -168,18 +168,18 @@ def _error_class(data: Any, run: str, seq: int) -> str:
     return str(error.get("type", "")) if isinstance(error, dict) else ""
 
 
-def _between(begin: datetime, end: datetime) -> float:
+def _seconds_between(begin: datetime, end: datetime) -> float:
     return max((end - begin).total_seconds(), 0.0)
 
 
 def _began(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
     yield Measurement(Measure.STARTED)
-    yield Measurement(Measure.QUEUE, seconds=_between(context.runs[event.run][1], event.at))
+    yield Measurement(Measure.QUEUE, seconds=_seconds_between(context.runs[event.run][1], event.at))
 
 
 def _completed(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
     yield Measurement(Measure.COMPLETED)
-    yield Measurement(Measure.RUN, seconds=_between(context.runs[event.run][1], event.at))
+    yield Measurement(Measure.RUN, seconds=_seconds_between(context.runs[event.run][1], event.at))
 
 
 def _failed(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
@@ -202,13 +202,13 @@ def _answered(event: CountedEvent, context: EventContext) -> Iterator[Measuremen
     if asked.decided is None:
         yield Measurement(Measure.LAPSED, step=asked.step)
         return
-    seconds = _between(asked.opened, asked.decided)
+    seconds = _seconds_between(asked.opened, asked.decided)
     yield Measurement(Measure.DECISION, step=asked.step, seconds=seconds)
     for label in asked_of(asked.by, context.groups):
         yield Measurement(Measure.ASKED, label=label, seconds=seconds)
 
 
-def _one(
+def _one_measurement(
     measure: Measure, *, by_step: bool = False, label: str = ""
 ) -> Callable[[CountedEvent, EventContext], Iterator[Measurement]]:
     def counted(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
@@ -219,14 +219,14 @@ def _one(
 
 MEASURED: dict[str, Callable[[CountedEvent, EventContext], Iterator[Measurement]]] = {
     EventKind.RUN_STARTED: _began,
-    EventKind.RUN_FORKED: _one(Measure.STARTED, label="fork"),
+    EventKind.RUN_FORKED: _one_measurement(Measure.STARTED, label="fork"),
     EventKind.RUN_COMPLETED: _completed,
     EventKind.RUN_FAILED: _failed,
-    EventKind.RUN_CANCELLED: _one(Measure.CANCELLED),
-    EventKind.RUN_RECOVERED: _one(Measure.RECOVERED),
+    EventKind.RUN_CANCELLED: _one_measurement(Measure.CANCELLED),
+    EventKind.RUN_RECOVERED: _one_measurement(Measure.RECOVERED),
     EventKind.STEP_FINISHED: _finished,
-    EventKind.STEP_FAILED: _one(Measure.STEP_FAILED, by_step=True),
-    EventKind.STEP_RETRYING: _one(Measure.STEP_RETRIED, by_step=True),
+    EventKind.STEP_FAILED: _one_measurement(Measure.STEP_FAILED, by_step=True),
+    EventKind.STEP_RETRYING: _one_measurement(Measure.STEP_RETRIED, by_step=True),
     EventKind.REQUEST_ANSWERED: _answered,
 }
 """Kinds of events that are counted, and how."""

@@ -31,10 +31,10 @@ class HighWaterMark:
         """Return the id up to which no event can appear any more; 0 at first if none is known yet (one query)."""
         if connections[self._using].vendor == "sqlite":
             return Event.objects.using(self._using).aggregate(last=Max("pk"))["last"] or 0
-        self._look()
+        self._read_transactions()
         return self._safe
 
-    def _look(self) -> None:
+    def _read_transactions(self) -> None:
         """Read the last id and the oldest running transaction.
 
         Every writer has changed its run before it takes an id, so it has a transaction number by then. The last id seen

@@ -78,7 +78,7 @@ def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str 
     with write(using):
         moved = TallyMark.objects.using(using).filter(pk=MARK, event=mark).update(event=last, at=timezone.now())
         if moved == 1:
-            _add(sums, using)
+            _add_rows(sums, using)
         return moved == 1
 
 
@@ -93,10 +93,10 @@ def tidy(now: datetime, using: str = DEFAULT_DB_ALIAS) -> int:
     rows = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=_day(now - HOURS))
     apart = rows.annotate(clock=ExtractHour("hour", tzinfo=UTC), day=TruncDate("hour", tzinfo=UTC)).filter(clock__gt=0)
     parts = apart.values_list("day", "measure").distinct().order_by("day", "measure")
-    return saved + sum(_join(datetime.combine(day, time(), UTC), measure, using) for day, measure in parts)
+    return saved + sum(_merge_day(datetime.combine(day, time(), UTC), measure, using) for day, measure in parts)
 
 
-def _join(day: datetime, measure: str, using: str) -> int:
+def _merge_day(day: datetime, measure: str, using: str) -> int:
     """Merge a day's hours of one measure, in one transaction. Returns how many rows that saved."""
     with write(using):
         # A counter may still add to this hour; the row lock serialises the two.
@@ -106,7 +106,7 @@ def _join(day: datetime, measure: str, using: str) -> int:
         found = list(groups.annotate(Sum("count"), Sum("total"), Count("pk")))
         hours.delete()
         sums = {MetricKey(measure, day, *names): MetricSums(count, total) for *names, count, total, _ in found}
-        _add(sums, using)
+        _add_rows(sums, using)
         before: int = sum(row[-1] for row in found)
         return before - len(sums)
 
@@ -124,7 +124,7 @@ def _mark(using: str) -> int:
         return mark
 
 
-def _add(sums: Mapping[MetricKey, MetricSums], using: str) -> None:
+def _add_rows(sums: Mapping[MetricKey, MetricSums], using: str) -> None:
     """Add rows, in one fixed order, so that two counters do not deadlock."""
     connection = connections[using]
     adapt = Tally._meta.get_field("hour").get_db_prep_value

@@ -38,14 +38,14 @@ class Command(BaseCommand):
         try:
             for run in runs:
                 plan = await manager.plan(run)
-                self._show(run, plan, all_reasons=all_reasons)
+                self._print_plan(run, plan, all_reasons=all_reasons)
                 ids = [decision.checkpoint.id for decision in plan.removed]
                 total += len(ids) if dry_run or not ids else await manager.prune(run, ids)
         finally:
             await storage.aclose()
         self.stdout.write(f"{total} checkpoints {'would be removed' if dry_run else 'removed'}")
 
-    def _show(self, run: RunId, plan: PrunePlan, *, all_reasons: bool) -> None:
+    def _print_plan(self, run: RunId, plan: PrunePlan, *, all_reasons: bool) -> None:
         shown = plan.decisions if all_reasons else plan.removed
         if shown:
             self.stdout.write(f"run {run}: {len(plan.kept)} stay, {len(plan.removed)} go")

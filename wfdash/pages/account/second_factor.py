@@ -33,7 +33,7 @@ SECONDS = 600
 def enter(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
     """Start the session after the password or link, or ask for the second factor first."""
     if not signin_second_factor.is_on(user) and not signin_second_factor.is_required():
-        return _begin(request, user, target, how=how)
+        return _start_session(request, user, target, how=how)
     request.session.cycle_key()
     request.session[PENDING] = {
         "user": user.pk,
@@ -72,7 +72,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     user = viewer_of(request).user
     shown = {"admin": viewer_of(request).may("admin", EVERY), "here": "second-factor"}
     if request.method != "POST":
-        return render(request, "account/settings/secondfactor.html", shown | _state(request, user))
+        return render(request, "account/settings/secondfactor.html", shown | _page_context(request, user))
     code, act = request.POST.get("code", "")[:100], request.POST.get("act", "")
     try:
         if act in ("confirm", "renew"):
@@ -81,7 +81,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
             return render(request, "account/settings/secondfactor.html", shown | {"codes": codes})
         _change(request, user, act, code)
     except (Invalid, TooManyTries) as error:
-        return _refused(request, "account/settings/secondfactor.html", shown | _state(request, user), error)
+        return _refused(request, "account/settings/secondfactor.html", shown | _page_context(request, user), error)
     return redirect("second-factor")
 
 
@@ -124,11 +124,11 @@ def _set_up_first(request: HttpRequest, user: User, pending: dict[str, Any]) -> 
     if not _pending_secret(request, user):
         request.session[SETUP] = signin_second_factor.begin(user)
     if request.method != "POST":
-        return render(request, "account/signin/setup.html", {"person": user} | _state(request, user))
+        return render(request, "account/signin/setup.html", {"person": user} | _page_context(request, user))
     try:
         codes = _confirm(request, user, request.POST.get("code", "")[:100])
     except (Invalid, TooManyTries) as error:
-        return _refused(request, "account/signin/setup.html", {"person": user} | _state(request, user), error)
+        return _refused(request, "account/signin/setup.html", {"person": user} | _page_context(request, user), error)
     target = str(pending["target"])
     response = _complete(request, user, pending)
     shown = render(request, "account/signin/codes.html", {"person": user, "codes": codes, "target": target})
@@ -137,12 +137,12 @@ def _set_up_first(request: HttpRequest, user: User, pending: dict[str, Any]) -> 
 
 
 def _complete(request: HttpRequest, user: User, pending: dict[str, Any]) -> HttpResponse:
-    response = _begin(request, user, str(pending["target"]), how=f"{pending['how']} and code")
+    response = _start_session(request, user, str(pending["target"]), how=f"{pending['how']} and code")
     request.session[signin_second_factor.SESSION_MARK] = True
     return response
 
 
-def _begin(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
+def _start_session(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
     """Start the session and redirect to the target."""
     request.session.pop(PENDING, None)
     request.signed_in_by = how  # type: ignore[attr-defined]
@@ -160,7 +160,7 @@ def _confirm(request: HttpRequest, user: User, code: str) -> list[str]:
     return signin_second_factor.confirm(user, code, request.session.get(SETUP, ""))
 
 
-def _state(request: HttpRequest, user: User) -> dict[str, Any]:
+def _page_context(request: HttpRequest, user: User) -> dict[str, Any]:
     """Return the page's context: on, being set up (QR code and text of the secret), or off."""
     secret = _pending_secret(request, user)
     if not secret:

@@ -46,12 +46,12 @@ def settings(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         typed = request.POST
         try:
-            set_preferences(viewer, **_read(request, _channels(viewer), wishes))
+            set_preferences(viewer, **_posted_settings(request, _channels(viewer), wishes))
             messages.success(request, "Settings saved.")
             return redirect("settings")
         except Invalid as error:
             problems = _at_fields(error)
-    context = _shown(viewer, wishes, typed) | {"problems": problems, "here": "settings"}
+    context = _form_context(viewer, wishes, typed) | {"problems": problems, "here": "settings"}
     return render(request, "account/settings/page.html", context, status=422 if problems else 200)
 
 
@@ -139,7 +139,7 @@ def _channels(viewer: Viewer) -> list[str]:
     return [channel for channel in PERSONAL if reachable(viewer.user, channel)]
 
 
-def _read(request: HttpRequest, channels: list[str], before: Preferences) -> dict[str, Any]:
+def _posted_settings(request: HttpRequest, channels: list[str], before: Preferences) -> dict[str, Any]:
     """Return the form's settings. Those of channels that it does not show are kept."""
     post = request.POST
     chosen = {
@@ -157,7 +157,7 @@ def _read(request: HttpRequest, channels: list[str], before: Preferences) -> dic
     }
 
 
-def _shown(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any]) -> dict[str, Any]:
+def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any]) -> dict[str, Any]:
     channels = _channels(viewer)
     quiet = [text_of(moment) for moment in wishes.quiet] if wishes.quiet else ["22:00", "07:00"]
     values = {

@@ -151,12 +151,12 @@ def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against:
 
 def _changes(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> dict[str, Any]:
     """Return what differs: in the workflow's own state, and in the engine's data."""
-    found = diff_values(_content(other), _content(chosen)) if other else ()
+    found = diff_values(_engine_and_state(other), _engine_and_state(chosen)) if other else ()
     return {
         "changes": [change for change in found if change.path[:1] == ("state",)],
         "inner_changes": [change for change in found if change.path[:1] != ("state",)],
     }
 
 
-def _content(view: queries.CheckpointView) -> dict[str, Any]:
+def _engine_and_state(view: queries.CheckpointView) -> dict[str, Any]:
     return {"state": view.state, "position": view.position, **view.rest}

@@ -64,7 +64,7 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
         "found": found,
         "changes": changes,
         "inputs": diff_values(*found.inputs) if found.inputs else (),
-        "inner": () if found.problem else diff_values(_content(found.before), _content(found.after)),
+        "inner": () if found.problem else diff_values(_engine_data(found.before), _engine_data(found.after)),
         "moved": [(one.step, describe_counts(one.before), describe_counts(one.after)) for one in found.moved],
         "asked": [
             (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
@@ -77,7 +77,7 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
     }
 
 
-def _content(view: queries.CheckpointView) -> dict[str, Any]:
+def _engine_data(view: queries.CheckpointView) -> dict[str, Any]:
     return {"position": view.position, **view.rest}
 
 

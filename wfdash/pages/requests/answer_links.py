@@ -28,7 +28,7 @@ PAGE = "requests/answer_link/page.html"
 def answer_link(request: HttpRequest, token: str) -> HttpResponse:
     """Show the request of a link, or its outcome; a POST answers, or undoes."""
     try:
-        response = _answer(request, token) if request.method == "POST" else _show(request, token)
+        response = _answer(request, token) if request.method == "POST" else _link_page(request, token)
     except (NotFound, NotAllowed, WrongState) as error:
         status = {NotFound: 404, NotAllowed: 403}.get(type(error), 410)
         response = render(request, "requests/answer_link/stale.html", {"reason": str(error)}, status=status)
@@ -38,7 +38,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def _show(request: HttpRequest, token: str) -> HttpResponse:
+def _link_page(request: HttpRequest, token: str) -> HttpResponse:
     link = read_link(token)
     return render(request, PAGE, _context(request, link, token))
 

@@ -144,7 +144,7 @@ def _context(
     return {
         "batch": found,
         "title": queries.titles().get(found.like.workflow, found.like.workflow),
-        "rows": _rows(found, columns, ticked),
+        "rows": _batch_rows(found, columns, ticked),
         "heads": [(heading(path, columns)) for path in columns],
         "body": found.same.get(BODY, ""),
         "same": [(heading(path, found.same), cell(value)) for path, value in found.same.items() if path not in ONCE],
@@ -156,8 +156,8 @@ def _context(
     }
 
 
-def _rows(found: queries.SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
-    texts = [tuple(_short(row.values.get(path)) for path in columns) for row in found.rows]
+def _batch_rows(found: queries.SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
+    texts = [tuple(_short_cell(row.values.get(path)) for path in columns) for row in found.rows]
     looks = (
         TableView(columns=tuple(heading(path, columns) for path in columns), rows=tuple(texts)).looks if texts else ()
     )
@@ -174,7 +174,7 @@ def _rows(found: queries.SimilarRequests, columns: list[tuple[str, ...]], ticked
     ]
 
 
-def _short(value: Any) -> str:
+def _short_cell(value: Any) -> str:
     text = cell(value)
     return text if len(text) <= LONG else f"{text[:LONG]}…"
 

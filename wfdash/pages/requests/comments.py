@@ -29,9 +29,9 @@ def talk(request: HttpRequest, request_id: str) -> HttpResponse:
     try:
         comment = say(viewer, request_id, text, key=key_of(request))
     except Invalid as error:
-        return _again(request, viewer, request_id, text, str(error.errors[0]["msg"]), 422)
+        return _render_again(request, viewer, request_id, text, str(error.errors[0]["msg"]), 422)
     except WrongState as error:
-        return _again(request, viewer, request_id, text, str(error), 409)
+        return _render_again(request, viewer, request_id, text, str(error), 409)
     _warn_unreached(request, comment)
     return back_to(request_id, place, f"#said-{comment.pk}")
 
@@ -57,7 +57,9 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     return render(request, "requests/request/amend.html", context, status=422 if problems else 200)
 
 
-def _again(request: HttpRequest, viewer: Viewer, request_id: str, text: str, problem: str, status: int) -> HttpResponse:
+def _render_again(
+    request: HttpRequest, viewer: Viewer, request_id: str, text: str, problem: str, status: int
+) -> HttpResponse:
     context = panel(queries.request(viewer, request_id), address_params(request.GET))
     context |= {"said": text, "said_problem": problem}
     return render(request, "requests/request/page.html", context, status=status)

@@ -56,7 +56,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
     place, seen = address_params(request.GET), request.POST.get("_seen", "")
     if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
         context = panel(found, place, reading, override=override)
-        return _again(request, found, context | _operator_fields(request), 200 if reading.editing else 422)
+        return _render_again(request, found, context | _operator_fields(request), 200 if reading.editing else 422)
     try:
         reply = actions.answer_request(
             viewer,
@@ -74,21 +74,25 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
         )
     except Invalid as error:
         context = panel(found, place, reading, error.errors, override=override)
-        return _again(request, found, context | _operator_fields(request), 422)
+        return _render_again(request, found, context | _operator_fields(request), 422)
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _conflict(request, viewer, found, reading, error)
     _flash_result(request, viewer, found, reply)
-    return offer_undo(request, _taken(request, _next_page(viewer, found, place)), found.id, reply.settles)
+    return offer_undo(
+        request, _next_page_for_script(request, _next_page(viewer, found, place)), found.id, reply.settles
+    )
 
 
-def _taken(request: HttpRequest, following: HttpResponseRedirect) -> HttpResponse:
+def _next_page_for_script(request: HttpRequest, following: HttpResponseRedirect) -> HttpResponse:
     """Return the next page's address to a script that posted the answer: a redirect would load that page unseen."""
     if "X-Answer" not in request.headers:
         return following
     return HttpResponse(status=204, headers={"X-Next": following.url})
 
 
-def _again(request: HttpRequest, found: queries.RequestView, context: dict[str, Any], status: int) -> HttpResponse:
+def _render_again(
+    request: HttpRequest, found: queries.RequestView, context: dict[str, Any], status: int
+) -> HttpResponse:
     """Render the card with what was typed: in the inbox, if the person came from there."""
     if address_params(request.GET):
         return in_list(request, found.id, context, status=status)
@@ -121,7 +125,7 @@ def _conflict(
         context["carried"] = after is not None
     if before is not None and after is not None:
         context["changes"] = diff_values(before, after)
-    return _again(request, found, context, 409)
+    return _render_again(request, found, context, 409)
 
 
 def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:

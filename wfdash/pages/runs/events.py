@@ -68,11 +68,11 @@ def events(request: HttpRequest, run_id: str) -> HttpResponse:
     )
     # Only the newest page is updated live.
     at_end = not found.newer or found.newer >= run.seq
-    context = head(viewer, run, "events") | _shown(request, run, found, wanted, seq) | {"at_end": at_end}
+    context = head(viewer, run, "events") | _page_context(request, run, found, wanted, seq) | {"at_end": at_end}
     return respond(request, "runs/events/page.html", context, FRAGMENTS)
 
 
-def _shown(
+def _page_context(
     request: HttpRequest, run: queries.RunView, found: queries.EventPage, wanted: queries.EventFilter, seq: int
 ) -> dict[str, Any]:
     view = request.GET.get("view", "raw")

@@ -26,14 +26,14 @@ def intervals_by_state(moves: Sequence[StepTransition], end: datetime, *, apart:
         mine = found.setdefault(move.activation if apart else move.step, {})
         key = (move.step, move.activation)
         if before := lasts.get(key):
-            _add(mine, before, move.at)
+            _add_interval(mine, before, move.at)
         lasts[key] = move
     for move in lasts.values():
-        _add(found[move.activation if apart else move.step], move, end)
+        _add_interval(found[move.activation if apart else move.step], move, end)
     return found
 
 
-def _add(mine: Intervals, move: StepTransition, until: datetime) -> None:
+def _add_interval(mine: Intervals, move: StepTransition, until: datetime) -> None:
     if move.state in OPEN:
         mine.setdefault(move.state, []).append((move.at, max(until, move.at)))
     elif move.state == "failed":

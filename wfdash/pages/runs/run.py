@@ -115,7 +115,7 @@ def _timeline(
     """Return the timeline of all steps, or, where a step with several activations is open, of those that are listed."""
     titles = {step.name: step.title for step in described.steps} if described else {}
     apart = panel is not None and panel.found.total > 1
-    shown = _shown(request)
+    shown = _window_of(request)
     if apart and panel:
         rows = panel.found.rows
         titles = {row.id: f"Item {row.item}" if row.item is not None else f"#{row.id}" for row in rows}
@@ -126,7 +126,7 @@ def _timeline(
     return {"timeline": drawn, "zooms": _zooms(request, drawn, apart) if drawn else (), "apart": apart}
 
 
-def _shown(request: HttpRequest) -> tuple[float, ...] | None:
+def _window_of(request: HttpRequest) -> tuple[float, ...] | None:
     try:
         low, high = float(request.GET.get("from", "")), float(request.GET.get("to", ""))
     except ValueError:

@@ -31,18 +31,18 @@ def signal(request: HttpRequest, run_id: str) -> HttpResponse:
     form = FormView.from_schema(wait.answer_schema if wait else ANY, initial=wait.before if wait else None)
     context = {"run": queries.run(viewer, run_id), "found": found, "name": name, "wait": wait, "form": form}
     if request.method != "POST" or not name:
-        return _show(request, context)
+        return _signal_page(request, context)
     bound = form.bind(request.POST, request.FILES)
     empty = wait is None and not request.POST.get("value", "").strip()
     if not empty and not bound.is_valid:
-        return _show(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
+        return _signal_page(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
     try:
         sent = actions.send_signal(viewer, run_id, name, None if empty else bound.value, key=key_of(request))
     except Invalid as error:
         wrong = [one for one in error.errors if list(one["loc"]) == ["name"]]
         inside = [{**one, "loc": list(one["loc"])[1:]} for one in error.errors if one not in wrong]
         problem = str(wrong[0]["msg"]) if wrong else ""
-        return _show(request, context | {"form": bound.with_errors(inside), "problem": problem}, status=422)
+        return _signal_page(request, context | {"form": bound.with_errors(inside), "problem": problem}, status=422)
     except WrongState as error:
         messages.warning(request, str(error))
     else:
@@ -50,7 +50,7 @@ def signal(request: HttpRequest, run_id: str) -> HttpResponse:
     return redirect("run", run_id)
 
 
-def _show(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def _signal_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
     key = request.POST.get("_key") or new_key()
     return render(request, "runs/actions/signal.html", context | {"key": key}, status=status)
 

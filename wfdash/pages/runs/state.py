@@ -47,12 +47,12 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
         return HttpResponse(json.dumps(value, indent=2, ensure_ascii=False), content_type="application/json")
     if request.GET.get("fragment") == "node":
         return HttpResponse(json_tree.children(value, place, pointer, begin))
-    context = head(viewer, run, "state") | _shown(request, found, value, pointer)
+    context = head(viewer, run, "state") | _tree_context(request, found, value, pointer)
     context["tree"] = json_tree.render_tree(value, place, pointer, begin)
     return respond(request, "runs/state/page.html", context, FRAGMENTS)
 
 
-def _shown(request: HttpRequest, found: queries.RunValues, value: Any, pointer: str) -> dict[str, Any]:
+def _tree_context(request: HttpRequest, found: queries.RunValues, value: Any, pointer: str) -> dict[str, Any]:
     text = request.GET.get("find", "").strip()[:200]
     hits, more = json_tree.find(value, text) if text else ((), False)
     top = {"path": "", "find": "", "from": ""}

@@ -101,7 +101,7 @@ def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interven
     kind, message, step = (str(error.get(name) or "") for name in ("type", "message", "step"))
     message = " ".join(message.split())
     cut = f"{message[:MOST_MESSAGE]}…" if len(message) > MOST_MESSAGE else message
-    at = _last(course, EventKind.RUN_FAILED) or run.finished or run.updated
+    at = _last_at(course, EventKind.RUN_FAILED) or run.finished or run.updated
     place = f" in {step_label(step)}" if step else ""
     return _sentence("Failed ", SentencePart(at=at), f"{place}: {kind or 'an error'}{f' ({cut})' if cut else ''}")
 
@@ -133,7 +133,7 @@ def _blocking(course: Sequence[Intervention]) -> Sentence:
 
 def _stopped(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
     status = run.status.value
-    at = _last(course, f"run.{status}")
+    at = _last_at(course, f"run.{status}")
     by = f" by {run.acted_by}" if run.acted_by else ""
     later = ". Answers are kept." if status == "paused" else ""
     later += f". One of its functions is still running in worker {run.worker}" if run.lingers else ""
@@ -189,7 +189,7 @@ def intervention_sentences(course: Iterable[Intervention], altered: str = "") ->
     return tuple(sentences)
 
 
-def _last(course: Sequence[Intervention], kind: str) -> datetime | None:
+def _last_at(course: Sequence[Intervention], kind: str) -> datetime | None:
     return next((change.at for change in reversed(course) if change.kind == kind), None)
 
 

@@ -128,9 +128,11 @@ def timeline(
         found = {name: spans for name, spans in found.items() if name in (titles or {})}
     if window.zoomed:
         found = {name: part for name, spans in found.items() if any((part := _cut(spans, low, high)).values())}
-    going = {move.activation if apart else move.step for move in _last(moves) if move.state in OPEN}
+    going = {move.activation if apart else move.step for move in _last_transitions(moves) if move.state in OPEN}
     rows = tuple(
-        _row(name, (titles or {}).get(name, ""), found[name], low, high, goes_on=name in going and not window.zoomed)
+        _timeline_row(
+            name, (titles or {}).get(name, ""), found[name], low, high, goes_on=name in going and not window.zoomed
+        )
         for name in [*found][:MAX_ROWS]
     )
     ticks = tuple(_tick(begin, low + (high - low) * part / TICKS, end) for part in range(TICKS + 1))
@@ -139,7 +141,7 @@ def timeline(
     return Timeline(rows=rows, ticks=ticks, zone=zone, window=window, begin=begin, left_out=left_out)
 
 
-def _last(moves: Sequence[StepTransition]) -> Iterable[StepTransition]:
+def _last_transitions(moves: Sequence[StepTransition]) -> Iterable[StepTransition]:
     return {(move.step, move.activation): move for move in moves}.values()
 
 
@@ -165,7 +167,9 @@ def _tick(begin: datetime, at: datetime, end: datetime) -> tuple[str, str]:
     return clock.strftime(pattern), f"+{duration(after)}" if after else "0"
 
 
-def _row(step: str, title: str, spans: Intervals, low: datetime, high: datetime, *, goes_on: bool) -> TimelineRow:
+def _timeline_row(
+    step: str, title: str, spans: Intervals, low: datetime, high: datetime, *, goes_on: bool
+) -> TimelineRow:
     merged = {state: parts for state in STATES if (parts := union(spans.get(state, ())))}
     words = ", ".join(
         f"{STATE_TEXTS[state]} {duration(length(parts))}" for state, parts in merged.items() if state in STATE_TEXTS

@@ -96,12 +96,12 @@ def _submit(request: HttpRequest, viewer: Viewer, blank: ScheduleForm, save: Any
             raise Invalid(plan_problems(plan))
         schedule: Schedule = save(plan, key_of(request))
     except Invalid as error:
-        return _render(request, viewer, _marked(sheet, bound, error), status=422)
+        return _render(request, viewer, _with_errors(sheet, bound, error), status=422)
     messages.success(request, "Schedule saved. Runs start as you." if schedule.next_at else "Schedule saved (paused).")
     return redirect("schedule", schedule.pk)
 
 
-def _marked(sheet: ScheduleForm, bound: BoundForm, error: Invalid) -> ScheduleForm:
+def _with_errors(sheet: ScheduleForm, bound: BoundForm, error: Invalid) -> ScheduleForm:
     """Return the form with errors at its fields: those of the schedule, those of the input."""
     within = [{**one, "loc": one["loc"][1:]} for one in error.errors if one["loc"][0] == "message"]
     problems = {str(one["loc"][0]): str(one["msg"]) for one in error.errors if one["loc"][0] != "message"}

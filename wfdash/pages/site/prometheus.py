@@ -74,7 +74,7 @@ class DatabaseCollector(Collector):
         yield _gauge("wfdash_info", "The version that answers", ("version",), {(__version__,): 1})
         yield from _current()
         yield from _watched()
-        yield from _counted()
+        yield from _counters()
         yield from _here()
 
 
@@ -116,7 +116,7 @@ def _watched() -> Iterator[Metric]:
     yield _gauge("wfdash_events_uncounted", "Events that no counter shows yet", (), {(): gauges.count_pending()})
 
 
-def _counted() -> Iterator[Metric]:
+def _counters() -> Iterator[Metric]:
     ever = gauges.all_totals(EVERYTHING)
     for measure, name, words, labels in COUNTERS:
         counter = CounterMetricFamily(name, words, labels=labels)

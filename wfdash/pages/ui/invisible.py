@@ -14,10 +14,10 @@ _DECEIVING = re.compile(
 
 def visible(text: str) -> str:
     """Return text in which no character is invisible: ``\\x00`` becomes ``␀``, an override becomes ``[U+202E]``."""
-    return _DECEIVING.sub(lambda found: _name(found.group()), text) if _DECEIVING.search(text) else text
+    return _DECEIVING.sub(lambda found: _visible_name(found.group()), text) if _DECEIVING.search(text) else text
 
 
-def _name(char: str) -> str:
+def _visible_name(char: str) -> str:
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)

@@ -86,7 +86,7 @@ class TreeRenderer:
             except Exception:
                 return key + _scalar(value)
         if isinstance(value, str):
-            return _text(value, key)
+            return _render_text(value, key)
         return key + _scalar(value)
 
     def _compound(self, value: Mapping[Any, Any] | Sequence[Any], depth: int, key: SafeString) -> SafeString:
@@ -117,15 +117,15 @@ class TreeRenderer:
         return format_html_join("", "{}", ((row,) for row in drawn))
 
     def _row(self, key: Any, item: Any, depth: int) -> SafeString:
-        name = format_html('<span class="v-key">{}</span> ', visible(_name(key)))
+        name = format_html('<span class="v-key">{}</span> ', visible(_key_text(key)))
         return format_html("<li>{}</li>", self.render(item, depth + 1, name))
 
 
-def _name(key: Any) -> str:
+def _key_text(key: Any) -> str:
     return key[:LONG_TEXT] if isinstance(key, str) else _scalar_text(key)[:LONG_TEXT]
 
 
-def _text(value: str, key: SafeString) -> SafeString:
+def _render_text(value: str, key: SafeString) -> SafeString:
     shown = visible(value[:MAX_TEXT])
     if len(value) <= LONG_TEXT and "\n" not in value:
         return key + format_html('<span class="v-text">{}</span>', shown or "(empty text)")

@@ -25,10 +25,10 @@ class TextCache:
                 self._texts.move_to_end(key)
                 return self._texts[key]
         text = render()
-        self._keep(key, text)
+        self._store(key, text)
         return text
 
-    def _keep(self, key: bytes, text: str) -> None:
+    def _store(self, key: bytes, text: str) -> None:
         with self._lock:
             self._chars += len(text) - len(self._texts.pop(key, ""))
             self._texts[key] = text

@@ -56,7 +56,7 @@ def workflows(request: HttpRequest) -> HttpResponse:
     }
     try:
         found = queries.matching(every, place.q)
-        context["rows"] = [(row, layout(row.description), _open(row)) for row in found]
+        context["rows"] = [(row, layout(row.description), _open_runs(row)) for row in found]
     except Invalid as error:
         context["flaws"] = flaws_of(error)
     return render(request, "workflows/page.html", context)
@@ -95,7 +95,7 @@ def _page(
         "last": queries.last_of(viewer, row.name) if row.may_start else "",
         "key": request.POST.get("_key") or new_key(),
         "drawing": layout(row.description),
-        "total": _counted(total, more=total > COUNTED),
+        "total": _count_text(total, more=total > COUNTED),
         "states": _states(row, queries.count_finished(viewer, row.name), many=total > COUNTED),
         "schedules": queries.schedules(viewer, row.name),
         "versions": queries.versions(viewer, row.name),
@@ -114,21 +114,21 @@ def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) ->
     counts = row.phases | settled
     more = row.more | (frozenset(settled) if many else frozenset())
     return [
-        (look, _counted(counts[phase.value], more=phase.value in more), statuses)
+        (look, _count_text(counts[phase.value], more=phase.value in more), statuses)
         for phase, look, statuses in STATES
         if counts.get(phase.value)
     ]
 
 
-def _open(row: queries.WorkflowRow) -> dict[str, str]:
+def _open_runs(row: queries.WorkflowRow) -> dict[str, str]:
     """Return the numbers on a workflow's tile, as text."""
     ended = {Phase.FAILED.value, Phase.COMPLETED.value, Phase.CANCELLED.value}
     return {
-        "open": _counted(row.active, more=bool(row.more - ended)) if row.active else "",
-        "failed": _counted(row.failed, more=Phase.FAILED.value in row.more) if row.failed else "",
+        "open": _count_text(row.active, more=bool(row.more - ended)) if row.active else "",
+        "failed": _count_text(row.failed, more=Phase.FAILED.value in row.more) if row.failed else "",
     }
 
 
-def _counted(count: int, *, more: bool) -> str:
+def _count_text(count: int, *, more: bool) -> str:
     """Return a number of runs as text, or that there are more than were counted."""
     return f"{min(count, COUNTED):,}{'+' if more else ''}"

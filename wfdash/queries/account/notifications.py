@@ -72,12 +72,12 @@ class Delivery:
 
 def count_unread(viewer: Viewer) -> int:
     """Return how many notifications this person has not read, at most 100 (one query)."""
-    return _own(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)[:COUNTED].count()
+    return _own_notifications(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)[:COUNTED].count()
 
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
     """Return this person's notifications, newest first (one query)."""
-    rows = _own(viewer).select_related("request").order_by("-id")
+    rows = _own_notifications(viewer).select_related("request").order_by("-id")
     if before:
         rows = rows.filter(id__lt=before)
     found = list(rows[: limit + 1])
@@ -87,7 +87,7 @@ def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
 
 def notice(viewer: Viewer, notice_id: str) -> NoticeView | None:
     """Return one of this person's notifications, None if there is none."""
-    row = _own(viewer).select_related("request").filter(pk=notice_id).first()
+    row = _own_notifications(viewer).select_related("request").filter(pk=notice_id).first()
     return None if row is None else _view(row)
 
 
@@ -100,7 +100,7 @@ def deliveries(webhook: Webhook, *, limit: int = 20) -> list[Delivery]:
             kind=row.kind,
             subject=_subject(document(row, "payload")),
             at=row.created,
-            state=_state(row),
+            state=_delivery_state(row),
             attempts=row.attempts,
             due=row.due,
             sent=row.sent,
@@ -115,10 +115,10 @@ def webhooks() -> list[tuple[Webhook, str]]:
     newest = Notice.objects.filter(channel=WEBHOOK, target=OuterRef("pk")).order_by("-id")
     rows = list(Webhook.objects.order_by("name").annotate(last=Subquery(newest.values("pk")[:1])))
     last = {row.pk: row for row in Notice.objects.filter(pk__in=[hook.last for hook in rows if hook.last])}
-    return [(hook, _state(last[hook.last]) if hook.last in last else "") for hook in rows]
+    return [(hook, _delivery_state(last[hook.last]) if hook.last in last else "") for hook in rows]
 
 
-def _own(viewer: Viewer) -> QuerySet[Notice]:
+def _own_notifications(viewer: Viewer) -> QuerySet[Notice]:
     visible = HumanRequest.objects.filter(viewer.scope("see") | viewer.started())
     mine = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER)
     return mine.filter(Q(request__isnull=True) | Q(request__in=visible))
@@ -142,7 +142,7 @@ def _view(row: Notice) -> NoticeView:
     )
 
 
-def _state(row: Notice) -> str:
+def _delivery_state(row: Notice) -> str:
     if row.sent:
         return "sent"
     if row.given_up:

@@ -30,7 +30,7 @@ class ViewRow:
 def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
     """Return a person's saved views of a page and the shared ones, their own first (one query)."""
     rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MOST]
-    return tuple(sorted((_row(viewer, row) for row in rows), key=lambda row: not row.mine))
+    return tuple(sorted((_view_row(viewer, row) for row in rows), key=lambda row: not row.mine))
 
 
 def view(viewer: Viewer, view_id: str) -> ViewRow:
@@ -38,7 +38,7 @@ def view(viewer: Viewer, view_id: str) -> ViewRow:
     row = _visible(viewer).filter(pk=view_id).first()
     if row is None:
         raise NotFound("View not found, or not shared with you")
-    return _row(viewer, row)
+    return _view_row(viewer, row)
 
 
 def columns_of(viewer: Viewer, page: str) -> tuple[str, ...] | None:
@@ -53,7 +53,7 @@ def _visible(viewer: Viewer) -> QuerySet[SavedView]:
     return SavedView.objects.filter(Q(owner_id=viewer.user.pk) | shared).select_related("owner")
 
 
-def _row(viewer: Viewer, row: SavedView) -> ViewRow:
+def _view_row(viewer: Viewer, row: SavedView) -> ViewRow:
     return ViewRow(
         id=row.pk,
         name=row.name,

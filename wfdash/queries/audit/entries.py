@@ -107,7 +107,7 @@ def evidence(row: AuditRow) -> Evidence | None:
 
 def evidence_of(rows: Sequence[AuditRow]) -> dict[int, Evidence]:
     """Return entry number -> content shown, for entries that have some (one query per 500 contents)."""
-    bodies = dict(_shown(rows))
+    bodies = dict(_shown_content(rows))
     found = {}
     for row in rows:
         shown = {key.rsplit(":", 2)[1]: bodies[key] for key in _shown_keys(row) if key in bodies}
@@ -144,7 +144,7 @@ def _shown_keys(row: AuditRow) -> list[str]:
     return [f"{row.request}:{kind}:{digest}" for kind, digest in kinds.items() if row.request and digest]
 
 
-def _shown(rows: Sequence[AuditRow]) -> Iterator[tuple[str, str]]:
+def _shown_content(rows: Sequence[AuditRow]) -> Iterator[tuple[str, str]]:
     keys = sorted({key for row in rows for key in _shown_keys(row)})
     for at in range(0, len(keys), 500):
         for shown in Shown.objects.filter(pk__in=keys[at : at + 500]):

@@ -29,7 +29,7 @@ ROWS = 500
 
 def check_export(viewer: Viewer, text: str) -> None:
     """Raise ``Invalid`` for an export with a wrong filter, or with more entries than one document may hold."""
-    _counted(_matching(viewer, text))
+    _checked_count(_matching(viewer, text))
 
 
 def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[bytes]:
@@ -46,17 +46,17 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
         "by": viewer.name,
         "filter": text,
         "scope": "all" if viewer.may("admin", EVERY) else f"what {viewer.name} can see",
-        "whole": _counted(rows) == (head.n if head else 0) and not text.strip(),
+        "whole": _checked_count(rows) == (head.n if head else 0) and not text.strip(),
         "head": {"n": head.n, "hash": head.hash} if head else None,
     }
     entries = (row.exported() for portion in _portions(rows) for row in portion)
-    return write_pack(about, entries, _shown, current_keyring())
+    return write_pack(about, entries, _shown_content, current_keyring())
 
 
 def exported_rows(viewer: Viewer, text: str) -> Iterator[list[AuditRow]]:
     """Return the entries a filter finds, oldest first, in portions, secrets masked. Raises ``Invalid`` at once."""
     rows = _matching(viewer, text)
-    _counted(rows)
+    _checked_count(rows)
     return (without_secrets(portion) for portion in _portions(rows))
 
 
@@ -64,7 +64,7 @@ def _matching(viewer: Viewer, text: str) -> QuerySet[AuditEntry]:
     return visible_entries(viewer).filter(filter_entries(viewer, text))
 
 
-def _counted(rows: QuerySet[AuditEntry]) -> int:
+def _checked_count(rows: QuerySet[AuditEntry]) -> int:
     count = rows.order_by()[: MOST_EXPORTED + 1].count()
     if count > MOST_EXPORTED:
         words = f"More than {MOST_EXPORTED:,} entries. Narrow the filter with after: and before:"
@@ -80,7 +80,7 @@ def _portions(rows: QuerySet[AuditEntry]) -> Iterator[list[AuditRow]]:
         last = some[-1][0]
 
 
-def _shown(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _shown_content(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     for at in range(0, len(names), ROWS):
         some = sorted(_sizes(Shown.objects.filter(pk__in=names[at : at + ROWS]), "body"))
         for portion in in_portions(some):

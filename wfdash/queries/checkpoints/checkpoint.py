@@ -51,7 +51,7 @@ class CheckpointView:
 def checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str) -> CheckpointView:
     """Return one checkpoint with its content. ``NotFound``; ``NotAllowed`` for those who may not inspect values."""
     row = find_row(viewer, run_id, checkpoint_id)
-    content, problem = _content(row)
+    content, problem = _masked_content(row)
     parent = models.Checkpoint.objects.filter(pk=row.parent).values_list("n", "run_id").first() if row.parent else None
     children = models.Checkpoint.objects.filter(run_id=run_id, parent=row.id).defer("body").order_by("n")
     return CheckpointView(
@@ -76,7 +76,7 @@ def find_row(viewer: Viewer, run_id: str, checkpoint_id: str, *, right: str = "i
     return row
 
 
-def _content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Request, ...]], str]:
+def _masked_content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Request, ...]], str]:
     try:
         record = read_row(row)
     except (Damaged, Incompatible) as error:

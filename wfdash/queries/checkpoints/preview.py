@@ -175,7 +175,7 @@ def preview(
     """
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
     run = Run.objects.only("id", "n", "phase", "epoch").get(pk=run_id)
-    content = _content(row, edits)
+    content = _edited_content(row, edits)
     keys = {request.key for request in content.requests}
     outlook, note = _look_ahead(content)
     nodes = nodes_of(run_id)
@@ -217,7 +217,7 @@ def preview(
     )
 
 
-def _content(row: Checkpoint, edits: Edits | None) -> _Content:
+def _edited_content(row: Checkpoint, edits: Edits | None) -> _Content:
     try:
         record = read_row(row)
         return _Content(record=record, edited=restore_point.edit_checkpoint(record, edits) if edits else None)

@@ -60,10 +60,10 @@ def side_effects(
     late = Q(n__gt=head) if newest and newest.n == head else Q(pk__in=[])
     kept, lost = Counter[CallKey](), _dropped(doing, afresh)
     for run, path in lines:
-        kept += _count_calls(Q(run_id=run) & _within(path), ("done",))
-    repeated = _count_calls(Q(run_id=run_id) & (_within(after) | late), ("done",))
-    unknown = _count_calls(Q(run_id=run_id) & (_within(after) | late), ("intended", "unknown"))
-    there = _within(lines[0][1]) | _within(after) | late
+        kept += _count_calls(Q(run_id=run) & _recorded_within(path), ("done",))
+    repeated = _count_calls(Q(run_id=run_id) & (_recorded_within(after) | late), ("done",))
+    unknown = _count_calls(Q(run_id=run_id) & (_recorded_within(after) | late), ("intended", "unknown"))
+    there = _recorded_within(lines[0][1]) | _recorded_within(after) | late
     cut = Counter((one.step, call.name, call.once) for one in doing for call in one.calls if call.state == "again")
     asked = Counter((one.step, call.name, call.once) for one in doing for call in one.calls if call.state == "unknown")
     return SideEffects(
@@ -80,7 +80,7 @@ def _dropped(doing: Iterable[ActivationInfo], afresh: Iterable[str]) -> Counter[
     return Counter((one.step, call.name, call.once) for one in calls for call in one.calls if call.state == "done")
 
 
-def _within(path: Iterable[CheckpointNode]) -> Q:
+def _recorded_within(path: Iterable[CheckpointNode]) -> Q:
     """Return the filter of calls recorded with these checkpoints: one condition per contiguous range."""
     numbers = sorted(node.n for node in path)
     either = Q(pk__in=[])

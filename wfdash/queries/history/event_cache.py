@@ -51,10 +51,10 @@ class EventCache(Generic[T]):
         things, seen = read(known, left)
         if len(things) >= self._min_cached:
             newest = replace(ranges[0], high=max(seen, left[0].low))
-            self._keep(key, _Entry(ranges=[newest, *ranges[1:]], things=things))
+            self._store(key, _Entry(ranges=[newest, *ranges[1:]], things=things))
         return things
 
-    def _keep(self, key: str, entry: _Entry[T]) -> None:
+    def _store(self, key: str, entry: _Entry[T]) -> None:
         with self._lock:
             self._entries[key] = entry
             self._entries.move_to_end(key)

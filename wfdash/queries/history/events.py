@@ -80,13 +80,13 @@ def checkpoints(
     # The tree is read after the page: the run may continue in between, and every row must have a lane.
     nodes = nodes_of(run_id)
     lanes = lanes_of(nodes)
-    shown = _rows(viewer, run_id, nodes, lanes, found[:limit], inspect=inspect)
+    shown = _rail_rows(viewer, run_id, nodes, lanes, found[:limit], inspect=inspect)
     more = shown[-1].info.n if len(found) > limit else 0
     total = chosen.count() if wanted else len(nodes)
     return Rail(rows=shown, total=total, lanes=max(lanes.values(), default=0) + 1, before=more)
 
 
-def _rows(
+def _rail_rows(
     viewer: Viewer,
     run_id: str,
     nodes: list[CheckpointNode],

@@ -33,13 +33,14 @@ STOPPED = "stopped"
 def stop_all(transitions: list[StepTransition], at: datetime, states: frozenset[str] = RUNNING) -> None:
     """Append a transition to stopped for every activation in one of these states."""
     transitions += [
-        replace(item, state=STOPPED, was=item.state, at=max(at, item.at)) for item in _last(transitions, states)
+        replace(item, state=STOPPED, was=item.state, at=max(at, item.at))
+        for item in _last_in_states(transitions, states)
     ]
 
 
 def resume_all(transitions: list[StepTransition], at: datetime) -> None:
     """Append, for every stopped activation, its return to the state before; one that awaited a retry runs."""
-    stopped = _last(transitions, frozenset({STOPPED}))
+    stopped = _last_in_states(transitions, frozenset({STOPPED}))
     transitions += [
         replace(item, state="running" if item.was in RUNNING else item.was, was="", at=at) for item in stopped
     ]
@@ -62,6 +63,6 @@ def undo_stop(transitions: list[StepTransition], step: str, activation: str) -> 
             return
 
 
-def _last(transitions: Iterable[StepTransition], states: frozenset[str]) -> list[StepTransition]:
+def _last_in_states(transitions: Iterable[StepTransition], states: frozenset[str]) -> list[StepTransition]:
     last = {(item.step, item.activation): item for item in transitions}
     return [item for item in last.values() if item.state in states]

@@ -76,7 +76,7 @@ def counts_within(ranges: list[EventRange]) -> dict[str, StepCounts]:
 
 def transitions_within(ranges: list[EventRange]) -> list[StepTransition]:
     """Return the transitions within these ranges, oldest first (one query)."""
-    return without_run_events(_read([], ranges)[0])
+    return without_run_events(_read_transitions([], ranges)[0])
 
 
 def step_transitions(run_id: str, *, driven_at: datetime | None = None, driven: bool = True) -> list[StepTransition]:
@@ -86,7 +86,7 @@ def step_transitions(run_id: str, *, driven_at: datetime | None = None, driven: 
     ``driven_at``: the current time if a worker drives the run: retries that are due by then count as running.
     ``driven``: False if no worker does: then no step runs. Of recently viewed runs only new events are read.
     """
-    transitions = without_run_events(_cache.follow(run_id, ranges_to(run_id), _read))
+    transitions = without_run_events(_cache.follow(run_id, ranges_to(run_id), _read_transitions))
     if not driven and transitions:
         idle_periods.stop_all(transitions, transitions[-1].at, frozenset({"running"}))
     return [*transitions, *_due_retries(transitions, driven_at)] if driven_at else transitions
@@ -112,7 +112,7 @@ def _retrying(transitions: list[StepTransition]) -> dict[str, StepTransition]:
     return {activation: item for activation, item in last.items() if item.state == "retrying"}
 
 
-def _read(transitions: list[StepTransition], ranges: list[EventRange]) -> tuple[list[StepTransition], int]:
+def _read_transitions(transitions: list[StepTransition], ranges: list[EventRange]) -> tuple[list[StepTransition], int]:
     """Return the transitions extended by those in these ranges, in the order of the forks, and the last seq."""
     migrated = Q(kind__in=MIGRATED)
     wanted = Q(kind__in=STATE_AFTER, step__isnull=False) | Q(kind__in=RUN_EVENTS)

@@ -63,10 +63,10 @@ def awaiting_reply_of(viewer: Viewer) -> Q:
 
 
 def _addressed(viewer: Viewer) -> Q:
-    wanted = Q(NamesEmpty("by")) | _named(viewer, viewer.name, viewer.groups)
+    wanted = Q(NamesEmpty("by")) | _addressed_by_name(viewer, viewer.name, viewer.groups)
     for absent in viewer.acts_for:
         free = ~_excluded(viewer, absent.name, absent.groups) & ~_voted(absent.name)
-        wanted |= _named(viewer, absent.name, absent.groups) & free
+        wanted |= _addressed_by_name(viewer, absent.name, absent.groups) & free
     return wanted
 
 
@@ -76,7 +76,7 @@ def _voted(name: str) -> Q:
     return Q(Exists(Reply.objects.filter(voted, request=OuterRef("pk"), undone__isnull=True)))
 
 
-def _named(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
+def _addressed_by_name(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
     names = {name, *groups} - {REQUESTER}
     return Q(NamesAny("by", names)) | (Q(NamesAny("by", [REQUESTER])) & _started_by(viewer, name))
 

@@ -137,7 +137,7 @@ def _renamed(card: dict[Path, Json], names: Mapping[str, str]) -> dict[Path, Jso
 def compare(cards: list[dict[Path, Json]]) -> tuple[tuple[Path, ...], dict[Path, Json]]:
     """Return the paths whose values differ, in the order of the cards, and the values all cards share."""
     paths = list(dict.fromkeys(path for card in cards for path in card))
-    texts = {path: {_text(card.get(path)) for card in cards} for path in paths}
+    texts = {path: {_sorted_json(card.get(path)) for card in cards} for path in paths}
     columns = tuple(path for path in paths if len(texts[path]) > 1)
     return columns, {path: cards[0][path] for path in paths if len(texts[path]) == 1}
 
@@ -160,7 +160,7 @@ def _spread(path: Path, value: Json) -> dict[Path, Json]:
     return {path: value}
 
 
-def _text(value: Json) -> str:
+def _sorted_json(value: Json) -> str:
     return json.dumps(value, sort_keys=True)
 
 

@@ -133,7 +133,7 @@ def thread(found: RequestView) -> tuple[CommentView, ...]:
     return tuple(
         CommentView(
             id=row.pk,
-            by=_name(row.by),
+            by=_name_or_someone(row.by),
             kind=row.kind,
             text=text(row, "text"),
             mentions=tuple(row.mentions),
@@ -199,13 +199,13 @@ def _present(found: RequestView) -> tuple[tuple[PresentPerson, ...], datetime | 
     rows = rows.select_related("user").order_by("since")
     others = [row for row in rows if row.user_id != found.viewer.user.pk]
     taken = next((row.taken for row in rows if row.user_id == found.viewer.user.pk), None)
-    reviewers = _reviewers(found, [_name(row.user) for row in others])
+    reviewers = _reviewers(found, [_name_or_someone(row.user) for row in others])
     return tuple(
         PresentPerson(
-            name=_name(row.user),
+            name=_name_or_someone(row.user),
             since=row.since,
             typing=row.typing is not None and row.typing > now - TYPING_TIMEOUT,
-            reviews=_name(row.user) in reviewers,
+            reviews=_name_or_someone(row.user) in reviewers,
             taken=row.taken,
         )
         for row in others
@@ -238,7 +238,7 @@ def _live_replies(found: RequestView) -> list[Reply]:
 
 def _vote(reply: Reply, shown: bool) -> VoteView:
     return VoteView(
-        by=_name(reply.by),
+        by=_name_or_someone(reply.by),
         verdict=reply.verdict,
         at=reply.at,
         acting_for=reply.acting_for,
@@ -260,13 +260,13 @@ def _withdrawn_answer(found: RequestView) -> Json:
 def _absence(row: Absence, now: datetime) -> AbsenceView:
     return AbsenceView(
         id=row.pk,
-        user=_name(row.user),
-        delegate=_name(row.delegate),
+        user=_name_or_someone(row.user),
+        delegate=_name_or_someone(row.delegate),
         since=row.since,
         until=row.until,
         now=row.since <= now,
     )
 
 
-def _name(user: Any) -> str:
+def _name_or_someone(user: Any) -> str:
     return user.get_username() if user else "somebody"

@@ -306,7 +306,7 @@ def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     # Where cards are encrypted, the database cannot read their headlines.
     fields = (*FIELDS, "card") if current_encryptor().active else FIELDS
     found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*fields)
-    rows = {values["id"]: _row(values) for values in found}
+    rows = {values["id"]: _request_row(values) for values in found}
     return _with_people(viewer, [rows[one] for one in ids if one in rows])
 
 
@@ -324,7 +324,7 @@ def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ..
     return tuple(replace(row, unread=row.id not in read, here=tuple(sorted(here.get(row.id, ())))) for row in rows)
 
 
-def _row(values: dict[str, Any]) -> RequestRow:
+def _request_row(values: dict[str, Any]) -> RequestRow:
     row = dict(values)
     if "card" in row:
         row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])

@@ -181,7 +181,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         created=row.created,
         requester=origin.starter,
         origin=origin,
-        state=_state(row),
+        state=_request_state(row),
         answer=_answer(row, shown),
         suggestion=_suggestion(row, before) if shown else None,
         replaced_by=later.pk if later is not None else None,
@@ -218,7 +218,7 @@ def _before(viewer: Viewer, row: HumanRequest) -> HumanRequest | None:
     return None if others else before
 
 
-def _state(row: HumanRequest) -> str:
+def _request_state(row: HumanRequest) -> str:
     if row.closed is None and row.answered is None:
         ended = row.run.phase in ENDED and row.run.phase != Phase.FAILED.value
         return "cancelled" if ended else "settling" if row.settles else "open"

@@ -96,7 +96,7 @@ def _measure(
     shares = [(way, max(MIN_SHARE, reach // len(route.ways))) for route in routes for way in route.ways]
     for number, (way, share) in enumerate(shares):
         most = share if way.ordered else MAX_SORTED + 1
-        sql, given = _compiled(_rows(way, search, after, None, Q(), most))
+        sql, given = _compiled(_path_rows(way, search, after, None, Q(), most))
         if sql:
             parts.append(f"SELECT {number} AS way, COUNT(*) AS n, MIN(w.created) AS since FROM ({sql}) AS w")  # noqa: S608
             params += given
@@ -116,7 +116,7 @@ def _ids(search: Search, lead: MeasuredPath, after: Cursor | None, limit: int) -
     for number, way in enumerate(lead.route.ways):
         holds = reduce(and_, (part.holds(way.root) for part in asked), Q())
         most = limit if way.ordered else MAX_SORTED + 1
-        sql, given = _compiled(_rows(way, search, after, lead.since, holds, most))
+        sql, given = _compiled(_path_rows(way, search, after, lead.since, holds, most))
         name = f"w{number}"
         if sql:
             parts.append(f"SELECT {name}.created AS created, {name}.{way.root.id} AS id FROM ({sql}) AS {name}")  # noqa: S608
@@ -128,16 +128,18 @@ def _ids(search: Search, lead: MeasuredPath, after: Cursor | None, limit: int) -
     return tuple(row[1] for row in _fetch(sql, params))
 
 
-def _rows(
+def _path_rows(
     way: IndexScan, search: Search, after: Cursor | None, since: datetime | None, holds: Q, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
     """Return the rows of a path, in its order if it has one."""
-    rows: QuerySet[Any] = way.root.model._default_manager.filter(way.where, _between(way, search, after, since), holds)
+    rows: QuerySet[Any] = way.root.model._default_manager.filter(
+        way.where, _time_filter(way, search, after, since), holds
+    )
     rows = rows.order_by("-created", f"-{way.root.id}") if way.ordered else rows.order_by()
     return rows.values("created", way.root.id)[:most]
 
 
-def _between(way: IndexScan, search: Search, after: Cursor | None, since: datetime | None) -> Q:
+def _time_filter(way: IndexScan, search: Search, after: Cursor | None, since: datetime | None) -> Q:
     """Return the condition on the time: only what follows the cursor, and is not older than what was measured."""
     found = Q()
     for least in (search.since, since):

@@ -90,7 +90,7 @@ def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[Schedu
     rows = rows.filter(workflow=workflow.replace("\0", "")) if workflow else rows
     found = list(rows.order_by("workflow", "name").defer("message")[:MOST])
     last = _runs_in(Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
-    shown = [_row(viewer, row, last.get(row.last_run or "")) for row in found]
+    shown = [_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found]
     return sorted(shown, key=lambda row: (row.next_at is None, row.next_at or row.created))
 
 
@@ -101,7 +101,7 @@ def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
         raise NotFound("Schedule not found, or you do not have access")
     last = _runs_in(Run.objects.filter(pk=row.last_run)) if row.last_run else {}
     message = without_secrets(row.workflow, row.message) if viewer.may("inspect", row.workflow) else None
-    return _row(viewer, row, last.get(row.last_run or ""), message=message)
+    return _schedule_row(viewer, row, last.get(row.last_run or ""), message=message)
 
 
 def runs_of(row: ScheduleRow, limit: int = 10) -> list[ScheduledRun]:
@@ -124,7 +124,7 @@ def next_times(viewer: Viewer) -> dict[str, datetime]:
     return dict(rows.values_list("workflow").annotate(Min("next_at")).order_by())
 
 
-def _row(viewer: Viewer, row: Schedule, last: ScheduledRun | None, message: Json = None) -> ScheduleRow:
+def _schedule_row(viewer: Viewer, row: Schedule, last: ScheduledRun | None, message: Json = None) -> ScheduleRow:
     entry = catalog.find(row.workflow)
     same = ("id", "workflow", "name", "cron", "zone", "missed", "overlap", "paused", "problem", "created")
     moments = ("next_at", "last_at", "passed_at")

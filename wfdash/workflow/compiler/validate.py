@@ -32,10 +32,10 @@ def find_paths(plan: GraphPlan) -> dict[str, tuple[str, ...]]:
                 pending.append(link.target)
             elif found[link.target] != path:
                 plan.problems.append(_mixed(link, found[link.target], path))
-    return _checked(plan, found)
+    return _checked_paths(plan, found)
 
 
-def _checked(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _checked_paths(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     for name, place in plan.places.items():
         if name not in found:
             found[name] = ()

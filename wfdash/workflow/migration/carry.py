@@ -42,14 +42,14 @@ def carry(
     run = _migrating_run(checkpoint)
     how, run = _override(graph, run) if override else _declared(graph, hooks, checkpoint, difference, run)
     check = MigrationCheck(graph, *_changes(difference))
-    run = check.fitted(_marked(run, graph))
+    run = check.fitted(_with_versions(run, graph))
     if check.problems:
         listed = "; ".join(dict.fromkeys(check.problems))
         raise Incompatible(f"checkpoint {checkpoint.n} does not match this graph: {listed}", problems=check.problems)
     return _settled(graph, checkpoint, how, run)
 
 
-def _marked(run: MigratingRun, graph: Graph) -> MigratingRun:
+def _with_versions(run: MigratingRun, graph: Graph) -> MigratingRun:
     """Return it with the versions of the graph's sub-workflows."""
     position = run.position.copy()
     position.pop("levels", None)

@@ -152,7 +152,7 @@ def repack(graph: Graph, node: Node, before: Packed, value: Json) -> Packed:
             raise UnfitValue([{"loc": [], "msg": "No step accepts this"}])
         return packed
     if node.accepts:
-        packed = pack(node, None, _taken(codec_for(either([codec.kind for codec in node.accepts])), value))
+        packed = pack(node, None, _validated(codec_for(either([codec.kind for codec in node.accepts])), value))
         if packed is None:
             raise UnfitValue([{"loc": [], "msg": "Not an input of this step"}])
         return packed
@@ -174,14 +174,14 @@ def _repack_parts(graph: Graph, node: Node, before: list[Packed], value: Json) -
 
 def written(codec: Codec, value: Json) -> Json:
     """Return a value encoded by its type; ``UnfitValue`` if it is not of that type, or does not round-trip."""
-    taken = _taken(codec, value)
+    taken = _validated(codec, value)
     try:
         return codec.encode(taken)
     except WorkflowError as error:
         raise UnfitValue([{"loc": [], "msg": str(error)}]) from error
 
 
-def _taken(codec: Codec, value: Json) -> Any:
+def _validated(codec: Codec, value: Json) -> Any:
     if codec.plain:
         return value
     if problems := schema_problems(codec, value):

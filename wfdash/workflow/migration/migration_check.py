@@ -36,7 +36,7 @@ class MigrationCheck:
         """Return it with its values encoded for the graph's own types, and new state keys at their defaults."""
         live = {key: self._live(record, run.position["joins"]) for key, record in run.position["live"].items()}
         joins = {key: self._join(entry) for key, entry in run.position["joins"].items()}
-        state, fresh = self._state(run.state)
+        state, fresh = self._checked_state(run.state)
         words = (f"state gets {', '.join(fresh)} at its default",) if fresh else ()
         return replace(run, state=state, position={**run.position, "live": live, "joins": joins}).noting(*words)
 
@@ -129,7 +129,7 @@ class MigrationCheck:
             raise ValueError(f"it could be any of {', '.join(fitting.values())}")
         return next(iter(fitting))
 
-    def _state(self, state: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    def _checked_state(self, state: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
         rule = self.graph.state
         self.problems.extend(state_problems(rule, state))
         fresh = {

@@ -28,7 +28,7 @@ MOST = 2_000
 
 def intent(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], at: datetime) -> CallIntent:
     """Return the record of a call: ``args``, name -> value cut to what a card shows, and ``at``, as ISO text."""
-    given = _named(function, args, kwargs)
+    given = _bound_arguments(function, args, kwargs)
     names = _secrets_of(function).union(*(_secrets_in(type(value)) for value in given.values()))
     shown = masked(_without_reprs(to_display(given, most=MOST)), names)
     return {"args": truncate(shown), "at": at.isoformat()}
@@ -43,7 +43,7 @@ def secrets_of(graph: Graph) -> frozenset[str]:
     return frozenset[str]().union(*map(secret_names, (*schemas, *named)))
 
 
-def _named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _bound_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     try:
         return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
     except (TypeError, ValueError):

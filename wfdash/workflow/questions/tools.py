@@ -120,7 +120,7 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
     # The recorded call is approved, whatever a model proposes by the time the step runs again; but only of this tool.
     guessed = card.parameters is None and isinstance(card.tool, str)
     form = {"allow": list(card.allow), "arguments": None if guessed else shape}
-    read = functools.partial(_read, wanted)
+    read = functools.partial(_read_decision, wanted)
     return Asking("tool_call", face, schema, read, types, seen=arguments, form=form, same=())
 
 
@@ -134,10 +134,10 @@ def told_apart(arguments: Mapping[str, Json]) -> str:
     """Return the first plain arguments of a call, for a headline; empty if there is none. Secret ones are left out."""
     plain = [str(value) for value in arguments.values() if type(value) in TYPES and value != HIDDEN]
     parts = [" ".join(text.split()) for text in plain if text.strip()][:MOST_NAMED]
-    return ", ".join(map(_short, parts))
+    return ", ".join(map(_truncated, parts))
 
 
-def _short(text: str) -> str:
+def _truncated(text: str) -> str:
     return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
 
@@ -187,7 +187,7 @@ def _rules(verbs: list[str], require_feedback: bool) -> list[Json]:
     return [rule for verb, its in rules.items() if verb in verbs for rule in its]
 
 
-def _read(wanted: AnswerType, value: Json, seen: Json) -> ToolDecision:
+def _read_decision(wanted: AnswerType, value: Json, seen: Json) -> ToolDecision:
     """Return the decision. Approved is what was recorded when it was asked, not what the code proposes by now."""
     arguments = value.get("arguments") if value["action"] == "edit" else seen
     if value["action"] in ("approve", "edit"):
@@ -239,7 +239,7 @@ def _signature(tool: Callable[..., Any], given: frozenset[str]) -> Any:
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             continue
         if parameter.name in given or _has_schema(kind):
-            fields[parameter.name] = _marked(kind, parameter.default)
+            fields[parameter.name] = _parameter_type(kind, parameter.default)
     name = getattr(tool, "__name__", type(tool).__name__)
     make: Any = TypedDict
     made = make(name, fields)
@@ -247,7 +247,7 @@ def _signature(tool: Callable[..., Any], given: frozenset[str]) -> Any:
     return made
 
 
-def _marked(kind: Any, default: Any) -> Any:
+def _parameter_type(kind: Any, default: Any) -> Any:
     if default is inspect.Parameter.empty:
         return Required[kind]
     plain = default is None or type(default) in TYPES

@@ -154,7 +154,7 @@ def _happened(builder: MomentBuilder, activation: str, index: int, answer: Answe
     builder.commands.append(ResolveEntry(activation, index))
 
 
-def _again(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
+def _repeat_call(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
     entry = builder.entry(activation, index)
     entry.pop("unknown", None)
     entry.pop("failed", None)
@@ -175,6 +175,6 @@ def _stop(builder: MomentBuilder, activation: str, index: int, answer: Answer) -
 
 VERDICTS: dict[str, Callable[[MomentBuilder, str, int, Answer], None]] = {
     "happened": _happened,
-    "again": _again,
+    "again": _repeat_call,
     "stop": _stop,
 }

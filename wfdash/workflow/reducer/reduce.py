@@ -85,7 +85,7 @@ def on_step_ended(builder: MomentBuilder, tick: StepEnded) -> None:
     facts = {"skipped": True} if tick.skipped else {}
     builder.emit(EventKind.STEP_FINISHED, tick.activation, ms=tick.ms, output=tick.shown, **facts)
     builder.writable("live").pop(tick.activation)
-    _count(builder, node, record["scope"], tick.activation)
+    _guard_loop(builder, node, record["scope"], tick.activation)
     if tick.output is not None and not tick.skipped:
         _keep_output(builder, node, record["scope"], tick.output)
     for route in tick.routes:
@@ -101,7 +101,7 @@ def _go_on(builder: MomentBuilder, scope: str) -> None:
         builder.commands.append(CompleteRun())
 
 
-def _count(builder: MomentBuilder, node: Node, scope: str, activation: str) -> None:
+def _guard_loop(builder: MomentBuilder, node: Node, scope: str, activation: str) -> None:
     """Guard against loops that no person interrupts."""
     if not node.looped:
         return

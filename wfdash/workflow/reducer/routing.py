@@ -133,7 +133,7 @@ def route(graph: Graph, node: Node, value: Any) -> tuple[list[Route], Packed | N
 
 def _route_whole(graph: Graph, node: Node, value: Any) -> Iterator[Route]:
     edges = [edge for edge in node.out if edge.kind != "each"]
-    for edge, packed in _taken(graph, node, edges, value, item=False):
+    for edge, packed in _edges_taken(graph, node, edges, value, item=False):
         yield Route(edge.target, edge, ((0, packed),))
 
 
@@ -143,13 +143,15 @@ def _route_items(graph: Graph, node: Node, value: Any) -> Iterator[Route]:
         return
     taken: dict[int, list[tuple[int, Packed]]] = {edge.index: [] for edge in edges}
     for place, item in enumerate(value):
-        for edge, packed in _taken(graph, node, edges, item, item=True):
+        for edge, packed in _edges_taken(graph, node, edges, item, item=True):
             taken[edge.index].append((place, packed))
     for edge in edges:
         yield Route(edge.target, edge, tuple(taken[edge.index]))
 
 
-def _taken(graph: Graph, node: Node, edges: list[Edge], value: Any, *, item: bool) -> Iterator[tuple[Edge, Packed]]:
+def _edges_taken(
+    graph: Graph, node: Node, edges: list[Edge], value: Any, *, item: bool
+) -> Iterator[tuple[Edge, Packed]]:
     matched = False
     cases: dict[str, Any] = {}
     later: list[Edge] = []

@@ -34,7 +34,7 @@ class StateView(MutableMapping[str, Any]):
         """Return the value; changing it in place counts as a write."""
         if key in self._values:
             return self._values[key]
-        full = self._known(key)
+        full = self._full_key(key)
         if full not in self._seen or key in self._set:
             raise KeyError(key)
         value = self._rule.codecs.get(full, ANYTHING).decode(self._seen[full], f"state.{key}")
@@ -43,7 +43,7 @@ class StateView(MutableMapping[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Write the key, or contribute to it if it has a reducer."""
-        full = self._known(key)
+        full = self._full_key(key)
         reducer = self._rule.reducers.get(full)
         if reducer is None:
             self._set.add(key)
@@ -55,7 +55,7 @@ class StateView(MutableMapping[str, Any]):
     def __delitem__(self, key: str) -> None:
         """Remove the key."""
         self[key]
-        if self._known(key) in self._rule.reducers:
+        if self._full_key(key) in self._rule.reducers:
             raise StateConflict(f"state {key!r} has a reducer and cannot be removed")
         self._set.add(key)
         self._values.pop(key, None)
@@ -84,7 +84,7 @@ class StateView(MutableMapping[str, Any]):
     def _mine(self, full: str) -> bool:
         return full.startswith(self._prefix) and "/" not in full[len(self._prefix) :]
 
-    def _known(self, key: str) -> str:
+    def _full_key(self, key: str) -> str:
         full = self._prefix + key
         if "/" in key:
             raise WrongType(f"state key {key!r} must not contain '/'")

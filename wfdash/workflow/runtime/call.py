@@ -71,7 +71,7 @@ class RunCall:
         check_arguments(self.message is not UNSET, self.answers, self.checkpoint, self.storage, self.run_id)
         if self.message is not UNSET:
             run = self.run_id or new_run_id()
-            return self._begin(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), show))
+            return self._prepare_start(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), show))
         found, kept = await find_checkpoint(self.checkpoint, self.storage, self.run_id)
         refuse_foreign(name, found)
         recorders = RunRecorders.of(recorder_for(self.storage, found.run), show)
@@ -100,7 +100,7 @@ class RunCall:
         past = await past_answers(self.storage, current.run) if late else {}
         return read_answers(graph, current, given, past, accepted=isinstance(self.storage, Recorder))
 
-    def _begin(self, name: str, graph: Graph, run: RunId, recorders: RunRecorders) -> PreparedRun:
+    def _prepare_start(self, name: str, graph: Graph, run: RunId, recorders: RunRecorders) -> PreparedRun:
         routes = pack_input(graph, self.message)
         writer = CheckpointWriter(run, WorkflowId(name), graph.version, None)
         rule = graph.state

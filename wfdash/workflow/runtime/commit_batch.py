@@ -47,7 +47,7 @@ def _note(batch: CommitBatch, command: EmitEvent) -> None:
     batch.events.append(command.event)
 
 
-def _open(batch: CommitBatch, command: OpenRequest) -> None:
+def _open_request(batch: CommitBatch, command: OpenRequest) -> None:
     batch.opened[command.request.key] = command.request
 
 
@@ -79,7 +79,7 @@ def _complete(batch: CommitBatch, command: CompleteRun) -> None:
 
 TAKERS: dict[type, Callable[[CommitBatch, Any], None]] = {
     EmitEvent: _note,
-    OpenRequest: _open,
+    OpenRequest: _open_request,
     CloseRequest: _close,
     RecordEffect: _log,
     SaveCheckpoint: _save,

@@ -179,7 +179,9 @@ class Codec:
             back = self.adapter.validate_json(text)
             data = from_json(text, allow_inf_nan=True)
         except (PydanticSerializationError, ValidationError, ValueError, TypeError) as error:
-            raise NotStorable(f"{path}: {type(value).__name__} cannot be stored: {_short(error)}", path=path) from error
+            raise NotStorable(
+                f"{path}: {type(value).__name__} cannot be stored: {_error_text(error)}", path=path
+            ) from error
         check_plain(data, path)
         if not same(value, back):
             where = find_difference(value, back, path)
@@ -193,7 +195,7 @@ class Codec:
         try:
             return self.adapter.validate_json(to_json(data, inf_nan_mode="constants"))
         except ValidationError as error:
-            raise WrongType(f"{path}: {_short(error)}") from error
+            raise WrongType(f"{path}: {_error_text(error)}") from error
 
     def accept(self, value: Any) -> Any:
         """Return the value, converted if it is the type's JSON; pydantic's ``ValidationError`` otherwise."""
@@ -206,7 +208,7 @@ class Codec:
         return self.adapter.json_schema(mode="serialization" if mode == "serialization" else "validation")
 
 
-def _short(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in error.errors()[:3])
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -87,7 +87,7 @@ class _Walk:
                 return sorted((self.show(item, depth, above) for item in value), key=json.dumps)
             if isinstance(value, (list, tuple)):
                 return [self.show(item, depth, above) for item in value]
-            plain = _plain(value)
+            plain = _plain_parts(value)
             return opaque(value) if plain is value else self.show(plain, depth, above)
         except Exception:
             return opaque(value)
@@ -108,7 +108,7 @@ def _key(key: Any) -> str:
     return str(key.value) if isinstance(key, Enum) else str(key)
 
 
-def _plain(value: Any) -> Any:
+def _plain_parts(value: Any) -> Any:
     """Return the parts of a model or a dataclass, the JSON of a date or the like; the value itself otherwise."""
     if isinstance(value, BaseModel):
         return _dumped(value, {name: getattr(value, name) for name in type(value).model_fields})

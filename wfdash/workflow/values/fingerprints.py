@@ -49,7 +49,7 @@ def identify(card: Mapping[str, Json], form: Json, same: Sequence[str]) -> Ident
     parts: dict[str, Json] = {name: card[name] for name in PARTS if name in card}
     parts |= {
         "form": _bare(form),
-        **{name: list(_named(card[name])) for name in ("actions", "options") if name in card},
+        **{name: list(_without_descriptions(card[name])) for name in ("actions", "options") if name in card},
     }
     if isinstance(card.get("tool"), Mapping):
         # The actions of a tool call depend on its arguments, and those are recorded.
@@ -105,7 +105,7 @@ def digest(value: Json) -> str:
     return urlsafe_b64encode(sha256(text.encode()).digest()[:12]).decode()
 
 
-def _named(listed: Any) -> Iterator[Json]:
+def _without_descriptions(listed: Any) -> Iterator[Json]:
     for one in listed if isinstance(listed, list) else ():
         yield [one.get(name) for name in ("name", "label", "description")]
 

@@ -38,7 +38,7 @@ def can_carry(gives: Any, takes: Any) -> bool:
 def _meets(given: Any, taken: Any) -> bool:
     if is_any(given) or is_any(taken):
         return True
-    one, other = _plain(given), _plain(taken)
+    one, other = _bare_type(given), _bare_type(taken)
     if not isinstance(one, type) or not isinstance(other, type):
         return True
     if not (issubclass(one, other) or issubclass(other, one) or (one, other) in NUMBERS):
@@ -49,11 +49,11 @@ def _meets(given: Any, taken: Any) -> bool:
     return True
 
 
-def _plain(kind: Any) -> Any:
+def _bare_type(kind: Any) -> Any:
     if kind is None:
         return type(None)
     if get_origin(kind) is Annotated:
-        return _plain(get_args(kind)[0])
+        return _bare_type(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return type(get_args(kind)[0])
     return get_origin(kind) or getattr(kind, "__supertype__", kind)
@@ -61,10 +61,10 @@ def _plain(kind: Any) -> Any:
 
 def item_type(kind: Any) -> Any:
     """Return the item type of a list type, ``Any`` if it has none."""
-    found = [get_args(m)[0] if get_args(m) else Any for m in members(kind) if _plain(m) is list]
+    found = [get_args(m)[0] if get_args(m) else Any for m in members(kind) if _bare_type(m) is list]
     return found[0] if len(found) == 1 else Any
 
 
 def is_list(kind: Any) -> bool:
     """Return whether values of this type may be lists."""
-    return is_any(kind) or any(_plain(member) is list for member in members(kind))
+    return is_any(kind) or any(_bare_type(member) is list for member in members(kind))

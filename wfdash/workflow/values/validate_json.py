@@ -46,12 +46,12 @@ def _is_stored(codec: Codec, value: Json) -> bool:
 def type_problems(error: ValidationError, value: Json) -> list[Problem]:
     """Return what the type itself rejects in a value, each problem at its field."""
     return [
-        {"loc": list(_place(found["loc"], value)), "msg": _words(found["msg"])}
+        {"loc": list(_existing_path(found["loc"], value)), "msg": _sentence_of(found["msg"])}
         for found in error.errors(include_url=False, include_context=False, include_input=False)
     ]
 
 
-def _place(loc: tuple[int | str, ...], value: Any) -> Iterator[int | str]:
+def _existing_path(loc: tuple[int | str, ...], value: Any) -> Iterator[int | str]:
     """Yield the parts of a place that the value has; pydantic names branches of unions in between."""
     for number, part in enumerate(loc):
         listed = isinstance(value, list) and isinstance(part, int) and part < len(value)
@@ -62,7 +62,7 @@ def _place(loc: tuple[int | str, ...], value: Any) -> Iterator[int | str]:
         yield part
 
 
-def _words(message: str) -> str:
+def _sentence_of(message: str) -> str:
     for start in ASSERTED:
         message = message.removeprefix(start)
     return message[:1].upper() + message[1:]

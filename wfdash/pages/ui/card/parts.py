@@ -78,7 +78,7 @@ def proposal_part(card: Mapping[str, Any], schema: Mapping[str, Any] | None = No
     proposal, current = card.get("proposal"), card.get("current")
     if proposal is None:
         return None
-    return _alone(proposal, schema or {}) if current is None else compare(current, proposal)
+    return _proposal_alone(proposal, schema or {}) if current is None else compare(current, proposal)
 
 
 def compare(before: Any, after: Any, title: str = "") -> CardPart:
@@ -98,7 +98,7 @@ def compare(before: Any, after: Any, title: str = "") -> CardPart:
     )
 
 
-def _alone(proposal: Any, schema: Mapping[str, Any]) -> CardPart:
+def _proposal_alone(proposal: Any, schema: Mapping[str, Any]) -> CardPart:
     if isinstance(proposal, str):
         files = parse_unified(proposal) if "@@" in proposal else ()
         return (
@@ -188,14 +188,18 @@ def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:
     return CardPart(kind=kind, title=title, file=attachment(media, str(piece.get("alt") or ""), href))
 
 
-def _text(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+def _text_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
     if not isinstance(value, str):
         return CardPart(kind="json", title=title, value=value)
     return CardPart(kind="text", title=title, block=block(value))
 
 
 def _markdown(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
-    return CardPart(kind="markdown", title=title, text=value) if isinstance(value, str) else _text(title, value, piece)
+    return (
+        CardPart(kind="markdown", title=title, text=value)
+        if isinstance(value, str)
+        else _text_part(title, value, piece)
+    )
 
 
 def _table(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
@@ -234,7 +238,7 @@ def _code(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
 
 
 DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart]] = {
-    "text": _text,
+    "text": _text_part,
     "markdown": _markdown,
     "table": _table,
     "link": _link,

@@ -74,7 +74,7 @@ def _certain(description: Description, step: str) -> list[str]:
     here = step
     while True:
         edges = [edge for edge in leaving.get(here, ()) if edge.target in known]
-        if not edges or not all(_leads(edge, known) for edge in edges) or _seen(edges, way, step):
+        if not edges or not all(_leads(edge, known) for edge in edges) or _leads_into(edges, way, step):
             return way
         way += [edge.target for edge in edges]
         if len(edges) > 1:
@@ -82,7 +82,7 @@ def _certain(description: Description, step: str) -> list[str]:
         here = edges[0].target
 
 
-def _seen(edges: Iterable[EdgeInfo], way: Collection[str], step: str) -> bool:
+def _leads_into(edges: Iterable[EdgeInfo], way: Collection[str], step: str) -> bool:
     return any(edge.target == step or edge.target in way for edge in edges)
 
 

@@ -30,7 +30,7 @@ class TableView:
     @property
     def looks(self) -> tuple[str, ...]:
         """Return a class per column: ``number`` (right-aligned), ``nowrap`` (short words), or empty."""
-        return tuple(_look(cells) for cells in zip(*self.rows, strict=True))
+        return tuple(_column_class(cells) for cells in zip(*self.rows, strict=True))
 
     @property
     def heads(self) -> tuple[tuple[str, str], ...]:
@@ -91,7 +91,7 @@ def _table(names: list[str], rows: Sequence[Sequence[Any]], count: int) -> Table
     )
 
 
-def _look(cells: Iterable[str]) -> str:
+def _column_class(cells: Iterable[str]) -> str:
     filled = [text for text in cells if text not in {"", "—"}]
     if filled and all(_NUMBER.fullmatch(text) for text in filled):
         return "number"

@@ -42,7 +42,7 @@ def _leaves(value: Any, node: Any, schemas: Schemas, path: tuple[str, ...]) -> I
     known = _object(node, schemas)
     if isinstance(value, list):
         for number, item in enumerate(value, 1):
-            yield from _leaves(item, known.get("items"), schemas, _counted(path, number))
+            yield from _leaves(item, known.get("items"), schemas, _numbered(path, number))
         return
     fields = mapping(known.get("properties"))
     for key, item in value.items():
@@ -56,7 +56,7 @@ def _has_parts(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value) and not is_opaque(value)
 
 
-def _counted(path: tuple[str, ...], number: int) -> tuple[str, ...]:
+def _numbered(path: tuple[str, ...], number: int) -> tuple[str, ...]:
     return (*path[:-1], f"{path[-1]} {number}") if path else (str(number),)
 
 

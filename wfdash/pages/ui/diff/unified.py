@@ -55,19 +55,19 @@ class FileDiff:
     @property
     def added(self) -> int:
         """Return how many lines are added."""
-        return self._count("added")
+        return self._count_lines("added")
 
     @property
     def removed(self) -> int:
         """Return how many lines are removed."""
-        return self._count("removed")
+        return self._count_lines("removed")
 
     @property
     def long(self) -> bool:
         """Return whether it is too long to be rendered side by side as well."""
         return self.size > MAX_BESIDE
 
-    def _count(self, kind: str) -> int:
+    def _count_lines(self, kind: str) -> int:
         return sum(line.kind == kind for hunk in self.hunks for line in hunk.lines)
 
 
@@ -140,9 +140,9 @@ class _DiffParser:
         if line.startswith("diff --git ") and " b/" in line:
             draft.old, draft.new = line[len("diff --git ") :].removeprefix("a/").split(" b/", 1)
         elif line.startswith("--- "):
-            draft.old = _name(line[4:])
+            draft.old = _file_name(line[4:])
         elif line.startswith("+++ "):
-            draft.new = _name(line[4:])
+            draft.new = _file_name(line[4:])
         elif line.startswith(("Binary files", "GIT binary patch")):
             draft.status = "binary"
         else:
@@ -201,7 +201,7 @@ def _number(body: list[str], old: int, new: int) -> Iterator[DiffLine]:
         old, new = old + 1, new + 1
 
 
-def _name(text: str) -> str:
+def _file_name(text: str) -> str:
     """Return a file's name without git's a/ or b/ and without a time stamp."""
     name = text.split("\t", 1)[0].strip().strip('"')
     return name[2:] if name.startswith(("a/", "b/")) else name

@@ -132,15 +132,15 @@ def part(key: str | int) -> str:
 
 def child(name: str, key: str | int) -> str:
     """Return the name of a value inside a value. A prefix ends in ``:``, the root of a group has no name."""
-    return _within(name, part(key))
+    return _joined_name(name, part(key))
 
 
 def others(name: str) -> str:
     """Return the name of the fields of a group that its schema does not name."""
-    return _within(name, "*")
+    return _joined_name(name, "*")
 
 
-def _within(name: str, own: str) -> str:
+def _joined_name(name: str, own: str) -> str:
     return f"{name}{own}" if not name or name.endswith(":") else f"{name}.{own}"
 
 

@@ -132,7 +132,7 @@ class FormView:
         found = list(walk(self.root))
         labels = {one.loc: one.label for one in reversed(found) if one.label}
         return tuple(
-            FormError(target=one.id if one.loc else "", label=_named(one, labels), message=message)
+            FormError(target=one.id if one.loc else "", label=_full_label(one, labels), message=message)
             for one in found
             for message in one.errors
         )
@@ -190,16 +190,16 @@ class BoundForm(FormView):
         """Yield schema errors, inside a union those of the branch that was picked: none if the whole is valid."""
         found = problems_of(dict(self.schema), self.value)
         picked = sorted(self.notes.branches.items(), key=lambda item: len(item[0])) if found else []
-        kept = [problem for problem in found if not any(_within(tuple(problem["loc"]), loc) for loc, _ in picked)]
+        kept = [problem for problem in found if not any(_is_inside(tuple(problem["loc"]), loc) for loc, _ in picked)]
         for loc, (branch, value) in picked:
             for problem in problems_of(branch, value, root=self.schema):
                 where = (*loc, *problem["loc"])
-                if not any(len(other) > len(loc) and _within(where, other) for other, _ in picked):
+                if not any(len(other) > len(loc) and _is_inside(where, other) for other, _ in picked):
                     kept.append({"loc": list(where), "msg": problem["msg"]})
         yield from kept or found
 
 
-def _named(field: Field, labels: Mapping[Loc, str]) -> str:
+def _full_label(field: Field, labels: Mapping[Loc, str]) -> str:
     """Return a field's label, with its parent's: the same label may occur in several places."""
     outer = labels.get(field.loc[:-1], "") if len(field.loc) > 1 else ""
     return f"{outer} › {field.label}" if outer else field.label
@@ -223,5 +223,5 @@ def _nearest(loc: Loc, places: set[Loc]) -> Loc:
     return next((loc[:size] for size in range(len(loc), -1, -1) if loc[:size] in places), ())
 
 
-def _within(loc: Loc, outer: Loc) -> bool:
+def _is_inside(loc: Loc, outer: Loc) -> bool:
     return loc[: len(outer)] == outer

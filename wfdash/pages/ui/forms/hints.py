@@ -122,7 +122,7 @@ def _range(spec: Spec) -> str:
 
 
 def _amount(spec: Spec, least: str, most: str) -> str:
-    low, high = _count(spec, least) or 0, _count(spec, most)
+    low, high = _int_keyword(spec, least) or 0, _int_keyword(spec, most)
     alone = " No duplicates." if spec.schema.get("uniqueItems") and spec.kind == "rows" else ""
     if high is None:
         return f"At least {low}.{alone}" if low else alone.strip()
@@ -130,7 +130,7 @@ def _amount(spec: Spec, least: str, most: str) -> str:
 
 
 def _length(spec: Spec) -> str:
-    least, most = _count(spec, "minLength") or 0, _count(spec, "maxLength")
+    least, most = _int_keyword(spec, "minLength") or 0, _int_keyword(spec, "maxLength")
     if spec.kind not in {"text", "area", "secret"}:
         return ""
     shape = _shape(spec)
@@ -142,7 +142,7 @@ def _length(spec: Spec) -> str:
     return f"{f'Exactly {most:,} characters.' if least == most else words} {shape}".strip()
 
 
-def _count(spec: Spec, key: str) -> int | None:
+def _int_keyword(spec: Spec, key: str) -> int | None:
     given = spec.schema.get(key)
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 

@@ -19,7 +19,7 @@ class Unreadable(ValueError):
 def read(text: str) -> Any:
     """Return the value of a JSON text. Raises ``Unreadable`` with line and column."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_number, object_pairs_hook=_object)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_object)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -61,7 +61,7 @@ class _Scan:
 
     def values(self, loc: Loc) -> Iterator[tuple[Loc, int]]:
         """Yield a value and all within it, each with its line."""
-        opening, line = self._take()
+        opening, line = self._next_token()
         yield loc, line
         if opening in {"{", "["}:
             yield from self._inside(loc, opening == "{")
@@ -71,20 +71,20 @@ class _Scan:
         while self.tokens[self.at][0] not in {"}", "]"}:
             key: str | int = index
             if named:
-                key = json.loads(self._take()[0])
-                self._take()
+                key = json.loads(self._next_token()[0])
+                self._next_token()
             yield from self.values((*loc, key))
             index += 1
             if self.tokens[self.at][0] == ",":
-                self._take()
-        self._take()
+                self._next_token()
+        self._next_token()
 
-    def _take(self) -> tuple[str, int]:
+    def _next_token(self) -> tuple[str, int]:
         self.at += 1
         return self.tokens[self.at - 1]
 
 
-def _refuse(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise Unreadable(f"JSON has no {name}: remove it or use null")
 
 

@@ -27,7 +27,7 @@ def of(node: Mapping[str, Any]) -> str:
         return _array(node)
     if kind == "object" or (kind is None and mapping(node.get("properties"))):
         return _object(node)
-    return _text(node) if kind == "text" else kind or "json"
+    return _text_kind(node) if kind == "text" else kind or "json"
 
 
 def takes_file(node: Mapping[str, Any]) -> bool:
@@ -55,7 +55,7 @@ def mapping(given: Any) -> dict[str, Any]:
     return dict(given) if isinstance(given, Mapping) else {}
 
 
-def _text(node: Mapping[str, Any]) -> str:
+def _text_kind(node: Mapping[str, Any]) -> str:
     kind = _FORMATS.get(str(node.get("format")))
     if kind is None and media.encoding_of(node):
         return "file"

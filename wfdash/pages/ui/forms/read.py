@@ -50,7 +50,7 @@ class FormReader:
 
     def value(self, schema: Any, name: str, loc: Loc, required: bool, depth: int = 0) -> Any:
         """Return the value at this place, or ``MISSING``."""
-        as_json = self._last(f"{name}$")
+        as_json = self._last_value(f"{name}$")
         if as_json is not None:
             return self._json(as_json, f"{name}$", loc)
         spec = self.schemas.spec(schema, depth, required)
@@ -58,17 +58,17 @@ class FormReader:
             return spec.schema["const"]
         return _READERS.get(spec.kind, FormReader._scalar)(self, spec, name, loc, required, depth)
 
-    def _last(self, name: str) -> str | None:
+    def _last_value(self, name: str) -> str | None:
         given = self.post.get(name)
         return given[-1] if given else None
 
-    def _count(self, name: str) -> int | None:
-        count = index_of(self._last(f"{name}!") or "")
+    def _row_count(self, name: str) -> int | None:
+        count = index_of(self._last_value(f"{name}!") or "")
         return None if count is None else min(count, MAX_ROWS)
 
     def _original(self, name: str) -> Any:
         """Return the value a control was rendered for, where its text alone is ambiguous."""
-        packed = self._last(f"{name}@")
+        packed = self._last_value(f"{name}@")
         if packed is None:
             return MISSING
         with contextlib.suppress(Unreadable):
@@ -85,7 +85,7 @@ class FormReader:
         uploaded = self._upload(spec, name, loc)
         if uploaded is not None:
             return uploaded
-        text = self._last(name)
+        text = self._last_value(name)
         if text is None:
             return MISSING
         original = self._original(name)
@@ -109,7 +109,7 @@ class FormReader:
         uploaded = self._upload(spec, name, loc)
         if uploaded is not None:
             return uploaded
-        kept = self._last(name)
+        kept = self._last_value(name)
         if f"{name}!away" in self.post:
             return _nothing(spec, required)
         return kept or self._unless_kept(spec, name, required)
@@ -124,10 +124,10 @@ class FormReader:
             self.notes.errors[loc] = media.too_large(spec.schema)
         except UnicodeDecodeError:
             self.notes.errors[loc] = "The file is not UTF-8 text: choose another one, or save it as UTF-8"
-        return self._last(name) or ""
+        return self._last_value(name) or ""
 
     def _switch(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        given, drawn = self._last(name), f"{name}!" in self.post
+        given, drawn = self._last_value(name), f"{name}!" in self.post
         if (required and not spec.nullable) or ("default" in spec.schema and not spec.nullable):
             return given is not None if drawn or given is not None else MISSING
         if given:
@@ -135,7 +135,7 @@ class FormReader:
         return self._unless_kept(spec, name, required) if drawn else MISSING
 
     def _choice(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        token = self._last(name)
+        token = self._last_value(name)
         if not token:
             return self._unless_kept(spec, name, required) if f"{name}!" in self.post else MISSING
         return dict(zip(scalars.tokens(spec.options), spec.options, strict=True)).get(token, token)
@@ -166,7 +166,7 @@ class FormReader:
         return {key: item for key, item in {**more, **value}.items() if item is not MISSING}
 
     def _rows(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        count = self._count(name)
+        count = self._row_count(name)
         if not count:
             return self._none(spec, name, required, [])
         return [self._item(spec.schema["items"], name, loc, index, depth) for index in range(count)]
@@ -178,7 +178,7 @@ class FormReader:
 
     def _none(self, spec: Spec, name: str, required: bool, empty: Any) -> Any:
         """Return the value of a list without rows: an empty one where it is required, or was empty before."""
-        if self._count(name) is None:
+        if self._row_count(name) is None:
             return MISSING
         return empty if spec.stays(required) or self._original(name) is not MISSING else MISSING
 
@@ -194,7 +194,7 @@ class FormReader:
         return value
 
     def _pairs(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        count = self._count(name)
+        count = self._row_count(name)
         if not count:
             return self._none(spec, name, required, {})
         names = [child(name, index) for index in range(count)]
@@ -206,7 +206,7 @@ class FormReader:
         return dict(pairs)
 
     def _pair(self, spec: Spec, name: str, loc: Loc, depth: int) -> tuple[str, Any]:
-        key = self._last(f"{name}#") or ""
+        key = self._last_value(f"{name}#") or ""
         value = self.value(spec.entries, name, (*loc, key), True, depth + 1)
         if value is MISSING:
             self.notes.errors.setdefault((*loc, key), "Required, or remove this row")
@@ -214,7 +214,7 @@ class FormReader:
         return key, value
 
     def _union(self, spec: Spec, name: str, loc: Loc, required: bool, depth: int) -> Any:
-        pick = self._last(f"{name}?")
+        pick = self._last_value(f"{name}?")
         if pick is None:
             return MISSING
         self.notes.picks[name] = pick

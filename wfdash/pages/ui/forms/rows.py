@@ -21,17 +21,17 @@ def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict
     """Return the posted fields after the change. ``target``: a list for ``_add``, else a row of one."""
     copy = {name: list(values) for name, values in post.items() if name not in BUTTONS}
     if button == ADD:
-        count = _count(copy, target)
+        count = _row_count(copy, target)
         return _resized(copy, target, min(count + 1, MAX_ROWS))
     parent, _, last = target.rpartition(".")
     row = index_of(last)
     if button in {SHOW, MODE} or row is None:
         return copy
-    order = _order(button, row, _count(copy, parent))
+    order = _order(button, row, _row_count(copy, parent))
     return _reordered(copy, parent, order)
 
 
-def _count(post: Mapping[str, Sequence[str]], name: str) -> int:
+def _row_count(post: Mapping[str, Sequence[str]], name: str) -> int:
     return min(index_of(post.get(f"{name}!", ["0"])[-1]) or 0, MAX_ROWS)
 
 

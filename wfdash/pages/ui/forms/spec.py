@@ -86,7 +86,7 @@ class Schemas:
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return Spec(kind="json", schema={})
         node = self._merged(schema, depth)
-        made = self._read(node, depth)
+        made = self._spec_of(node, depth)
         if not required and made.kind in {"group", "tuple", "const"} and "default" not in node:
             return Spec(kind="union", schema=node, branches=(node,))
         return made
@@ -137,7 +137,7 @@ class Schemas:
                 if isinstance(inner, Mapping) and inner.keys() & {"type", "enum", "$ref", "anyOf", "oneOf"}:
                     yield name, inner
 
-    def _read(self, node: dict[str, Any], depth: int) -> Spec:
+    def _spec_of(self, node: dict[str, Any], depth: int) -> Spec:
         if isinstance(node.get("type"), list):
             rest = {key: value for key, value in node.items() if key != "type"}
             bare = {key: value for key, value in rest.items() if key not in _NOTES}
@@ -145,7 +145,7 @@ class Schemas:
         alternatives = _schemas(node.get("anyOf")) or _schemas(node.get("oneOf"))
         if alternatives:
             return self._union(node, alternatives, depth)
-        plain = _plain(node)
+        plain = _plain_spec(node)
         if plain.kind == "rows":
             item = self.spec(node["items"], depth + 1)
             if item.kind == "choice" and not item.nullable:
@@ -157,7 +157,7 @@ class Schemas:
         resolved = [self._merged(branch, depth + 1) for branch in alternatives]
         if rest.keys() & _STRUCTURE:
             if _only_rules(resolved):
-                return self._read(rest, depth)
+                return self._spec_of(rest, depth)
             bare = {key: value for key, value in rest.items() if key not in _NOTES}
             resolved = [_joined(bare, branch) for branch in resolved]
         branches = tuple(branch for branch in resolved if not _is_null(branch))
@@ -196,7 +196,7 @@ def _only_rules(branches: list[dict[str, Any]]) -> bool:
     return not typed and not any(branch.keys() & (_STRUCTURE - names) for branch in branches)
 
 
-def _plain(node: dict[str, Any]) -> Spec:
+def _plain_spec(node: dict[str, Any]) -> Spec:
     """Return the specification of a node without alternatives."""
     if "const" in node:
         return Spec(kind="const", schema=node)

@@ -77,7 +77,7 @@ def layout(
     tree, extras = _Tree(description), extras or RunOverlay()
     counts = board or {}
     size = _width(description.steps, counts, extras), TALL if extras.notes else HEIGHT
-    block = _place(tree, None, size)
+    block = _place_level(tree, None, size)
     nodes = tuple(
         _node(tree.steps[name], box, counts.get(name), board is not None, extras) for name, box in block.boxes.items()
     )
@@ -104,7 +104,7 @@ class _Tree:
             self.inside.setdefault(self.parent(step.name), []).append(step.name)
         self.edges: dict[str | None, dict[tuple[str, str], EdgeInfo]] = {}
         for edge in description.edges:
-            self._add(edge)
+            self._add_edge(edge)
 
     def parent(self, name: str) -> str | None:
         """Return the step this one is folded into; None if that is unknown or circular."""
@@ -115,7 +115,7 @@ class _Tree:
         own = self.steps[name].parent
         return own if at is None and own in self.steps else None
 
-    def _add(self, edge: EdgeInfo) -> None:
+    def _add_edge(self, edge: EdgeInfo) -> None:
         if edge.source not in self.steps or edge.target not in self.steps:
             return
         source, target = self._line(edge.source), self._line(edge.target)
@@ -142,15 +142,15 @@ def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
 
 def _width(steps: tuple[StepInfo, ...], board: Board, extras: RunOverlay) -> float:
     """Return one width for all steps: that of the longest title, within limits."""
-    rooms = [len(_title(step)) * CHAR + room_for(_counted(board.get(step.name))) for step in steps]
+    rooms = [len(_title(step)) * CHAR + room_for(_progress_text(board.get(step.name))) for step in steps]
     rooms += [len(note) * NOTE_CHAR + room_for("") for note in extras.notes.values()]
     return min(max([NARROW, *rooms]), WIDE)
 
 
-def _place(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
+def _place_level(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
     """Return the steps of a level, placed; a step with steps inside is as large as they need."""
     names = tree.inside.get(level, [])
-    inner = {name: _place(tree, name, size) for name in names if tree.inside.get(name)}
+    inner = {name: _place_level(tree, name, size) for name in names if tree.inside.get(name)}
     sizes = [
         (inner[name].width + FRAME * 2, inner[name].height + FRAME + FRAME_TOP) if name in inner else size
         for name in names
@@ -202,20 +202,20 @@ def _title(step: StepInfo) -> str:
     return step.title or humanize(step.name.replace("/", ".").rpartition(".")[2] or step.name)
 
 
-def _count(counts: Any, state: str) -> int:
+def _state_count(counts: Any, state: str) -> int:
     if counts is None:
         return 0
     return int((counts.get(state) if isinstance(counts, Mapping) else getattr(counts, state, 0)) or 0)
 
 
 def _total(counts: Any) -> int:
-    return sum(_count(counts, state) for state in ORDER)
+    return sum(_state_count(counts, state) for state in ORDER)
 
 
-def _counted(counts: Any) -> str:
+def _progress_text(counts: Any) -> str:
     """Return the progress of a step that runs more than once: ``3/5``."""
     total = _total(counts)
-    return f"{_count(counts, 'done')}/{total}" if total > 1 else ""
+    return f"{_state_count(counts, 'done')}/{total}" if total > 1 else ""
 
 
 def _node(step: StepInfo, box: Rectangle, counts: Any, shows_state: bool, extras: RunOverlay) -> DrawnStep:
@@ -226,9 +226,9 @@ def _node(step: StepInfo, box: Rectangle, counts: Any, shows_state: bool, extras
         y=box.y - box.height / 2 + MARGIN,
         width=box.width,
         height=box.height,
-        state=next((state for state in ORDER if _count(counts, state)), "idle"),
+        state=next((state for state in ORDER if _state_count(counts, state)), "idle"),
         person=step.person,
-        counts=_counted(counts),
+        counts=_progress_text(counts),
         shows_state=shows_state,
         note=extras.notes.get(step.name, ""),
         growing=extras.growing.get(step.name),

@@ -53,7 +53,7 @@ class Replay:
             return None, task_name
         if task_name not in self._overlapped:
             return self._strict(left, kind, name), task_name
-        fitting = [index for index in reversed(left) if self._is(index, kind, name)]
+        fitting = [index for index in reversed(left) if self._is_entry(index, kind, name)]
         same = (index for index in fitting if prints is not None and self.entries[index].get("prints") == prints)
         found = next(same, fitting[0] if fitting else None)
         if found is not None:
@@ -73,7 +73,7 @@ class Replay:
         return any(self._left.values()) if task_name is None else bool(self._left.get(task_name))
 
     def _strict(self, left: list[int], kind: str, name: str) -> int:
-        if not self._is(left[-1], kind, name):
+        if not self._is_entry(left[-1], kind, name):
             was = self.entries[left[-1]]
             raise ReplayMismatch(
                 f"step {self.step!r}, number {left[-1] + 1}: recorded {was['k']} {was['name']!r},"
@@ -81,7 +81,7 @@ class Replay:
             )
         return left.pop()
 
-    def _is(self, index: int, kind: str, name: str) -> bool:
+    def _is_entry(self, index: int, kind: str, name: str) -> bool:
         return bool(self.entries[index]["k"] == kind and self.entries[index]["name"] == name)
 
     def add(self, entry: JournalEntry, task_name: str) -> int:

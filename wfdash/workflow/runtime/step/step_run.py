@@ -80,10 +80,10 @@ class StepRun:
             output=output,
             writes=self._state.collect(),
             ms=round((time.perf_counter() - began) * 1000, 3),
-            shown=self._shown(value, routes, output),
+            shown=self._display_output(value, routes, output),
         )
 
-    def _shown(self, value: Any, routes: list[Route], output: Packed | None) -> Json:
+    def _display_output(self, value: Any, routes: list[Route], output: Packed | None) -> Json:
         if output is not None:
             return truncate(plain(output))
         whole = [r for r in routes if r.edge is not None and r.edge.kind != "each" and r.items[0][1][0] is not None]
