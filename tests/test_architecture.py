@@ -188,3 +188,31 @@ def test_a_cell_that_may_have_nothing_in_it_is_empty_then() -> None:
     # On a narrow screen an empty cell is left out with its label; one with a line break in it would not be.
     maybe = re.compile(r"<td[^>]*>\s+\{% if (?:(?!</td>|\{% else)[\s\S])*\{% endif %\}\s+</td>")
     assert [name for name, path in TEMPLATES.items() if maybe.search(path.read_text())] == []
+
+
+def test_no_private_helper_is_pasted() -> None:
+    """Two private functions whose bodies differ in nothing but the names of locals belong in one place."""
+    places: dict[str, list[str]] = {}
+    for folder in ("checkpoints", "wfdash"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (body := shape_of(node)):
+                    places.setdefault(body, []).append(f"{path.relative_to(ROOT)}: {node.name}")
+    assert [twins for twins in places.values() if len(twins) > 1] == []
+
+
+def shape_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return a private function's body without the names of its locals, empty if it has fewer than three lines."""
+    body = [node for node in function.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    if function.name.startswith("__") or not function.name.startswith("_") or not body:
+        return ""
+    if body[-1].end_lineno - body[0].lineno < 2:  # type: ignore[operator]
+        return ""
+    names = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    inside = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Name)]
+    names |= {node.id for node in inside if isinstance(node.ctx, ast.Store)}
+    numbers: dict[str, str] = {}
+    for node in inside:
+        if node.id in names:
+            node.id = numbers.setdefault(node.id, f"local_{len(numbers)}")
+    return "\n".join(ast.dump(node) for node in body)
