@@ -203,5 +203,5 @@ def test_the_card_says_what_is_wrong_with_the_earlier_answer() -> None:
     note = {"parts": ["answer"], "was": "ask-1.0", "answered": True, "problem": "answer.iban: must be German"}
     again = asked_again({"asked_again": note}, {"asked_again": {}})
     assert again is not None
-    assert again.said == "the step can no longer use the earlier answer (answer.iban: must be German)"
+    assert again.reason == "the step can no longer use the earlier answer (answer.iban: must be German)"
     assert not again.changes

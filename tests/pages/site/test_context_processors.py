@@ -31,15 +31,15 @@ def request_of(viewer: Any = None, **cookies: str) -> Any:
 def test_the_count_is_not_asked_for_until_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(queries, "count_open", lambda viewer: asked.append(viewer) or 7)
-    shell = site_context(request_of(Somebody()))["shell"]
+    site = site_context(request_of(Somebody()))["site"]
     assert asked == []
-    assert (shell.open_count, shell.open_count) == (7, 7)
+    assert (site.open_count, site.open_count) == (7, 7)
     assert len(asked) == 1
 
 
 def test_strangers_are_counted_nothing_and_have_no_name() -> None:
-    shell = SiteContext(request_of())
-    assert (shell.open_count, shell.name, shell.is_staff) == (0, "", False)
+    site = SiteContext(request_of())
+    assert (site.open_count, site.name, site.is_staff) == (0, "", False)
 
 
 def test_the_theme_comes_from_the_cookie_and_only_a_known_one() -> None:

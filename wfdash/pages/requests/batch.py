@@ -61,7 +61,9 @@ def result(request: HttpRequest) -> HttpResponse:
     if not outcome:
         return redirect("inbox")
     return render(
-        request, "requests/batch/result.html", {"told": outcome, "title": queries.titles().get(outcome["workflow"], "")}
+        request,
+        "requests/batch/result.html",
+        {"outcome": outcome, "title": queries.titles().get(outcome["workflow"], "")},
     )
 
 

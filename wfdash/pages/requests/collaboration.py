@@ -89,7 +89,12 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
     found = queries.request(viewer, request_id)
     if not found.may_assign:
         raise NotAllowed("You cannot assign this request: " + (found.refusal or "it is no longer open"))
-    context = {"item": found, "names": queries.assignable(found), "problem": problem, "place": request.GET.urlencode()}
+    context = {
+        "item": found,
+        "names": queries.assignable(found),
+        "problem": problem,
+        "inbox_query": request.GET.urlencode(),
+    }
     return render(request, "requests/request/assign.html", context, status=status)
 
 

@@ -53,7 +53,7 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     if not (found.may_inform and found.open):
         raise NotAllowed("Only the requester, operators and reviewers can add information")
     context = {"item": found, "kinds": KINDS, "typed": request.POST, "problems": problems}
-    context["place"] = request.GET.urlencode()
+    context["inbox_query"] = request.GET.urlencode()
     return render(request, "requests/request/amend.html", context, status=422 if problems else 200)
 
 
@@ -61,7 +61,7 @@ def _render_again(
     request: HttpRequest, viewer: Viewer, request_id: str, text: str, problem: str, status: int
 ) -> HttpResponse:
     context = panel(queries.request(viewer, request_id), address_params(request.GET))
-    context |= {"said": text, "said_problem": problem}
+    context |= {"typed": text, "typed_problem": problem}
     return render(request, "requests/request/page.html", context, status=status)
 
 

@@ -154,5 +154,5 @@ def _nav_link(name: str, label: str, icon: str, within: tuple[str, ...], *, here
 
 
 def site_context(request: HttpRequest) -> dict[str, SiteContext]:
-    """Context processor: ``shell``."""
-    return {"shell": SiteContext(request)}
+    """Context processor: ``site``."""
+    return {"site": SiteContext(request)}

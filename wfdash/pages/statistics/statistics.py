@@ -81,7 +81,7 @@ def statistics(request: HttpRequest) -> HttpResponse:
     found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""))
     titles = queries.titles()
     context: dict[str, Any] = {
-        "told": found,
+        "statistics": found,
         "days": days,
         "ranges": [(n, label, n == days) for n, label in RANGES],
         "workflows": [(name, titles.get(name, name)) for name in found.workflows],

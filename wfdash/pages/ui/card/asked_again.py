@@ -31,7 +31,7 @@ class CardChanges:
     """What is wrong with the earlier answer, where that is the reason."""
 
     @property
-    def said(self) -> str:
+    def reason(self) -> str:
         """Return why it is asked again."""
         if self.problem:
             return f"the step can no longer use the earlier answer ({self.problem})"
