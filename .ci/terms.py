@@ -117,8 +117,8 @@ def documentation(root: Path) -> Iterator[tuple[Path, Text]]:
 
 
 def code(root: Path) -> Iterator[tuple[Path, Text]]:
-    """Yield docstrings, comments and the words of identifiers of the product and its tests."""
-    for path in _modules(root, "checkpoints", "wfdash", "tests"):
+    """Yield docstrings, comments and the words of identifiers of the product, and comments of its scripts."""
+    for path in _modules(root):
         yield from ((path, text) for text in _of_code(path.read_text()))
     for path in sorted((root / "static/js").rglob("*.js")):
         source = path.read_text()
@@ -126,8 +126,14 @@ def code(root: Path) -> Iterator[tuple[Path, Text]]:
             yield path, Text(source[: match.start()].count("\n") + 1, match[1] or match[2] or match[3] or "")
 
 
-def _modules(root: Path, *packages: str) -> Iterator[Path]:
-    for package in packages or ("checkpoints", "wfdash"):
+def tests(root: Path) -> Iterator[tuple[Path, Text]]:
+    """Yield docstrings, comments and the words of identifiers of the tests."""
+    for path in sorted((root / "tests").rglob("*.py")):
+        yield from ((path, text) for text in _of_code(path.read_text()))
+
+
+def _modules(root: Path) -> Iterator[Path]:
+    for package in ("checkpoints", "wfdash"):
         yield from (path for path in sorted((root / package).rglob("*.py")) if "migrations" not in path.parts)
 
 
@@ -225,7 +231,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and (" " in value or value[:1].isupper())
 
 
-READERS: dict[str, Reader] = {"ui": interface, "docs": documentation, "code": code}
+READERS: dict[str, Reader] = {"ui": interface, "docs": documentation, "code": code, "tests": tests}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -53,6 +54,11 @@ def test_every_term_says_what_to_write_instead_and_why(terms: ModuleType) -> Non
         ("static/js/a.js", 'find("input[data-tick]"); name = "tick";', ""),
         ("wfdash/a.py", '"""A tick of the clock."""\n# tick\nraise Error(f"Tick {one} of them")', "wfdash/a.py:3: "),
         ("wfdash/a.py", 'kind = "tick"\ncss = "data-tick on"', ""),
+        ("checkpoints/b.py", '"""A tick."""\n', "checkpoints/b.py:1: "),
+        ("checkpoints/b.py", "def on():\n    # At every tick.\n    return 1\n", "checkpoints/b.py:2: "),
+        ("checkpoints/b.py", "class _ClockTicks: ...\n", "checkpoints/b.py:1: "),
+        ("checkpoints/b.py", "on = tick(ticks=1)\n", ""),
+        ("static/js/b.js", "let at = 1; // the last tick\n", "static/js/b.js:1: "),
         ("docs/a.md", "Once\n\n```\ntick it\n```\n\nTick it", "docs/a.md:7: "),
     ],
 )
@@ -60,7 +66,8 @@ def test_a_term_is_found_where_people_read_it_and_nowhere_else(
     terms: ModuleType, tree: Path, name: str, source: str, found: str
 ) -> None:
     (tree / name).write_text(source)
-    table = [term for term in terms.load(terms.TABLE) if term.pattern.search("tick")]
+    where = ("code",) if Path(name).stem == "b" else ("ui", "docs")
+    table = [replace(term, where=where) for term in terms.load(terms.TABLE) if term.pattern.search("tick")]
     findings = terms.find(tree, table)
     assert [finding.startswith(found) for finding in findings] == ([True] if found else [])
 

@@ -17,8 +17,8 @@ test framework; with pytest (and pytest-asyncio) a storage of one's own is teste
 ``STORAGE`` is what every ``CheckpointStorage`` must pass; one world may serve all checks, they use fresh runs. The rest
 is for storages that offer more, and needs worlds that can do more (see ``worlds``):
 
-* ``DAMAGE``: content that rots is noticed.
-* ``CHUNKS``: content that runs share is kept once, and as long as anybody needs it.
+* ``DAMAGE``: corrupt content is detected.
+* ``CHUNKS``: content that runs share is kept once, and as long as any of them needs it.
 * ``JOURNAL``, ``CLAIMS``: the ports of those names.
 * ``RUNS``: which runs there are, and removing one (``Runs``).
 * ``WORKER``: what the dashboard's worker asks besides.

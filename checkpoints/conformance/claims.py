@@ -105,7 +105,7 @@ async def an_expired_claim_writes_nothing_more(world: JournalWorld) -> None:
     assert await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=EVENT), claim=new) == 2
 
 
-async def an_expired_claim_is_lost_even_if_nobody_took_over(world: JournalWorld) -> None:
+async def an_expired_claim_is_lost_even_without_a_takeover(world: JournalWorld) -> None:
     run = await begun(world)
     claim = await claimed(world, run, ttl=0.03)
     await until(lambda: is_due(world, run))
@@ -181,7 +181,7 @@ async def a_claim_writes_for_its_own_run_only(world: JournalWorld) -> None:
     assert len(await world.storage.read_events(yours)) == 1
 
 
-async def a_run_goes_on_after_its_worker_died(world: JournalWorld) -> None:
+async def a_run_continues_after_its_worker_died(world: JournalWorld) -> None:
     run = await begun(world)
     first = await claimed(world, run)
     await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=EVENT), claim=first)
@@ -214,7 +214,7 @@ async def a_run_can_be_taken_whatever_it_waits_for(world: JournalWorld) -> None:
         await world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.WAITING)), claim=claim)
 
 
-async def a_run_that_somebody_drives_cannot_be_taken(world: JournalWorld) -> None:
+async def a_run_with_a_live_claim_cannot_be_taken(world: JournalWorld) -> None:
     run = new_run_id()
     first = checkpoint(run)
     await world.storage.commit(Commit(run=run, checkpoint=first))
@@ -251,7 +251,7 @@ async def a_run_is_taken_from_its_newest_checkpoint_only(world: JournalWorld) ->
         await world.storage.take(new_run_id(), worker="w", ttl=30, head=None)
 
 
-async def a_cancelled_run_is_taken_only_by_whoever_says_so(world: JournalWorld) -> None:
+async def a_cancelled_run_is_taken_only_on_request(world: JournalWorld) -> None:
     run = new_run_id()
     head = await _parked(world, run)
     await world.cancel(run)

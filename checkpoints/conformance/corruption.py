@@ -71,7 +71,7 @@ async def what_is_the_same_is_kept_once(world: ChunkWorld) -> None:
     assert await world.chunks(run) <= before + 3
 
 
-async def pruning_removes_what_nobody_shares(world: ChunkWorld) -> None:
+async def pruning_removes_what_is_not_shared(world: ChunkWorld) -> None:
     run = new_run_id()
     other = {"state": {"text": " ".join(map(str, range(8000)))}}
     bodies = [BIG, other, {"state": {**BIG["state"], "more": "y" * 5000}}]

@@ -38,7 +38,7 @@ async def facts_are_listed_and_loaded_as_they_were_given(world: StorageWorld) ->
     assert latest.facts == {}
 
 
-async def facts_are_nobody_elses(world: StorageWorld) -> None:
+async def facts_belong_to_one_checkpoint(world: StorageWorld) -> None:
     run, given = new_run_id(), {"tags": ["mine"]}
     saved = checkpoint(run, facts=given)
     await world.storage.save(saved)

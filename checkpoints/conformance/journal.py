@@ -124,7 +124,7 @@ async def a_pending_key_is_not_asked_twice(world: JournalWorld) -> None:
     assert {e.data["request"] for e in await world.storage.read_events(run)} == {row}
 
 
-async def parking_under_an_answer_that_came_meanwhile_makes_the_run_ready(world: JournalWorld) -> None:
+async def parking_under_an_answer_that_came_before_makes_the_run_ready(world: JournalWorld) -> None:
     for phase in (Phase.WAITING, Phase.SLEEPING, Phase.RETRYING):
         run = await begun(world)
         claim = await claimed(world, run)
@@ -285,7 +285,7 @@ async def an_answer_to_nothing_is_recorded_nowhere(world: JournalWorld) -> None:
     assert await world.storage.read_answers(run) == {}
 
 
-async def a_restore_asks_anew_what_was_open_then(world: JournalWorld) -> None:
+async def a_restore_asks_again_what_was_open_then(world: JournalWorld) -> None:
     run = new_run_id()
     await world.storage.commit(asking(run, "a", "b"))
     await world.answer(run, "a", 1)

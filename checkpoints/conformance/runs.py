@@ -20,7 +20,7 @@ async def ended(world: JournalWorld, workflow: WorkflowId, phase: Phase = Phase.
 
 
 def of_its_own() -> WorkflowId:
-    """Return the name of a workflow that nobody else has."""
+    """Return the name of a workflow that no other run has."""
     return WorkflowId(f"w {new_run_id()}")
 
 

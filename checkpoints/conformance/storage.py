@@ -333,7 +333,7 @@ async def checkpoints_are_numbered_from_one(world: StorageWorld) -> None:
     assert await world.storage.get_latest(run) is None
 
 
-async def an_id_that_is_taken_is_told_as_such(world: StorageWorld) -> None:
+async def an_id_that_is_taken_is_reported_as_such(world: StorageWorld) -> None:
     run, other = new_run_id(), new_run_id()
     first = checkpoint(run)
     await world.storage.save(first)

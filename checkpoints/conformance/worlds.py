@@ -1,6 +1,6 @@
 """What the checks need besides the ports: people who answer, operators who cancel, and bytes that rot.
 
-The ports say nothing of people, so whoever wants to have the journal or the claims checked provides a world around
+The ports say nothing of people, so to check the journal or the claims one provides a world around
 the storage. For the base checks ``World(storage)`` will do.
 """
 

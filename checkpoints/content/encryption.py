@@ -167,28 +167,28 @@ class Encryptor:
         """Return the encrypted document as JSON text. Entries named ``clear`` of a dict stay readable beside it."""
         if self._first.id == PLAIN and MARK not in text:
             return text
-        sealed = self.encrypt(text, *row) if self._first.id != PLAIN else wrap_plain(text)
+        encrypted = self.encrypt(text, *row) if self._first.id != PLAIN else wrap_plain(text)
         document = loads(text)
         if not clear or not isinstance(document, dict):
-            return dumps(sealed).decode()
+            return dumps(encrypted).decode()
         shown = {name: value for name, value in document.items() if name in clear}
-        return dumps({**shown, ENCRYPTED_KEY: sealed}).decode()
+        return dumps({**shown, ENCRYPTED_KEY: encrypted}).decode()
 
     def decrypt_document(self, text: str, *row: str) -> str:
         """Return the decrypted JSON text. ``Damaged``, ``Locked``."""
-        sealed = encrypted_text_in(loads(text)) if MARK in text else None
-        if sealed is None:
+        encrypted = encrypted_text_in(loads(text)) if MARK in text else None
+        if encrypted is None:
             self._cipher(PLAIN, row)
             return text
-        return self.decrypt(sealed, *row)
+        return self.decrypt(encrypted, *row)
 
     def encrypt_chunk(self, data: bytes, family: str, key: str) -> bytes:
         """Return the encrypted bytes of a chunk; the same content gets the same bytes."""
         if self._first.id == PLAIN:
             return data
         row = row_identity("chunk", family, self.name(family, key))
-        sealed = self._first.encrypt(data, row, self._first.nonce_for(family, key))
-        return CHUNK_MARK + self._first.id.encode() + sealed
+        encrypted = self._first.encrypt(data, row, self._first.nonce_for(family, key))
+        return CHUNK_MARK + self._first.id.encode() + encrypted
 
     def encrypt_chunks(self, chunks: Mapping[str, bytes], family: str) -> Mapping[str, bytes]:
         """Return chunks by hash as they are stored, by name."""

@@ -181,8 +181,8 @@ class Scripts(ReadScripts):
             events = tuple((e.kind, e.step, text_of(e.data)) for e in drafts)
         params: list[Any] = []
         for at, (kind, step, data) in enumerate(events, first):
-            sealed = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
-            params += event_row(run, at, kind, step, sealed).values()
+            encrypted = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
+            params += event_row(run, at, kind, step, encrypted).values()
         return insert_events(self.dialect, len(events)), tuple(params)
 
     def _checkpoint(

@@ -224,7 +224,7 @@ def test_what_was_told_long_ago_is_forgotten_and_what_still_waits_is_not(ask: As
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_postmen_send_each_notice_once(ask: Ask, hook: Webhook) -> None:
+def test_two_senders_send_each_notice_once(ask: Ask, hook: Webhook) -> None:
     for n in range(30):
         say("opened", ask(f"r{n}"))
     spy = Spy()
@@ -234,7 +234,7 @@ def test_two_postmen_send_each_notice_once(ask: Ask, hook: Webhook) -> None:
     assert len({letters[0].id for letters in spy.letters}) == len(spy.letters) == 30
 
 
-def test_a_slow_webhook_gets_each_letter_once_from_two_postmen(ask: Ask, hook: Webhook, monkeypatch) -> None:
+def test_a_slow_webhook_gets_each_letter_once_from_two_senders(ask: Ask, hook: Webhook, monkeypatch) -> None:
     for n in range(60):
         say("opened", ask(f"r{n}"))
     passed, heard, begun = [0.0], [], timezone.now()
@@ -255,7 +255,7 @@ def test_a_slow_webhook_gets_each_letter_once_from_two_postmen(ask: Ask, hook: W
     assert len(heard) == len(set(heard)) == 60
 
 
-def test_a_postman_that_slept_begins_nothing_of_what_it_had_claimed(ask: Ask, hook: Webhook, monkeypatch) -> None:
+def test_a_sender_that_slept_begins_nothing_of_what_it_had_claimed(ask: Ask, hook: Webhook, monkeypatch) -> None:
     for n in range(3):
         say("opened", ask(f"r{n}"))
     now = [0.0]

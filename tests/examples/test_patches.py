@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.examples.patches import FileChange, Finding, look_at, mend_line_ends, risk_of
+from wfdash.examples.patches import FileChange, Finding, fix_line_ends, look_at, risk_of
 
 NEW = "diff --git a/a.txt b/a.txt\nnew file mode 100644\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+x\n"
 
@@ -12,9 +12,9 @@ def change(path: str, *, added: int = 1, text: str = "+x\n") -> FileChange:
 
 
 def test_line_ends_of_a_text_box_are_mended_and_those_of_a_file_kept():
-    assert mend_line_ends(NEW.replace("\n", "\r\n").removesuffix("\r\n")) == NEW
+    assert fix_line_ends(NEW.replace("\n", "\r\n").removesuffix("\r\n")) == NEW
     windows_file = NEW.replace("+x\n", "+x\r\n")
-    assert mend_line_ends(windows_file) == windows_file
+    assert fix_line_ends(windows_file) == windows_file
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,8 @@ def _up(options: argparse.Namespace) -> int:
         location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
         print(f"\n  wfdash is up at {address}", flush=True)
         command = "wfdash signin NAME" + (f" --data {options.data}" if options.data else "")
-        way_in = _in_thread(lambda: _way_in(name, address, command, terminal=sys.stdout.isatty()))
-        print(f"  {way_in}\n", flush=True)
+        sign_in_text = _in_thread(lambda: _sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
+        print(f"  {sign_in_text}\n", flush=True)
 
     status = server.serve(
         host=options.host, port=options.port, data=settings.DATA_DIR, embed=settings.WFDASH_EMBED, on_ready=announce
@@ -227,7 +227,7 @@ def _proven(options: argparse.Namespace) -> int:
     return 0
 
 
-def _way_in(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
+def _sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
     """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
     from django.contrib.auth import get_user_model
 

@@ -57,7 +57,7 @@ GROUP = "group:"
 def asked_of(by: Sequence[str], groups: Iterable[str]) -> tuple[str, ...]:
     """Return who was asked, as labels: ``group:finance``, ``requester``, ``named`` (people), or ``anybody``.
 
-    People are not told apart: these are metrics of a workflow, not of a person.
+    People are not distinguished: these are metrics of a workflow, not of a person.
     """
     if not by:
         return (ANYONE,)

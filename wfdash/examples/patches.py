@@ -18,7 +18,7 @@ LARGE = 200
 """Changed lines in one file beyond which a review takes longer."""
 
 
-def mend_line_ends(diff: str) -> str:
+def fix_line_ends(diff: str) -> str:
     """Return the diff with the line ends a text box changed; a CR in a patch whose headers have none belongs to a
     file.
     """
@@ -35,7 +35,7 @@ Diff = Annotated[
         max_length=400_000,
         json_schema_extra={"format": "textarea", "contentMediaType": "text/x-diff"},
     ),
-    AfterValidator(mend_line_ends),
+    AfterValidator(fix_line_ends),
 ]
 
 

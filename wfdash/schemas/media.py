@@ -95,7 +95,7 @@ def check_type(_: Any, wanted: Any, text: Any, schema: Any) -> Iterator[Validati
         return
     found = sniff(content)
     if not any(_matches_type(media, found, content) for media in wanted_types(schema)):
-        yield ValidationError(f"Must be {wanted}, this is {_told(found)}: choose another file")
+        yield ValidationError(f"Must be {wanted}, this is {_description_of(found)}: choose another file")
 
 
 def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
@@ -157,5 +157,5 @@ def _parses(content: bytes) -> bool:
     return True
 
 
-def _told(found: str) -> str:
+def _description_of(found: str) -> str:
     return {"text/plain": "text", BINARY: "of an unknown type"}.get(found, found)

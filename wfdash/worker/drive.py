@@ -44,7 +44,7 @@ class Lease:
 async def advance(
     storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts, renewer: ClaimRenewer, since: float
 ) -> Outcome | None:
-    """Drive a claimed run until it ends, parks or is lost. Returns None when somebody else has it now.
+    """Drive a claimed run until it ends, parks or is lost. Returns None when another worker has it now.
 
     ``since``: ``boottime()`` before it was claimed.
     """
@@ -71,7 +71,7 @@ async def advance(
 
 
 async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> None:
-    """Give the run back: it is the database that failed, so it goes on once the database is there again."""
+    """Release the run: the database failed, so the run continues once the database is available again."""
     log.error("Database unavailable for run %s, it will be retried: %s", claim.run, error)
     try:
         await storage.release(claim)

@@ -83,7 +83,7 @@ class EmbeddedWorker:
         storage = DatabaseStorage()
         # New with each start: a process may have the number of the one before it.
         worker = Worker(storage, name=f"{self._home}:{os.getpid()}:{new_token()[-6:]}", lease=self._lease)
-        # Whoever held claims under this name held the lock we now hold: it is gone, nobody need wait for expiry.
+        # The process with claims under this name held the lock we now hold: it has ended, so the claims can expire now.
         await storage.expire_claims(worker_prefix=f"{self._home}:")
         self._ready.set_result((asyncio.get_running_loop(), worker))
         try:

@@ -21,7 +21,7 @@ from wfdash.workflow.runtime.step.blocking import BlockingStep, find_blocking_st
 log = logging.getLogger(__name__)
 
 LIMIT = 1.0
-"""Seconds for which a loop may stand still before somebody is told."""
+"""Seconds for which a loop may be blocked before it is reported."""
 LOOK = 0.2
 """Seconds between two looks, and between two signs of life."""
 MOST = 5
@@ -41,8 +41,8 @@ class EventSink(Protocol):
 class Watchdog:
     """A thread that watches one event loop. Make and ``start`` it on that loop; ``close`` it from any thread.
 
-    Blocking is slow and nothing worse: nobody is stopped, no claim is touched. A process that stood still as a whole,
-    stopped or asleep, is not a step's fault and not told of.
+    Blocking is slow but harmless: nothing is stopped, no claim is touched. A process that was suspended as a whole,
+    stopped or asleep, is not a step's fault and not reported.
     """
 
     def __init__(self, storage: EventSink, *, limit: float = LIMIT) -> None:
@@ -68,7 +68,7 @@ class Watchdog:
             self._thread.join()
 
     def _turn(self) -> None:
-        """The loop's sign of life."""
+        """Record the loop's heartbeat."""
         self._turned = time.monotonic()
         if not self._ended.is_set():
             self._loop.call_later(LOOK, self._turn)
@@ -84,7 +84,7 @@ class Watchdog:
             runner.run(close_loop(self._storage))
 
     def _report_safely(self, runner: asyncio.Runner) -> None:
-        """Whatever is odd about a stack, the watch goes on."""
+        """Report, and keep watching if a stack cannot be read."""
         try:
             self._report_block(runner)
         except Exception:
@@ -120,7 +120,7 @@ class Watchdog:
         facts |= {"item": busy.item} if busy.item is not None else {}
         facts |= {"stack": busy.stack} if busy.stack else {}
         event = kind.draft(busy.step, **facts)
-        # Without a claim: it is true whoever has the run by now, and also if it has ended.
+        # Without a claim: it is true even if another worker has the run by now, or it has ended.
         async with asyncio.timeout(PATIENCE):
             seq = await self._storage.commit(Commit(run=RunId(busy.run), events=(event,)))
         pubsub.runs_changed.publish(busy.run, seq)

@@ -1,4 +1,4 @@
-"""A ``Recorder`` that writes under a claim and rings the bells after each commit."""
+"""A ``Recorder`` that writes under a claim and publishes after each commit."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class ClaimedRecorder(BoundRecorder):
         self.drains = self.draining = False
         self._workflow = workflow
         self._doubt = claim.recovered
-        """Whether somebody may have asked that the run end after the step that runs."""
+        """Return whether the run may have been asked to end after the running step."""
 
     async def commit(self, commit: Commit) -> None:
-        """Write it in one transaction, then tell whoever watches; ``ClaimLost`` ends the drive."""
+        """Write a commit in one transaction, then notify its watchers; ``ClaimLost`` ends the drive."""
         await super().commit(commit)
         self.trace.saw(commit)
         for event in commit.events:
@@ -91,7 +91,7 @@ class ClaimedRecorder(BoundRecorder):
             raise ClaimLost(run=self.run)
 
     async def drained(self) -> None:
-        """No step runs any more: pause if that is still asked for (``ClaimLost``), else go on."""
+        """Pause if that is still requested (``ClaimLost``), else continue: no step runs any more."""
         self.draining = False
         if await in_thread(cancellation.end_after_step, self.lease, begun=None):
             raise ClaimLost(run=self.run)

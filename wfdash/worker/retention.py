@@ -22,9 +22,9 @@ from wfdash.worker.version_holds import in_thread
 log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 200
-"""Steps of a run between two prunings while it goes on."""
+"""Steps of a run between two prunings while it is open."""
 LOOK_SECONDS = 60.0
-"""Nobody drives a run that is cancelled while it is parked: so often it is looked for."""
+"""How often runs that were cancelled while suspended are looked for, because no worker runs them."""
 LOOK_BACK = timedelta(days=1)
 """A worker that starts looks for what was cancelled while there was none."""
 BATCH = 100

@@ -23,7 +23,7 @@ def exit_after_timeout(status: int) -> None:
 def exit_process(status: int) -> None:
     """End the process, even while a plain function of a step still runs in its thread: at once then.
 
-    Python would wait for it, perhaps for ever. Its run was released, and takes that step again where it goes on.
+    Python would wait for it, maybe forever. Its run was released, and repeats that step where it continues.
     For other threads it waits a little.
     """
     if any(thread.name.startswith("wfdash-step") for thread in threading.enumerate()):

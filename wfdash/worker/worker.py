@@ -1,7 +1,7 @@
 """A worker: takes runs that are due and drives many of them side by side on one event loop.
 
-Correctness never depends on a bell: due runs are also looked for every second. Stopping cancels what is in flight
-and releases its claims; those runs go on from their latest checkpoint wherever a worker looks next.
+Correctness never depends on an update: due runs are also polled every second. Stopping cancels what is in flight
+and releases its claims; those runs continue from their latest checkpoint in any worker.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LEFT_SECONDS = 0.1
 """Between two looks whether functions that were left behind have ended."""
 SWEEP_SECONDS = 1.0
 SWEEP_TIMEOUT = 5.0
-"""Seconds a sweep may take: asking anew makes a connection pool try again to reach a database that was away."""
+"""Seconds a sweep may take: the next one makes a connection pool retry a database that was unavailable."""
 
 
 class Worker:
@@ -191,11 +191,11 @@ class Worker:
         if outcome is None or still_running(run):
             await self._leave(claim)
         if outcome is None:
-            # Perhaps it was cancelled; a run that ends here tells the housekeeper itself.
+            # Maybe it was cancelled; a run that ends here notifies the housekeeper itself.
             await self._pruner.tidy(run)
 
     async def _leave(self, claim: Claim) -> None:
-        """Give the claim back once no plain function of its run runs here any more: nobody may begin a second one."""
+        """Release the claim once no synchronous function of its run runs here any more: it must not run twice."""
         if count := still_running(claim.run):
             log.info("Run %s has ended here, but %d plain functions of it have not", claim.run, count)
             await in_thread(keep_claim, claim)

@@ -7,7 +7,7 @@ const menu = document.querySelector("[data-notices]");
 const LISTS = "/live/lists/";
 const canShow = () => "Notification" in window && Notification.permission === "granted";
 
-// What there was when the page was made is no news, nor is what was told.
+// Only notifications newer than the page, and not shown yet, are shown.
 const made = new Date(menu?.dataset.made);
 const told = new Set();
 let fetching = false;

@@ -1,7 +1,7 @@
-// Makes the page live. <… data-live="/live/…/" data-after="seq"> names the stream; what happens is told on <body>:
+// Makes the page live. <… data-live="/live/…/" data-after="seq"> names the stream; events are dispatched on <body>:
 // live:events {address, events}, live:stream {step, text}, live:snapshot {seq}, and live:changed {what} when panels
 // should be fetched again (what: ["run"] for a run's page, "runs" and "inbox" for lists, "request:id" and "people:id"
-// for what people do to a request: that is told at once).
+// for what people do to a request: these are sent at once).
 import { addRows, addText, reloadRows } from "./rows.js";
 import { LiveSocket } from "./socket.js";
 
@@ -22,7 +22,7 @@ let waiting = false;
 
 const tell = (name, detail) => document.body.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
 
-// Many events in a row make two refreshes, the first at once; a hidden tab makes none until somebody looks at it.
+// Many events in a row make two refreshes, the first at once; a hidden tab makes none until it is visible.
 function change(what) {
   for (const part of what) changed.add(part);
   if (document.hidden || !changed.size) return;

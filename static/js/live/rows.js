@@ -9,7 +9,7 @@ const ENDS = new Set(["step.finished", "step.failed", "step.waiting"]);
 
 const seqOf = (row) => Number(row?.dataset.seq ?? 0);
 
-// While somebody holds the stream: what came meanwhile, whether it has to be taken from the page, who is told how many.
+// While the stream is held: what arrived since, whether the page must be reloaded, and the callback for the count.
 let held = null;
 export function holdRows(tell) {
   held = { events: [], count: 0, reload: false, tell };
@@ -71,7 +71,7 @@ const placesOf = (step) => {
   return own.length ? own : document.querySelectorAll("[data-live-stream]");
 };
 
-// Text comes a little later than events: what follows a step's end at once is its tail, what comes later begins anew.
+// Text comes a little later than events: what follows a step's end at once is its tail, what comes later starts again.
 // ``begin``: all that was written before one came, instead of what is shown.
 export function addText({ step, text, begin }) {
   for (const place of placesOf(step)) {
@@ -79,7 +79,7 @@ export function addText({ step, text, begin }) {
     const begun = streaming === step && !(ended && Date.now() - ended > TAIL);
     if (!begun) delete place.dataset.ended;
     place.dataset.streaming = step;
-    // The end is followed, unless somebody has scrolled up to read.
+    // The end is followed, unless the reader has scrolled up.
     const follows = place.hidden || place.scrollTop + place.clientHeight >= place.scrollHeight - NEAR_END;
     place.hidden = false;
     place.textContent = ((begun && !begin ? place.textContent : "") + text).slice(-MOST_TEXT);

@@ -38,7 +38,7 @@ async function heard(id, answer) {
   if (answer?.ok && id === shown) ({ seen } = await answer.json());
 }
 
-// Another page of this person may have the request open, or is just opening it: that one's later sign of life counts.
+// Another page of this person may have the request open, or is just opening it: that one's later heartbeat counts.
 function leave() {
   if (shown && seen) tell(shown, { leave: 1, seen });
   seen = "";
@@ -56,7 +56,7 @@ function renew(urgent) {
   }, wait);
 }
 
-// Answered by somebody else meanwhile: what was typed stays to be copied, but there is nothing to send it to.
+// Answered by someone else in the meantime: what was typed can still be copied, but not sent.
 function shut() {
   const live = document.getElementById("request-live");
   const closed = live !== null && "shut" in live.dataset;

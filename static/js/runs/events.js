@@ -1,4 +1,4 @@
-// The stream of events on a run's pages: it can be held and let go on, nothing is lost; an event's address opens at it.
+// The stream of events on a run's pages: it can be paused and resumed, nothing is lost; an event's address opens at it.
 import { holdRows, releaseRows } from "../live/rows.js";
 
 const WAIT = 1_000;
@@ -28,7 +28,7 @@ function setPaused(on) {
   if (pageWaits) renewPage();
 }
 
-// Grouped or filtered events are fetched anew, because only the server knows what matches.
+// Grouped or filtered events are fetched again, because only the server knows what matches.
 function renewPage() {
   clearTimeout(pageTimer);
   pageTimer = 0;

@@ -1,4 +1,4 @@
-// Opens large parts of a value when somebody looks at them: <details data-lazy="address"> and <a data-more="address">.
+// Opens large parts of a value when they are opened: <details data-lazy="address"> and <a data-more="address">.
 async function rowsOf(address) {
   const url = new URL(address, location.href);
   url.searchParams.set("fragment", "node");

@@ -1,5 +1,5 @@
 // Keeps <time data-relative> true and shows <time data-clock> in this browser's zone: the server writes the words, this
-// renews them. Words match wfdash/pages/ui/times.py. The zone is told to the server by a cookie.
+// renews them. Words match wfdash/pages/ui/times.py. A cookie tells the server the zone.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 const FAR = 30 * 86400;
 const SOON = 3 * 86400;
@@ -74,7 +74,7 @@ function lasted(seconds) {
   return seconds < 10 ? `${seconds.toFixed(1)} s` : twoUnits(Math.round(seconds));
 }
 
-// What still goes on: [data-ticking] holds the seconds it had lasted when the server wrote it. One clock for all.
+// Growing durations: [data-ticking] holds the seconds at the time of rendering. One clock for all.
 const begins = new WeakMap();
 
 function tick() {
@@ -89,7 +89,7 @@ function tick() {
   refreshYoung();
 }
 
-// Times of the last minute, told in seconds, go with the same clock.
+// Times of the last minute, shown in seconds, use the same clock.
 function refreshYoung() {
   for (const element of document.querySelectorAll("time[data-relative][data-since]")) {
     if (Date.now() - new Date(element.dateTime) < 60_000) renew(element);

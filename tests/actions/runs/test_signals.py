@@ -174,14 +174,14 @@ def test_a_deadline_that_passes_lets_the_run_fail_and_a_signal_still_reaches_the
 
 @given(st.lists(st.sampled_from(["send a", "send b", "wait a", "wait b", "sweep"]), max_size=14))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_whatever_comes_first_each_is_received_once_and_in_order(person, deeds) -> None:
+def test_whatever_comes_first_each_is_received_once_and_in_order(person, actions_done) -> None:
     otto = person("otto", "operator") if not AuditEntry.objects.exists() else person("otto")
     run_id = f"r{Run.objects.count()}"
     run = Run.objects.create(id=run_id, family=run_id, workflow="w", phase="waiting", created=NOW, updated=NOW)
     sent: dict[str, list[int]] = {"a": [], "b": []}
     asked: dict[str, list[str]] = {"a": [], "b": []}
-    for number, deed in enumerate(deeds):
-        what, _, name = deed.partition(" ")
+    for number, action in enumerate(actions_done):
+        what, _, name = action.partition(" ")
         if what == "send":
             actions.send_signal(otto, run.id, name, number)
             sent[name].append(number)

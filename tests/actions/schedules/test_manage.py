@@ -83,7 +83,7 @@ def test_the_same_key_makes_one_schedule_and_another_command_under_it_is_refused
 @pytest.mark.parametrize(("role", "error"), [("viewer", NotAllowed), ("reviewer", NotAllowed), (None, NotFound)])
 def test_schedules_take_the_right_to_start(made: Schedule, person: Person, role: str | None, error) -> None:
     vera = person("vera", role)
-    deeds = (
+    attempts = (
         lambda: actions.create_schedule(vera, "expense_batch", PLAN),
         lambda: actions.change_schedule(vera, made.pk, PLAN),
         lambda: actions.pause_schedule(vera, made.pk),
@@ -91,9 +91,9 @@ def test_schedules_take_the_right_to_start(made: Schedule, person: Person, role:
         lambda: actions.run_now(vera, made.pk),
         lambda: actions.delete_schedule(vera, made.pk),
     )
-    for deed in deeds:
+    for attempt in attempts:
         with pytest.raises(error):
-            deed()
+            attempt()
     assert not Run.objects.exists()
 
 

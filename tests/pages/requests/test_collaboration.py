@@ -226,7 +226,7 @@ def test_a_page_that_goes_does_not_take_the_next_one_along(question, as_):
     assert "ana is viewing" not in text(as_("vera").get(f"/requests/{question.pk}/"))
 
 
-def test_a_claim_fades_without_a_sign_of_life(question, as_, everybody):
+def test_a_claim_fades_without_a_heartbeat(question, as_, everybody):
     long_ago = timezone.now() - timedelta(seconds=50)
     Presence.objects.create(request=question, user=everybody["ben"], since=long_ago, seen=long_ago)
     assert "ben" not in text(as_("ana").get(f"/requests/{question.pk}/?fragment=live"))

@@ -27,7 +27,7 @@ def told(header: queries.RunView, status: str, *more: Any, **facts: Any) -> str:
     return plain(status_sentence(replace(header, status=Status(status), **facts), *more), NOW)
 
 
-def deed(kind: str, at: datetime = people.THEN, **data: Any) -> queries.Intervention:
+def intervention(kind: str, at: datetime = people.THEN, **data: Any) -> queries.Intervention:
     return queries.Intervention(run="r", seq=7, kind=kind, step=None, data=data, at=at)
 
 
@@ -64,23 +64,27 @@ def test_every_status_is_a_sentence(status, facts, words, header):
 
 def test_a_failed_run_says_when_where_and_why(header):
     error = {"type": "CardDeclined", "message": "no\nfunds " * 30, "step": "part/charge"}
-    course = (deed("run.failed", NOW - timedelta(minutes=5)),)
+    course = (intervention("run.failed", NOW - timedelta(minutes=5)),)
     words = told(header, "failed", (), course, error=error)
     assert words.startswith("Failed 5 min ago in Charge: CardDeclined (no funds no funds")
     assert words.endswith("…)")
 
 
 def test_a_run_says_who_stopped_it_and_what_it_is_running(header):
-    course = (deed("run.paused", NOW - timedelta(minutes=5)),)
+    course = (intervention("run.paused", NOW - timedelta(minutes=5)),)
     words = told(header, "paused", (), course, acted_by="otto")
     assert words == "Paused by otto 5 min ago. Answers are kept."
     busy = {"read": NOW - timedelta(minutes=3), "pay": NOW - timedelta(minutes=9)}
     assert told(header, "running", (), (), busy) == "Running Read and Pay, for 9 min."
-    assert "It is cancelled after" in told(header, "running", (), (deed("run.ending", by="otto"),), busy)
+    assert "It is cancelled after" in told(header, "running", (), (intervention("run.ending", by="otto"),), busy)
 
 
 def test_a_changed_course_is_marked_for_ever():
-    course = (deed("run.restored", by="ana", n=9), deed("run.paused"), deed("run.edited", by="otto", n=12))
+    course = (
+        intervention("run.restored", by="ana", n=9),
+        intervention("run.paused"),
+        intervention("run.edited", by="otto", n=12),
+    )
     assert [(seq, plain(sentence, NOW)) for seq, sentence in intervention_sentences(course)] == [
         (7, "Restored from an earlier checkpoint by ana 3 h ago, as checkpoint 9"),
         (7, "Edited by otto 3 h ago, as checkpoint 12"),
@@ -88,7 +92,7 @@ def test_a_changed_course_is_marked_for_ever():
 
 
 def test_what_was_done_before_a_fork_is_told_too():
-    ((seq, sentence), _) = intervention_sentences((deed("run.edited", by="otto"),), "restored,edited")
+    ((seq, sentence), _) = intervention_sentences((intervention("run.edited", by="otto"),), "restored,edited")
     assert (seq, plain(sentence, NOW)) == (0, "Forked from a run that was restored")
 
 

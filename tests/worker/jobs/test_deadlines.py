@@ -1,4 +1,4 @@
-"""The clockwork beside a worker: what is due happens at its moment, whoever else sweeps, also after a restart."""
+"""The deadlines job of a worker: due work is done in time, whichever process sweeps, also after a restart."""
 
 from __future__ import annotations
 

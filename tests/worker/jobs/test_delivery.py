@@ -1,4 +1,4 @@
-"""The postman beside a worker, with a real receiver on this machine."""
+"""The delivery job of a worker, with a real receiver on this machine."""
 
 from __future__ import annotations
 

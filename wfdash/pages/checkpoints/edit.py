@@ -92,8 +92,8 @@ def _confirm(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, e
         return show_preview(request, run_id, checkpoint_id, verb, edits=edits, problem=str(error))
     except Invalid as error:
         editing = queries.editing(viewer_of(request), run_id, checkpoint_id)
-        told, left = _with_problems(_sections(editing, edits), error.errors)
-        return _form(request, editing, told, problems=left, reason=edits.reason, status=422)
+        marked, left = _with_problems(_sections(editing, edits), error.errors)
+        return _form(request, editing, marked, problems=left, reason=edits.reason, status=422)
 
 
 def _given(text: str) -> Edits:

@@ -60,11 +60,11 @@ def inbox_rows(listed: RowsContext) -> list[InboxRow]:
 
 
 def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
-    last, told = None, set()
+    last, grouped = None, set()
     for row in listed.rows:
         number = listed.alike.get(row.gate, 0)
-        first = row.gate not in told
-        told.add(row.gate)
+        first = row.gate not in grouped
+        grouped.add(row.gate)
         batch = reverse("alike", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
         due = _due(row, listed.now)
         yield InboxRow(

@@ -131,7 +131,7 @@ def timeline(
     going = {move.activation if apart else move.step for move in _last_transitions(moves) if move.state in OPEN}
     rows = tuple(
         _timeline_row(
-            name, (titles or {}).get(name, ""), found[name], low, high, goes_on=name in going and not window.zoomed
+            name, (titles or {}).get(name, ""), found[name], low, high, open_ended=name in going and not window.zoomed
         )
         for name in [*found][:MAX_ROWS]
     )
@@ -168,7 +168,7 @@ def _tick(begin: datetime, at: datetime, end: datetime) -> tuple[str, str]:
 
 
 def _timeline_row(
-    step: str, title: str, spans: Intervals, low: datetime, high: datetime, *, goes_on: bool
+    step: str, title: str, spans: Intervals, low: datetime, high: datetime, *, open_ended: bool
 ) -> TimelineRow:
     merged = {state: parts for state in STATES if (parts := union(spans.get(state, ())))}
     words = ", ".join(
@@ -178,7 +178,7 @@ def _timeline_row(
     ended = ", failed" if "failed" in merged else ""
     name = title or step_label(step)
     whole = total_busy(merged)
-    growing = whole if goes_on else None
+    growing = whole if open_ended else None
     return TimelineRow(step=step, title=name, bars=bars, words=f"{words}{ended}", busy=duration(whole), growing=growing)
 
 

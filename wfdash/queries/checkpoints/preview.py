@@ -283,9 +283,9 @@ def _restarted_by_events(then: Transitions, asked: Iterable[Request]) -> tuple[R
 
 
 def _repeated(then: Transitions, now: Transitions, doing: tuple[ActivationInfo, ...] | None) -> tuple[str, ...]:
-    under_way = {(one.step, one.activation) for one in doing or ()}
+    in_progress = {(one.step, one.activation) for one in doing or ()}
     over = {place for place, move in then.items() if move.state == "done"}
-    return tuple(dict.fromkeys(step for step, act in now if (step, act) not in over | under_way))
+    return tuple(dict.fromkeys(step for step, act in now if (step, act) not in over | in_progress))
 
 
 def _finished(then: Transitions) -> tuple[FinishedStep, ...]:

@@ -47,7 +47,7 @@ MOST_LOOKED_UP = 8
 """Beginnings that are completed from an index; a filter with more of them is read along the runs."""
 ID = re.compile(r"[0-9a-f][0-9a-f-]{5,35}")
 PURE = frozenset(status.value for status in Status) & frozenset(phase.value for phase in Phase) - {Phase.PAUSED.value}
-"""Statuses that are a phase, whoever acted and whoever holds a claim."""
+"""Statuses that depend on the phase only, not on the actor or a claim."""
 COMPARED: dict[str, Any] = {"<": LessThan, ">": GreaterThan, "<=": LessThanOrEqual, ">=": GreaterThanOrEqual}
 
 
@@ -80,7 +80,7 @@ def bound_of(value: str) -> float | None:
 
 
 def phases_of(status: str) -> frozenset[Phase]:
-    """Return the phases in which a run may have this status, or one that ``open`` and ``ended`` stand for."""
+    """Return the phases in which a run may have this status, or one of those that ``open`` and ``ended`` mean."""
     if status in {"open", "ended"}:
         return ENDED if status == "ended" else frozenset(Phase) - ENDED
     if status in {"queued", "running", "interrupted"}:
@@ -93,8 +93,8 @@ def status_filter(status: str, root: Root = RUNS) -> Q:
     phases = in_values(root, "phase", sorted(phase.value for phase in phases_of(status)))
     claims = Claim.objects.filter(run_id=OuterRef(root.id), epoch__gte=F("run__epoch"))
     live, any_ = Q(RowExists(claims.filter(expires__gt=Now()))), Q(RowExists(claims))
-    nobody = in_values(root, "acted_by", [""])
-    also = {"paused": ~nobody, "held": nobody, "queued": ~any_, "running": live, "interrupted": any_ & ~live}
+    no_one = in_values(root, "acted_by", [""])
+    also = {"paused": ~no_one, "held": no_one, "queued": ~any_, "running": live, "interrupted": any_ & ~live}
     return phases & also.get(status, Q())
 
 
@@ -182,15 +182,15 @@ def started_by(asker: SearchContext, term: Term) -> Condition:
     mine = asker.viewer.user.pk
     people = [mine if value.lower() == "me" else asker.people.get(value) for value in term.values if value != "none"]
     known = [pk for pk in people if pk is not None]
-    nobody = "none" in term.values
+    no_one = "none" in term.values
 
     def holds(root: Root) -> Q:
         column = NoIndex(f"{root.run}created_by_id")
         someone = Q(IsNull(column, False)) & in_values(root, "created_by_id", known)
-        return someone | Q(IsNull(column, True)) if nobody else someone
+        return someone | Q(IsNull(column, True)) if no_one else someone
 
     ways = [IndexScan(root=RUNS, where=Q(created_by_id=pk)) for pk in known]
-    ways += [IndexScan(root=RUNS, where=Q(created_by_id__isnull=True))] if nobody else []
+    ways += [IndexScan(root=RUNS, where=Q(created_by_id__isnull=True))] if no_one else []
     return Condition(holds=holds, routes=(AccessPath(ways=tuple(ways)),))
 
 

@@ -15,7 +15,7 @@ from django.db.models import BooleanField, Func
 from django.db.models.sql.compiler import SQLCompiler
 
 PLAIN = re.compile(r"[ !#-\[\]-~]+")
-"""What JSON writes as it is, whoever writes it."""
+"""Characters that every JSON writer leaves unescaped."""
 Params = tuple[Any, ...]
 Compiled = tuple[str, Params]
 

@@ -19,7 +19,7 @@ class DbThread:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run the function; whoever is cancelled meanwhile does not stop it."""
+        """Return the result of the function; a cancelled caller does not stop it."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, _tidily, function)
 
     async def aclose(self, *, wait: bool = True) -> None:

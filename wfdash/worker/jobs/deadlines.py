@@ -65,12 +65,12 @@ def sweep() -> float:
     ]
     if max(counts) >= BATCH:
         return 0.0
-    # After ``began``: what was due then and is not done could not be done, but what became due meanwhile can.
+    # After ``began``: what was due then and is not done could not be done, but what has become due since can.
     return _pause((finalize.next_finalization(began), deadlines.next_alarm(began)), database_now())
 
 
 def tidy() -> None:
-    """Remove what is not needed any more, and look again at requests that nobody could decide."""
+    """Remove rows that are not needed any more, and check undecidable requests again."""
     _count(entries.log_head)
     _count(decidability.recheck_stuck)
     while _count(idempotency.forget_keys) >= BATCH:

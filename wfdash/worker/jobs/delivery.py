@@ -53,7 +53,7 @@ async def _dispatch(thread: DbThread, senders: ThreadPoolExecutor, busy: set[Any
 
 
 def tidy() -> None:
-    """Remove what was told long ago."""
+    """Remove old notifications."""
     if count := outbox.forget_old():
         log.info("Removed %d old notifications", count)
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 3.0
 """How far figures are behind."""
 BREATH = 0.02
-"""Between two portions, so that whoever drives runs gets the database in between."""
+"""Seconds between two portions, so that workers get the database in between."""
 TIDY_SECONDS = 3600.0
 
 

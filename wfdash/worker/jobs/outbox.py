@@ -81,7 +81,7 @@ def deliver(bundle: Bundle, channels: Mapping[str, Channel] = CHANNELS) -> int:
 
 
 def _deliver(bundle: Bundle, notices: list[Notice], channel: Channel, until: float) -> int:
-    """Send what was claimed. What is not begun before ``until``, by ``boottime``, comes up again, perhaps elsewhere."""
+    """Send what was claimed. What is not started before ``until``, by ``boottime``, becomes due again."""
     sent = 0
     while notices and boottime() < until:
         # A webhook gets each letter by itself; people get all that is due in one.
@@ -158,7 +158,7 @@ def _webhook(target: str) -> Receiver:
 
 
 def _person(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Any, list[Letter]]:
-    """Return who is told, and of what: no longer of what was decided meanwhile, or is not theirs to see any more."""
+    """Return the receivers and their letters, without requests decided since, or no longer visible to them."""
     user = notices[0].user
     if user is None or not user.is_active:
         raise Undeliverable("This person no longer has an account")

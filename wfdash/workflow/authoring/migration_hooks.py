@@ -51,9 +51,9 @@ class Migration:
     def _change(self, change: StepChange) -> None:
         self.changes.append(change)
         counted = Counter(dict(self.steps))
-        under_way = counted.pop(change.step, 0)
-        if change.to and under_way:
-            counted[change.to] += under_way
+        in_progress = counted.pop(change.step, 0)
+        if change.to and in_progress:
+            counted[change.to] += in_progress
         self.steps = dict(counted)
 
 

@@ -33,7 +33,7 @@ from wfdash.workflow.questions.card import (
     words_field,
 )
 from wfdash.workflow.questions.choices import Choice, ask_choice
-from wfdash.workflow.questions.tools import ToolCall, ask_tool, told_apart
+from wfdash.workflow.questions.tools import ToolCall, ask_tool, distinguishing
 from wfdash.workflow.values.codec import copy_plain
 from wfdash.workflow.values.display import to_display
 from wfdash.workflow.values.position import JournalEntry
@@ -225,9 +225,9 @@ class CallDetails:
     arguments: Json = None
 
     @property
-    def told_apart(self) -> str:
+    def distinguishing(self) -> str:
         """Return a suffix of a headline that distinguishes the calls of a map: a space and plain arguments."""
-        parts = told_apart(self.arguments) if isinstance(self.arguments, dict) else ""
+        parts = distinguishing(self.arguments) if isinstance(self.arguments, dict) else ""
         return f" {parts}" if parts else ""
 
     def evidence(self) -> list[Json]:
@@ -265,7 +265,7 @@ def unknown_call(key: RequestKey, step: str, entry: JournalEntry, which: CallDet
         schema["$defs"] = defs
     why = entry.get("failed")
     card: dict[str, Json] = {
-        "subject": f"Did {name!r} succeed?{which.told_apart}",
+        "subject": f"Did {name!r} succeed?{which.distinguishing}",
         "body": f"The step was interrupted while calling **{name}**. Check the external system first.",
         "risk": "high",
         "consequence": {

@@ -126,11 +126,11 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
 
 def _subject(name: str, arguments: dict[str, Json], secrets: frozenset[str]) -> str:
     """Return a headline that distinguishes calls of one tool: its first plain arguments, without secrets."""
-    parts = told_apart({key: value for key, value in arguments.items() if key not in secrets})
+    parts = distinguishing({key: value for key, value in arguments.items() if key not in secrets})
     return f"{name}: {parts}" if parts else f"Call {name}?"
 
 
-def told_apart(arguments: Mapping[str, Json]) -> str:
+def distinguishing(arguments: Mapping[str, Json]) -> str:
     """Return the first plain arguments of a call, for a headline; empty if there is none. Secret ones are left out."""
     plain = [str(value) for value in arguments.values() if type(value) in TYPES and value != HIDDEN]
     parts = [" ".join(text.split()) for text in plain if text.strip()][:MOST_NAMED]

@@ -63,7 +63,7 @@ def on_started(builder: MomentBuilder, tick: RunStarted) -> None:
     for route in tick.routes:
         deliver(builder, route, "", None)
     builder.save(Reason.START)
-    _go_on(builder, "")
+    _continue_run(builder, "")
 
 
 def on_resumed(builder: MomentBuilder, tick: RunResumed) -> None:
@@ -92,10 +92,10 @@ def on_step_ended(builder: MomentBuilder, tick: StepEnded) -> None:
         deliver(builder, route, record["scope"], record.get("rounds"))
     builder.start_queued(node)
     builder.save(Reason.STEP, node.name)
-    _go_on(builder, record["scope"])
+    _continue_run(builder, record["scope"])
 
 
-def _go_on(builder: MomentBuilder, scope: str) -> None:
+def _continue_run(builder: MomentBuilder, scope: str) -> None:
     settle(builder, scope)
     if not builder.position["live"]:
         builder.commands.append(CompleteRun())

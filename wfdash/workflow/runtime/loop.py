@@ -36,7 +36,7 @@ from wfdash.workflow.runtime.step.step_run import StepRun, describe_error
 from wfdash.workflow.runtime.timers import Timers
 
 EVENT_DELAY = 0.1
-"""Seconds that events of a step under way may wait for company before they are committed on their own."""
+"""Seconds that events of a running step may wait for company before they are committed on their own."""
 CALL_GRACE = 10.0
 """Seconds that ``once`` calls in flight may take to return when another step has failed the run."""
 

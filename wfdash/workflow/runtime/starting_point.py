@@ -39,7 +39,7 @@ def check_arguments(starts: bool, answers: object, checkpoint: object, storage: 
 async def find_checkpoint(
     chosen: Checkpoint | CheckpointId | None, storage: Any, run_id: RunId | None
 ) -> tuple[Checkpoint, bool]:
-    """Return the checkpoint to go on from, and whether the storage has it.
+    """Return the checkpoint to continue from, and whether the storage has it.
 
     A storage that knows its newest one continues from that, or from a later one that it is handed. ``Conflict`` for
     an earlier one, ``InvalidCall`` for what cannot be found.
@@ -69,7 +69,7 @@ async def find_checkpoint(
 
 
 async def load_latest(storage: Any, run: RunId) -> Checkpoint | None:
-    """Return a run's newest checkpoint. ``Damaged`` names the way out."""
+    """Return a run's newest checkpoint. ``Damaged`` names the remedy."""
     if not hasattr(storage, "get_latest"):
         raise InvalidCall("storage= has no get_latest(): give checkpoint= as a record")
     try:
@@ -81,7 +81,7 @@ async def load_latest(storage: Any, run: RunId) -> Checkpoint | None:
 
 
 def refuse_earlier(chosen: Checkpoint, head: Checkpoint) -> None:
-    """Raise ``Conflict`` for a checkpoint that is not the run's newest: going on from it is a choice of its own."""
+    """Raise ``Conflict`` for a checkpoint that is not the run's newest: continuing from it is an explicit choice."""
     if chosen.id == head.id:
         return
     text = (

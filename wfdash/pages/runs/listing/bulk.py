@@ -44,7 +44,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
-    """Tell how far it is and which runs stayed as they were; a POST goes on with the rest at once."""
+    """Show the progress and the runs that are unchanged; a POST continues with the rest at once."""
     viewer = viewer_of(request)
     row = actions.find_bulk(viewer, bulk_id)
     if request.method == "POST":

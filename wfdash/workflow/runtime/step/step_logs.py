@@ -54,7 +54,7 @@ class StepLogs(logging.Handler):
                 self._hand_over(ops, record)
             except Exception:
                 self.handleError(record)
-        self._print_if_nobody_does(record)
+        self._print_without_handlers(record)
 
     def _hand_over(self, ops: StepOps, record: logging.LogRecord) -> None:
         ops.logged += 1
@@ -68,7 +68,7 @@ class StepLogs(logging.Handler):
         data = {"level": record.levelname, "logger": _storable(record.name), "message": message}
         ops.host.event(ops.activation, EventKind.LOG, data)
 
-    def _print_if_nobody_does(self, record: logging.LogRecord) -> None:
+    def _print_without_handlers(self, record: logging.LogRecord) -> None:
         """Do what Python does where no handler is set: because of this one it would not any more."""
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and not _has_others(record.name, self):

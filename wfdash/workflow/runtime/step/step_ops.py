@@ -101,7 +101,7 @@ class StepOps:
     ) -> int:
         """Take the next operation: the recorded one, or a new record. Return its index in the journal.
 
-        A question that is not the one that was recorded (``fingerprints``) is asked anew in its place.
+        A question that is not the one that was recorded (``fingerprints``) is asked again in its place.
         """
         if identity is not None:
             entry["prints"] = identity.prints
@@ -123,7 +123,7 @@ class StepOps:
         return index
 
     def _compare(self, index: int, entry: JournalEntry, identity: Identity, request: Callable[[int], Request]) -> None:
-        """Ask anew if what is asked now is not what was recorded; say so if it differs in what need not be the same."""
+        """Ask again if the question is not the recorded one; log parts that differ and need not be the same."""
         was = self.entry(index)
         parts = identity.moved(was.get("prints"))
         if not parts:
@@ -249,7 +249,7 @@ class StepOps:
         self._last = asyncio.get_running_loop().time()
 
     def resolve(self, index: int, entry: JournalEntry) -> None:
-        """Let the code that waits for this entry go on. An answer to what was asked before it was renewed is none."""
+        """Resume the code that waits for this entry. An answer to what was asked before it was renewed is none."""
         if entry["k"] == "ask" and "answer" not in entry:
             return
         self.replay.entries[index] = entry
