@@ -135,7 +135,7 @@ def nursery() -> socket.socket:
 
 
 def serve(orders: socket.socket) -> None:
-    """Fork for every order until whoever sends them is gone; returns in a process that has become a command."""
+    """Fork for every order until their sender is gone; returns in a process that has become a command."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         order, files, _, _ = socket.recv_fds(orders, MOST, 4)

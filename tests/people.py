@@ -45,7 +45,7 @@ ACTIONS: list[dict[str, Any]] = [
 
 
 def make_people() -> dict[str, User]:
-    """Make everybody, once."""
+    """Make everyone, once."""
     people = {}
     for name, role in ROLES.items():
         people[name] = User.objects.filter(username=name).first() or _made(name, role)

@@ -27,6 +27,6 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 WFDASH_AUDIT_KEY = AUDIT_KEY
 WFDASH_EMBED = False
-# Every test client loads the middleware anew, and would look through all static files: a third of the pages' tests.
+# Every test client loads the middleware again, and would look through all static files: a third of the pages' tests.
 WHITENOISE_AUTOREFRESH = True
 WFDASH_APPS = ["wfdash.examples"]

@@ -41,7 +41,7 @@ def test_seeding_again_changes_nothing(tmp_path: Path):
     assert not ana.groups.exists()
 
 
-def test_nobody_gets_a_password(tmp_path: Path):
+def test_no_one_gets_a_password(tmp_path: Path):
     demo.seed(tmp_path)
     assert not any(user.has_usable_password() for user in User.objects.all())
 

@@ -163,7 +163,7 @@ async def nothing_more() -> dict[str, Any]:
 
 
 async def drip() -> dict[str, Any]:
-    """Be a client that sends byte after byte for ever."""
+    """Be a client that sends byte after byte forever."""
     await asyncio.sleep(0.001)
     return {"type": "http.request", "body": b"x", "more_body": True}
 

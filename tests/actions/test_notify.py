@@ -59,7 +59,7 @@ def test_what_is_said_once_is_not_said_again(ask: Ask, ana, mail_is_on) -> None:
     assert channels("assigned") == ["browser", "mail"]
 
 
-def test_nobody_is_told_of_their_own_act_nor_whoever_left(ask: Ask, ana) -> None:
+def test_no_one_is_told_of_their_own_act_nor_anyone_who_left(ask: Ask, ana) -> None:
     gone = User.objects.create(username="gone", is_active=False)
     with write():
         notify("taken", ask(), [ana, gone], facts={"by": "ana"})

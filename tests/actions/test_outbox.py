@@ -112,7 +112,7 @@ def test_a_digest_waits_for_its_hour(ask: Ask, ana: Viewer) -> None:
     assert send_all() == 1
 
 
-def test_what_was_decided_meanwhile_is_not_sent(ask: Ask, ana: Viewer) -> None:
+def test_what_was_decided_in_the_meantime_is_not_sent(ask: Ask, ana: Viewer) -> None:
     request = ask()
     say("reminder", request, ana)
     answer_request(ana, request.pk, {"action": "approve"})
@@ -129,7 +129,7 @@ def test_who_lost_the_right_to_see_it_is_not_told(ask: Ask, ana: Viewer) -> None
     assert mail.outbox == []
 
 
-def test_whoever_may_see_but_not_answer_gets_no_answer_link(ask: Ask, ana: Viewer) -> None:
+def test_anyone_who_may_see_but_not_answer_gets_no_answer_link(ask: Ask, ana: Viewer) -> None:
     request = ask(by=["ben"])
     say("escalated", request, ana)
     send_all()

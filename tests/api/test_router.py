@@ -8,7 +8,7 @@ from tests import people
 from wfdash.telemetry import tracing
 
 
-def test_nobody_gets_anything_without_a_session(run):
+def test_no_one_gets_anything_without_a_session(run):
     assert Client().get(f"/api/runs/{run.pk}").status_code == 401
 
 
@@ -62,7 +62,7 @@ def test_a_run_is_started_once_per_key(as_):
     assert as_("ana").post("/api/runs", given, content_type="application/json").status_code == 403
 
 
-def test_the_trace_of_whoever_starts_a_run_is_told_of_it(as_, monkeypatch):
+def test_the_trace_of_the_caller_who_starts_a_run_is_told_of_it(as_, monkeypatch):
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(tracing, "started", lambda run, workflow, headers: told.append((run, headers["traceparent"])))
     given = {"workflow": "expense_batch", "message": {"claims": "x"}}

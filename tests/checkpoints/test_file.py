@@ -103,7 +103,7 @@ async def test_a_later_version_is_refused(tmp_path: Path) -> None:
         await FileStorage(path).get_latest(new_run_id())
 
 
-async def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+async def test_someone_elses_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.sqlite3"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE theirs (id)")

@@ -62,7 +62,7 @@ def environment(data: Path) -> dict[str, str]:
 
 
 def up(data: Path, port: int, *more: str) -> subprocess.Popen[str]:
-    # A shell's background jobs ignore Ctrl-C, and hand that on to whatever they start, these tests perhaps.
+    # A shell's background jobs ignore Ctrl-C, and hand that on to whatever they start, these tests maybe.
     heed = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); import wfdash.cli as cli; "
     command = [sys.executable, "-c", heed + "sys.exit(cli.main())", "up", "--port", str(port), *more]
     return subprocess.Popen(command, env=environment(data), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -199,7 +199,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(run=PLACES, places=st.sets(st.integers(0, 8)), other=PLACES)
     def prune(self, run: int, places: set[int], other: int) -> None:
-        """Prune some, among them perhaps one of another run."""
+        """Prune some, among them maybe one of another run."""
         history, stranger = self.pick(run), self.pick(other).at(0)
         entries = history.newest_first()
         doomed = {entries[place].saved.id for place in places if place < len(entries)}

@@ -15,7 +15,7 @@ import django
 
 @contextlib.contextmanager
 def act(log: Path, name: str) -> Iterator[None]:
-    """Mark an act: it ends when whoever asked for it has been told."""
+    """Mark an act: it ends when the one who asked for it has been told."""
     with log.open("a") as file:
         file.write(f"> {name}\n")
     yield

@@ -31,7 +31,7 @@ def build_library(folder: Path) -> Path:
 
 
 def environment(library: Path, log: Path) -> dict[str, str]:
-    """Return what makes a process tell of its syncs in ``log``, which anybody may write."""
+    """Return what makes a process tell of its syncs in ``log``, which anyone may write."""
     log.touch()
     log.chmod(0o666)
     return {"LD_PRELOAD": str(library), "SYNC_LOG": str(log)}

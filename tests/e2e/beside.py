@@ -23,7 +23,7 @@ ANSWER_SECONDS = 60.0
 
 
 class Beside:
-    """Runs Python in one process with Django set up. It ends with ``close``, or when nobody knows it any more."""
+    """Runs Python in one process with Django set up. It ends with ``close``, or when no one knows it any more."""
 
     def __init__(self, env: dict[str, str], folder: Path) -> None:
         more = {"DJANGO_SETTINGS_MODULE": "wfdash.settings", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}

@@ -10,7 +10,7 @@ RATES = {"EUR": 1.0, "USD": 0.9}
 
 
 class UnknownCurrency(ValueError):
-    """Nobody can be charged in it."""
+    """No one can be charged in it."""
 
 
 class Bill(BaseModel):
@@ -35,7 +35,7 @@ async def convert(bill: Bill, ctx: Context) -> float:
 
 @billing.step(after=convert)
 async def charge(amount: float, ctx: Context) -> str:
-    """Charge it, much only after somebody agreed."""
+    """Charge it, much only after someone agreed."""
     if amount > 1000:
         await ctx.ask(Approval(subject=f"Charge {amount:g} EUR?"))
     return await ctx.call(pay, ctx.state["customer"], amount)

@@ -17,7 +17,7 @@ ACK_SECONDS = 0.2
 
 
 class Person:
-    """Somebody who has followed their one-time link. Close it when done."""
+    """Someone who has followed their one-time link. Close it when done."""
 
     def __init__(self, server: Server, name: str) -> None:
         self._server = server

@@ -103,7 +103,7 @@ class Troubles:
         self.expected += OUTAGE
 
     def left(self) -> list[str]:
-        """Return what nobody expected."""
+        """Return what no one expected."""
         return [text for text in self.seen if not any(part in text for part in self.expected)]
 
 

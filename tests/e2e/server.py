@@ -44,7 +44,7 @@ print(json.dumps({{"name": name, "value": client.cookies[name].value}}))
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on at this moment."""
+    """Return a port that no one listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -199,7 +199,7 @@ def shell(server: Server, code: str) -> str:
 
 @contextmanager
 def serving(server: Server) -> Iterator[Server]:
-    """Keep a server up meanwhile; it must stop when it is asked to, and have nothing to complain of."""
+    """Keep a server up in the meantime; it must stop when it is asked to, and have nothing to complain of."""
     yield server.start()
     assert server.stop() == 0, server.log()
     assert "Traceback" not in server.log(), server.log()

@@ -20,7 +20,7 @@ class Order(BaseModel):
 
 
 class WarehouseShut(Exception):
-    """Nobody is there to pack it."""
+    """No one is there to pack it."""
 
 
 shipping = Workflow("shipping", title="Ship an order")
@@ -28,7 +28,7 @@ shipping = Workflow("shipping", title="Ship an order")
 
 @shipping.step(start=True)
 async def pack(order: Order, ctx: Context) -> str:
-    """Pack the order, if somebody is there."""
+    """Pack the order, if someone is there."""
     if not OPEN.exists():
         raise WarehouseShut(f"Gate {order.amount:.0f} of the warehouse is shut")
     return f"packed for {order.customer}"

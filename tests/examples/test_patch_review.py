@@ -86,7 +86,7 @@ async def test_an_edit_that_does_not_apply_is_not_lost(shop: Path, patch: str, c
     assert contents() == before
 
 
-async def test_a_patch_that_does_not_apply_is_sent_back_without_asking_anybody(shop: Path, patch: str, contents):
+async def test_a_patch_that_does_not_apply_is_sent_back_without_asking_anyone(shop: Path, patch: str, contents):
     before = contents()
     result = output(await start(shop, patch.replace("self.lines)", "self.rows)")))
     assert result["applied"] is False

@@ -86,7 +86,7 @@ def test_reads_plain_unified_diffs_and_mailed_patches_too(shop: Path):
         ("diff --git a/b.bin b/b.bin\nindex 1..2 100644\nBinary files a/b.bin and b/b.bin differ\n", "binary"),
     ],
 )
-def test_refuses_what_nobody_can_review(shop: Path, diff: str, reason: str):
+def test_refuses_what_no_one_can_review(shop: Path, diff: str, reason: str):
     with pytest.raises(Refused, match=reason):
         repository.read_diff(shop, diff)
 

@@ -128,7 +128,7 @@ def _check_effects(found: Findings, run: Row, effects: list[Row], lines: list[Li
 
 
 def _check_commits(found: Findings, commits: list[dict[str, Any]]) -> None:
-    """Epochs never go back along a run's seq: nobody wrote after somebody else had taken over."""
+    """Epochs never go back along a run's seq: no one wrote after someone else had taken over."""
     found.seen["commits noted"] = len(commits)
     highest: dict[str, tuple[int, int]] = {}
     for commit in sorted(commits, key=lambda c: (c["run"], c["seq"], c["epoch"])):

@@ -17,7 +17,7 @@ from wfdash.workflow import Approval, Context, Question, Workflow, all_of, each,
 PAUSE = 0.02
 """Seconds a step takes: long enough to be hit."""
 NAP = 2.0
-"""Seconds that ``nap`` sleeps: it is parked meanwhile."""
+"""Seconds that ``nap`` sleeps: it is parked in the meantime."""
 
 
 class Job(BaseModel):

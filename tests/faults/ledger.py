@@ -1,4 +1,4 @@
-"""The outside world: one file of lines, each appended whole by one ``write``; nobody takes a line back."""
+"""The outside world: one file of lines, each appended whole by one ``write``; no one takes a line back."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def right_value(request: Any, ledger: str) -> Any:
 
 @contextmanager
 def working(name: str = "play") -> Iterator[None]:
-    """Drive runs in a thread meanwhile; claims that dead workers left behind are ended first."""
+    """Drive runs in a thread in the meantime; claims that dead workers left behind are ended first."""
     from checkpoints.database.storage import DatabaseStorage
     from wfdash.worker.worker import Worker
 
@@ -145,7 +145,7 @@ def live_through(runs: list[str], ledger: str, acks: str | None = None) -> list[
 
 
 def drive_without_hints(runs: list[str], ledger: str) -> list[str]:
-    """The same with every bell silent: nobody is ever told anything."""
+    """The same with every bell silent: no one is ever told anything."""
     from wfdash import pubsub
 
     pubsub.Topic.publish = lambda *args, **kwargs: None  # type: ignore[method-assign,assignment]
@@ -214,7 +214,7 @@ def answer_at_once(run: str, people: int) -> list[dict[str, Any]]:
 
 
 def vote_at_once(count: int) -> dict[str, Any]:
-    """Let a person and whoever stands in for them vote on the same questions at the same instants."""
+    """Let a person and anyone who stands in for them vote on the same questions at the same instants."""
     from datetime import timedelta
 
     from django.utils import timezone

@@ -41,7 +41,7 @@ class Tables:
             return cursor.fetchall(), [column.name for column in cursor.description or ()]
 
     def change(self, sql: str, *parameters: Any) -> None:
-        """Change rows behind everybody's back: for damage."""
+        """Change rows behind everyone's back: for damage."""
         if isinstance(self._where, Path):
             connection = sqlite3.connect(self._where, timeout=20, isolation_level=None)
             connection.execute(sql, parameters)

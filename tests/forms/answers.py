@@ -1,4 +1,4 @@
-"""Answers made from a schema: such as fit it, and such as somebody has meddled with."""
+"""Answers made from a schema: such as fit it, and such as someone has meddled with."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_folder_that_is_not_wfdash_s_own_is_left_as_it_is_and_refused(bits: in
     assert mode(folder) == bits
 
 
-def test_somebody_else_s_folder_is_refused_only_if_anybody_may_write_there(
+def test_someone_else_s_folder_is_refused_only_if_anyone_may_write_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Path, bits: int) -> None:

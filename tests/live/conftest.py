@@ -20,7 +20,7 @@ def run(transactional_db: None) -> str:
 
 @pytest.fixture
 def cookie(transactional_db: None) -> str:
-    """The session of somebody who may inspect everything."""
+    """The session of someone who may inspect everything."""
     return sign_in(make_person("vera", "viewer"))
 
 

@@ -101,11 +101,11 @@ class Crowd:
         self._check(self._hear())
 
     def storm(self) -> float:
-        """Let everybody hang up at once and come back; returns the seconds until all had caught up."""
+        """Let everyone hang up at once and come back; returns the seconds until all had caught up."""
         return self._check(self._ask({"do": "storm"}))
 
     def wait(self) -> float:
-        """Wait until everybody is there and has caught up; returns the seconds that took."""
+        """Wait until everyone is there and has caught up; returns the seconds that took."""
         return self._check(self._ask({"do": "live"}))
 
     def trickle(self, share: float) -> None:
@@ -113,7 +113,7 @@ class Crowd:
         self._ask({"do": "trickle", "share": share})
 
     def report(self, last: int) -> Seen:
-        """Wait until everybody has the last event; return what was seen, and end."""
+        """Wait until everyone has the last event; return what was seen, and end."""
         seen = Seen(viewers=self._viewers, events=last)
         for told in self._ask({"do": "report", "last": last}):
             for name in ("lost", "doubled", "reordered", "snapshots", "messages", "bytes", "connects", "refused"):

@@ -154,7 +154,7 @@ async def test_a_page_that_stays_open_acknowledges(browser: BrowserContext, serv
     assert await page.evaluate(STATE) == "live"
 
 
-async def test_whoever_is_signed_out_is_told_and_does_not_try_again(browser: BrowserContext, served: Served) -> None:
+async def test_anyone_who_is_signed_out_is_told_and_does_not_try_again(browser: BrowserContext, served: Served) -> None:
     page = await browser.new_page()
     await page.goto(f"http://127.0.0.1:{served.port}/{served.facts['run']}")
     await page.wait_for_function("document.querySelector('[data-live-words]').textContent.includes('Signed out')")

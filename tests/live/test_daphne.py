@@ -75,7 +75,7 @@ async def test_nothing_is_lost_or_doubled_over_kills_and_hang_ups(served: Served
                     await served.kill()
                     await served.start()
                     served.order(events=total - max(served.committed), every=0.003, bell=dice.random() < 0.5)
-    # A kill may come between a commit and the word of it: what is ordered anew is then one more than it takes.
+    # A kill may come between a commit and the word of it: what is ordered again is then one more than it takes.
     assert total <= cursor.last <= total + kills
     assert (kills, dials > 50) == (3, True)
 
@@ -100,7 +100,7 @@ async def test_a_foreign_page_and_a_stranger_are_refused(served: Served) -> None
             assert client.close_code == code
 
 
-async def test_a_deaf_viewer_costs_little_and_delays_nobody(served: Served) -> None:
+async def test_a_deaf_viewer_costs_little_and_delays_no_one(served: Served) -> None:
     hearing, slow = Cursor(), Cursor()
     async with served.dial() as deaf, served.dial() as client:
         before = served.memory()

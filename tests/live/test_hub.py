@@ -34,7 +34,7 @@ async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
     assert len(posts) == 1
 
 
-async def test_a_bell_for_nobody_is_not_even_delivered() -> None:
+async def test_a_bell_for_no_one_is_not_even_delivered() -> None:
     posts: list[PendingUpdates] = []
     bridge = PubSubBridge(set(), lists=lambda: False, deliver=posts.append)
     pubsub.runs_changed.publish("run", 1)

@@ -55,7 +55,7 @@ async def test_lost_bells_are_found_by_the_poll(make_hub, db, run, cookie) -> No
     await socket.disconnect()
 
 
-async def test_nobody_hears_of_workflows_they_may_not_see(make_hub, db, run, cookie) -> None:
+async def test_no_one_hears_of_workflows_they_may_not_see(make_hub, db, run, cookie) -> None:
     other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
     hub = make_hub(poll_every=0.05, lists_every=0.01)
     socket = await watching(hub, other)
@@ -84,9 +84,9 @@ async def test_many_changes_are_told_at_most_twice_a_second(make_hub, db, run, c
     await socket.disconnect()
 
 
-async def test_whoever_may_see_nothing_is_turned_away(make_hub, db, run) -> None:
-    nobody = await db.call(lambda: sign_in(make_person("noah")))
-    for cookie, code in (nobody, 4403), ("", 4401):
+async def test_anyone_who_may_see_nothing_is_turned_away(make_hub, db, run) -> None:
+    no_one = await db.call(lambda: sign_in(make_person("noah")))
+    for cookie, code in (no_one, 4403), ("", 4401):
         socket = open_socket(make_hub(), "/live/lists/", handshake(cookie))
         assert await socket.connect() == (True, None)
         assert (await socket.receive_output())["code"] == code
@@ -117,7 +117,7 @@ async def test_a_batch_is_told_as_a_whole(make_hub, db, run, cookie) -> None:
     await socket.disconnect()
 
 
-async def test_nobody_hears_of_requests_they_may_not_see(make_hub, db, run, cookie) -> None:
+async def test_no_one_hears_of_requests_they_may_not_see(make_hub, db, run, cookie) -> None:
     other = await db.call(lambda: sign_in(make_person("olga", "reviewer", "other")))
     socket = await watching(make_hub(poll_every=1000), other)
     pubsub.requests_changed.publish("expense", "request", "r1")

@@ -251,7 +251,7 @@ async def test_many_viewers_cost_one_read(make_hub, db, run, cookie) -> None:
         await viewer.hang_up()
 
 
-async def test_the_hub_is_silent_when_nobody_watches(make_hub, db, run, cookie) -> None:
+async def test_the_hub_is_silent_when_no_one_watches(make_hub, db, run, cookie) -> None:
     hub = make_hub()
     viewer = Watching(hub, run, cookie)
     await viewer.connect()
@@ -282,16 +282,16 @@ async def test_a_row_that_cannot_be_rendered_does_not_stop_the_stream(make_hub, 
 
 async def test_a_stranger_and_an_unknown_run_look_the_same(make_hub, db, run, cookie) -> None:
     elsewhere = await db.call(lambda: sign_in(make_person("sam", "operator", "other")))
-    nobody = await db.call(lambda: sign_in(make_person("noah")))
+    no_one = await db.call(lambda: sign_in(make_person("noah")))
     hub = make_hub()
-    for who, which in (elsewhere, run), (nobody, run), (cookie, "no-such-run"):
+    for who, which in (elsewhere, run), (no_one, run), (cookie, "no-such-run"):
         viewer = Watching(hub, which, who)
         await viewer.connect()
         assert await viewer.closed() == 4404
     assert not hub.feeds
 
 
-async def test_whoever_is_not_signed_in_is_told_so(make_hub, db, run) -> None:
+async def test_anyone_who_is_not_signed_in_is_told_so(make_hub, db, run) -> None:
     for cookie in "", "sessionid=forged":
         viewer = Watching(make_hub(), run, cookie)
         await viewer.connect()

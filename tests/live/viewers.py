@@ -3,7 +3,7 @@
 ``python -m tests.live.viewers``, driven by JSON lines. First in: ``{"port", "run", "cookies", "count"}``. Then
 ``{"do": "storm"}`` (all hang up at once and come back), ``{"do": "trickle", "share": 0.02}`` (so many of them hang up
 each second, by chance) and ``{"do": "report", "last": n}``. Each is answered by one JSON line; the report waits until
-everybody has event ``n``.
+everyone has event ``n``.
 """
 
 from __future__ import annotations
@@ -223,14 +223,14 @@ class Crowd:
         return found
 
     async def all_live(self) -> dict[str, Any]:
-        """Wait until everybody is connected and has caught up."""
+        """Wait until everyone is connected and has caught up."""
         began = time.monotonic()
         while not all(viewer.live for viewer in self.viewers) and time.monotonic() - began < PATIENCE:
             await asyncio.sleep(0.01)
         return {"live": sum(viewer.live for viewer in self.viewers), "seconds": time.monotonic() - began}
 
     async def storm(self) -> dict[str, Any]:
-        """Everybody hangs up at once and comes back at once; returns once all have caught up."""
+        """Everyone hangs up at once and comes back at once; returns once all have caught up."""
         for viewer in self.viewers:
             if viewer.live:
                 viewer.hang_up()
@@ -238,7 +238,7 @@ class Crowd:
         return await self.all_live()
 
     async def trickle(self, share: float) -> None:
-        """Somebody hangs up now and then, for ever."""
+        """Someone hangs up now and then, forever."""
         while not self.over:
             await asyncio.sleep(0.1)
             for viewer in self.viewers:
@@ -246,7 +246,7 @@ class Crowd:
                     viewer.hang_up()
 
     async def report(self, last: int) -> dict[str, Any]:
-        """Wait until everybody has the last event; return what was counted. Who never got that far lost the rest."""
+        """Wait until everyone has the last event; return what was counted. Who never got that far lost the rest."""
         end = time.monotonic() + PATIENCE
         while any(viewer.last < last for viewer in self.viewers) and time.monotonic() < end:
             await asyncio.sleep(0.02)

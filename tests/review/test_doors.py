@@ -1,4 +1,4 @@
-"""Doors: what somebody hostile sends, and what somebody without the right may learn."""
+"""Doors: what someone hostile sends, and what someone without the right may learn."""
 
 from __future__ import annotations
 

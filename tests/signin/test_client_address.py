@@ -36,5 +36,5 @@ def test_without_declared_proxies_no_header_is_believed() -> None:
     assert client_address(meta, [], behind=False) == "203.0.113.7"
 
 
-def test_the_address_of_a_proxy_that_was_not_declared_is_nobody_s() -> None:
+def test_the_address_of_a_proxy_that_was_not_declared_is_no_one_s() -> None:
     assert client_address({"REMOTE_ADDR": "127.0.0.1"}, [], behind=True) == ""

@@ -153,7 +153,7 @@ def test_where_everybody_needs_one_it_cannot_be_turned_off(ana: User, code: Call
     assert second_factor.is_on(ana)
 
 
-def test_whoever_runs_the_server_can_reset_it(ana: User, code: Callable[..., str]) -> None:
+def test_anyone_who_runs_the_server_can_reset_it(ana: User, code: Callable[..., str]) -> None:
     call_command("reset_second_factor", "ana", stdout=StringIO())
     assert not second_factor.is_on(ana)
     assert AuditEntry.objects.filter(verb="second factor: remove").exists()

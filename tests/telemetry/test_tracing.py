@@ -1,4 +1,4 @@
-"""Spans: one trace per run whoever drives it, one span per stretch of a step, none that stays open for days."""
+"""Spans: one trace per run whichever worker drives it, one span per stretch of a step, none open for days."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_drive_is_a_span_with_one_for_each_step(kept):
 
 
 @pytest.mark.usefixtures("no_origin")
-async def test_whoever_goes_on_with_a_run_goes_on_with_its_trace(kept):
+async def test_a_worker_that_continues_a_run_continues_its_trace(kept):
     made, exporter = kept
     run, other = new_run_id(), new_run_id()
     first = await made.follow(*claimed(run))
@@ -150,7 +150,7 @@ def test_a_fork_links_to_the_run_it_came_from(kept):
     assert link.attributes["wfdash.run.id"] == origin.pk
 
 
-def test_the_trace_of_whoever_starts_a_run_links_to_the_run(kept):
+def test_the_trace_of_the_caller_who_starts_a_run_links_to_the_run(kept):
     made, exporter = kept
     run = new_run_id()
     made.started(run, "expense", {})
@@ -182,7 +182,7 @@ def fresh() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh")
-async def test_nobody_asked_so_there_is_nothing(settings):
+async def test_no_one_asked_so_there_is_nothing(settings):
     settings.WFDASH_OTEL = False
     assert await tracing.follow(*claimed(new_run_id())) is tracing.UNTRACED
     tracing.started("run", "expense", {"traceparent": "x"})
@@ -207,7 +207,7 @@ async def test_a_trace_that_cannot_begin_does_not_keep_the_run(settings, monkeyp
 
 
 @pytest.mark.process
-def test_where_nobody_asks_nothing_is_imported():
+def test_where_no_one_asks_nothing_is_imported():
     code = (
         "import os, sys, django; os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'; django.setup();"
         "import wfdash.worker.worker, wfdash.api.router; from wfdash.telemetry import tracing;"

@@ -41,7 +41,7 @@ def run_module(name: str, data: Path, *arguments: str) -> subprocess.CompletedPr
 
 
 def shape_of(database: Path) -> dict[str, Any]:
-    """Return tables, indexes and their columns; SQLite holds nobody to a length, so lengths are left out."""
+    """Return tables, indexes and their columns; SQLite holds no one to a length, so lengths are left out."""
     with closing(sqlite3.connect(database)) as connection:
         entries = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE tbl_name LIKE 'checkpoints_%'")
         return {name: columns_of(connection, name) if type_ == "table" else sql for type_, name, sql in entries}

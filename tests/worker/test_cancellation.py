@@ -69,7 +69,7 @@ def test_cancelling_names_the_step_that_it_cut_off(stage, otto) -> None:
     made.let_go.set()
 
 
-def test_cancelling_names_a_call_of_which_nobody_knows_whether_it_happened(stage, otto) -> None:
+def test_cancelling_names_a_call_of_which_no_one_knows_whether_it_happened(stage, otto) -> None:
     made, run = stage(once=True)
     until(lambda: Event.objects.filter(run=run, kind="call.intended").exists())
     actions.cancel_run(otto, run.id)
@@ -267,7 +267,7 @@ def test_a_run_that_is_resumed_waits_for_a_function_that_still_runs(threaded, ot
         second.stop()
 
 
-def test_whoever_does_not_want_to_wait_for_it_says_so(threaded, otto, tmp_path) -> None:
+def test_anyone_who_does_not_want_to_wait_for_it_says_so(threaded, otto, tmp_path) -> None:
     run, _, began = threaded
     actions.pause_run(otto, run.id, now=True)
     with pytest.raises(WrongState):

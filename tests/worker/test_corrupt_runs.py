@@ -1,4 +1,4 @@
-"""A run whose own row cannot be read any more ends with that reason: it is not tried for ever."""
+"""A run whose own row cannot be read any more ends with that reason: it is not tried forever."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_run_that_is_cancelled_while_it_waits_is_pruned_too(
     assert kept(other) == list(range(1, STEPS))
 
 
-def test_what_was_cancelled_while_nobody_drove_is_pruned_by_the_next_worker(
+def test_what_was_cancelled_while_no_one_drove_is_pruned_by_the_next_worker(
     otto, define, start_worker, settings
 ) -> None:
     settings.WFDASH_RETENTION = CheckpointConfig(keep=3, while_open="keep")

@@ -19,7 +19,7 @@ log = logging.getLogger("shop.parcels")
 
 @contextmanager
 def bare_root() -> Iterator[logging.Logger]:
-    """Give a root logger that nobody has configured, pytest neither."""
+    """Give a root logger that no one has configured, pytest neither."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -93,7 +93,7 @@ def test_what_the_application_lets_through_is_its_own_affair() -> None:
         leave()
 
 
-def test_warnings_that_nobody_else_handles_are_still_printed_and_others_once(capsys, monkeypatch) -> None:
+def test_warnings_that_no_one_else_handles_are_still_printed_and_others_once(capsys, monkeypatch) -> None:
     monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(sys.stderr))
     logging.lastResort.setLevel(logging.WARNING)
     with bare_root() as root:

@@ -49,7 +49,7 @@ def kinds(run: Run) -> list[str]:
     return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
 
 
-def test_a_started_run_is_driven_to_its_end_and_nobody_holds_it_any_more(otto, define, start_worker) -> None:
+def test_a_started_run_is_driven_to_its_end_and_no_one_holds_it_any_more(otto, define, start_worker) -> None:
     define(finish)
     start_worker()
     run = actions.start_run(otto, "script", 1)
@@ -191,14 +191,14 @@ def test_a_run_that_kills_every_worker_fails_with_the_reason_and_can_be_retried(
 
 def test_suspects_are_driven_one_at_a_time_and_beside_the_others(otto, define, start_worker) -> None:
     inside: list[set] = [set()]
-    meanwhile = threading.Event()
+    in_the_meantime = threading.Event()
 
     async def step(given, recorder):
         if given.message == "fresh":
-            meanwhile.set()
+            in_the_meantime.set()
             return await finish(given, recorder)
         inside.append(inside[-1] | {given.run})
-        await asyncio.to_thread(meanwhile.wait, 60)
+        await asyncio.to_thread(in_the_meantime.wait, 60)
         await asyncio.sleep(0.05)
         outcome = await finish(given, recorder)
         inside.append(inside[-1] - {given.run})

@@ -1,4 +1,4 @@
-"""What a step asks, calls or sleeps has to be awaited: forgotten, nobody would be asked."""
+"""What a step asks, calls or sleeps has to be awaited: forgotten, no one would be asked."""
 
 from __future__ import annotations
 

@@ -289,13 +289,13 @@ async def test_a_loop_runs_until_its_condition_ends_it():
     assert finished(await wf.run(0)) == "50 rounds"
 
 
-async def test_a_loop_that_nobody_interrupts_is_stopped_with_its_step_named():
+async def test_a_loop_that_no_one_interrupts_is_stopped_with_its_step_named():
     wf = Workflow("endless", max_steps=30)
     wf.step(start=True, after="loop", name="loop")(lambda n: n)
     assert "'loop': 30 steps" in failed(await wf.run(1))
 
 
-async def test_the_output_is_what_nobody_took_if_no_end_step_ran():
+async def test_the_output_is_what_no_one_took_if_no_end_step_ran():
     wf = Workflow("short")
     wf.step(start=True, name="assess")(lambda n: n)
     wf.step(after="assess", when=lambda n: n > 100, name="review")(lambda n: "reviewed")

@@ -143,7 +143,7 @@ def asking(kind: Any, ask: Callable[[Context], Any] | None = None) -> Workflow:
 
 
 async def resumed(wf: Workflow, checkpoint: Checkpoint, value: Any, recorder: ListRecorder | None = None) -> Any:
-    """Go on as a worker does, to which an answer comes that somebody else accepted."""
+    """Go on as a worker does, to which an answer comes that someone else accepted."""
     (request,) = checkpoint.requests
     answers = {request.key: Answer(key=request.key, value=value, by="ana")}
     return await wf.run(answers=answers, checkpoint=handed_over(checkpoint), storage=recorder or ListRecorder())

@@ -1,4 +1,4 @@
-"""Steps that wait for signals: parked and replayed as questions are, but asked of nobody."""
+"""Steps that wait for signals: parked and replayed as questions are, but asked of no one."""
 
 from __future__ import annotations
 

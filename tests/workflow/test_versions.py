@@ -354,7 +354,7 @@ async def test_new_state_fields_get_their_defaults_and_unknown_ones_are_refused(
         carried(chain(extra=True, state=Totals), old, strange, override=True)
 
 
-async def test_a_call_of_which_nobody_knows_keeps_its_step():
+async def test_a_call_of_which_no_one_knows_keeps_its_step():
     wf, new = Workflow("w"), Workflow("w")
 
     async def pay(claim: Claim, ctx: Context) -> int:

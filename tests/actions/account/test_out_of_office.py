@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 
 
-def test_while_somebody_is_away_their_delegate_decides_for_them(person, ask) -> None:
+def test_while_someone_is_away_their_delegate_decides_for_them(person, ask) -> None:
     ana, ben, request = person("ana", "reviewer"), person("ben", "reviewer"), ask(by=["ana"])
     with pytest.raises(NotAllowed):
         actions.answer_request(ben, request.id, {"action": "approve"})
@@ -29,7 +29,7 @@ def test_while_somebody_is_away_their_delegate_decides_for_them(person, ask) -> 
     assert [entry.verb for entry in AuditEntry.objects.exclude(verb="answer").order_by("n")] == ["away", "back"]
 
 
-def test_an_absence_names_somebody_else_and_a_time_to_come(person) -> None:
+def test_an_absence_names_someone_else_and_a_time_to_come(person) -> None:
     ana, now = person("ana", "reviewer"), timezone.now()
     person("ben", "reviewer")
     for name, since, until, where in [

@@ -72,7 +72,7 @@ def test_two_views_of_one_name_are_refused_whichever_way(person):
     actions.save_view(person("ben", "reviewer"), "One", "tab=mine")
 
 
-def test_nobody_keeps_views_without_end(person, monkeypatch):
+def test_no_one_keeps_views_without_end(person, monkeypatch):
     monkeypatch.setattr("wfdash.actions.account.saved_views.MOST", 2)
     ana = person("ana", "reviewer")
     for number in range(2):

@@ -188,7 +188,7 @@ def test_of_two_operators_who_looked_at_the_same_preview_one_is_told_to_look_aga
     assert Event.objects.filter(run=run, kind="run.restored").count() == 1
 
 
-def test_a_restored_run_says_so_for_ever_and_a_fork_of_an_edited_one_too(otto):
+def test_a_restored_run_says_so_forever_and_a_fork_of_an_edited_one_too(otto):
     run = started(otto)
     first, waiting = Checkpoint.objects.filter(run=run).order_by("n")[0], head(run)
     actions.restore_run(otto, run.pk, first.pk)

@@ -19,7 +19,7 @@ def told() -> list[str]:
     return sorted(rows.values_list("user__username", flat=True))
 
 
-def test_those_who_may_answer_hear_that_it_opened_and_nobody_else(ask: Ask, person: Person) -> None:
+def test_those_who_may_answer_hear_that_it_opened_and_no_one_else(ask: Ask, person: Person) -> None:
     person("ana", "reviewer")
     person("ben", "reviewer")
     person("carl", "reviewer", "refund")
@@ -36,7 +36,7 @@ def test_what_is_closed_by_then_is_no_news(ask: Ask, person: Person) -> None:
     assert announce_opened() == 0
 
 
-def test_many_at_once_bury_nobody_but_webhooks_hear_of_each(ask: Ask, person: Person) -> None:
+def test_many_at_once_bury_no_one_but_webhooks_hear_of_each(ask: Ask, person: Person) -> None:
     person("ana", "reviewer")
     Webhook.objects.create(id="w", name="w", url="https://example.org", secret="s", created=NOW)
     for n in range(UNREAD + 20):

@@ -72,7 +72,7 @@ def test_a_request_to_others_is_refused(person, ask) -> None:
         actions.answer_request(person("ana", "reviewer"), ask(by=["finance"]).id, {"action": "approve"})
 
 
-def test_whoever_answered_first_cannot_be_the_second_person(person, ask) -> None:
+def test_the_person_who_answered_first_cannot_be_the_second_person(person, ask) -> None:
     ana = person("ana", "reviewer")
     with pytest.raises(NotAllowed, match="second person"):
         actions.answer_request(ana, ask(not_by=["ana"]).id, {"action": "approve"})

@@ -103,7 +103,7 @@ def test_a_link_expires(ask: Ask, ana: Viewer, settings) -> None:
         read_link(given)
 
 
-def test_rights_are_asked_anew(ask: Ask, ana: Viewer) -> None:
+def test_rights_are_asked_again(ask: Ask, ana: Viewer) -> None:
     given = token(ask(), ana)
     Grant.objects.update(role="viewer")
     with pytest.raises(NotAllowed):
@@ -134,7 +134,7 @@ def test_a_refused_use_of_a_link_is_on_record_once(ask: Ask, ana: Viewer, person
     assert (entry.actor, entry.request, entry.facts["link_of"]) == ("ben", request.pk, "ana")
 
 
-def test_whoever_answered_first_is_told(ask: Ask, ana: Viewer, person: Person) -> None:
+def test_the_person_who_answered_first_is_told(ask: Ask, ana: Viewer, person: Person) -> None:
     request = ask()
     given = token(request, ana)
     answer_request(person("ben", "reviewer"), request.pk, YES)
@@ -142,7 +142,7 @@ def test_whoever_answered_first_is_told(ask: Ask, ana: Viewer, person: Person) -
         answer_by_link(given, YES)
 
 
-def test_an_answer_by_link_can_be_taken_back_by_link_and_given_anew(ask: Ask, ana: Viewer, settings) -> None:
+def test_an_answer_by_link_can_be_taken_back_by_link_and_given_again(ask: Ask, ana: Viewer, settings) -> None:
     settings.WFDASH_UNDO = 60
     given = token(ask(), ana)
     with pytest.raises(WrongState):

@@ -39,7 +39,7 @@ def test_each_of_a_batch_has_its_own_reply_and_its_own_record(run):
     assert {entry.facts["via"] for entry in entries} == {"batch"}
 
 
-def test_what_was_answered_or_changed_meanwhile_stays_and_is_told(run):
+def test_what_was_answered_or_changed_in_the_meantime_stays_and_is_told(run):
     answered, changed, fine = (refund(run, number) for number in range(3))
     table = shown("ana", fine)
     actions.answer_request(people.viewer("ben"), answered.pk, APPROVE)

@@ -38,7 +38,7 @@ def test_opening_a_request_is_noted_once_and_renewed(person, ask, rung) -> None:
     assert here.since <= here.seen
 
 
-def test_who_comes_back_after_a_while_has_it_open_anew(person, ask) -> None:
+def test_who_comes_back_after_a_while_has_it_open_again(person, ask) -> None:
     ana, request = person("ana", "reviewer"), ask()
     long_ago = timezone.now() - timedelta(minutes=5)
     Presence.objects.create(request=request, user=ana.user, since=long_ago, seen=long_ago, taken=long_ago)
@@ -80,7 +80,7 @@ def test_assigning_tells_the_person_the_run_and_the_record(person, ask, run) -> 
     assert [entry.facts["to"] for entry in AuditEntry.objects.filter(verb="assign").order_by("n")] == ["ben", ""]
 
 
-def test_nobody_is_assigned_who_may_not_answer(person, ask) -> None:
+def test_no_one_is_assigned_who_may_not_answer(person, ask) -> None:
     ana, request = person("ana", "reviewer"), ask(by=["ana", "finance"])
     person("vera", "viewer")
     person("ben", "reviewer")

@@ -64,13 +64,13 @@ def test_who_started_it_without_any_other_right_may_still_reply(person, ask, run
         actions.answer_request(nora, request.id, {"action": "approve"})
 
 
-def test_a_run_that_nobody_started_asks_its_operators(person, ask) -> None:
+def test_a_run_that_no_one_started_asks_its_operators(person, ask) -> None:
     person("otto", "operator")
     actions.ask_back(person("ana", "reviewer"), ask().id, "Who knows?")
     assert told("otto") == ["asked"]
 
 
-def test_nobody_else_replies_and_nobody_unasked(person, ask, olga) -> None:
+def test_no_one_else_replies_and_no_one_unasked(person, ask, olga) -> None:
     ana, request = person("ana", "reviewer"), ask()
     with pytest.raises(WrongState):
         actions.reply_to_ask(olga, request.id, "Unasked")

@@ -165,7 +165,7 @@ def test_an_answer_that_may_still_be_taken_back_wins_over_the_deadline(timed, pe
     assert Answer.objects.get().verdict == "reject"
 
 
-def test_whoever_voted_already_is_not_reminded(timed, person: Person) -> None:
+def test_anyone_who_voted_already_is_not_reminded(timed, person: Person) -> None:
     ana, _ = person("ana", "reviewer"), person("ben", "reviewer")
     request = timed(Policy(need=2, due="4h", remind="1h"), 3.5 * HOUR)
     answer_request(ana, request.pk, {"action": "approve"})

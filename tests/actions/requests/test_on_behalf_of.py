@@ -18,7 +18,7 @@ def otto(person):
     return person("otto", "operator")
 
 
-def test_an_operator_writes_down_what_somebody_decided_and_the_record_names_both(otto, ask) -> None:
+def test_an_operator_writes_down_what_someone_decided_and_the_record_names_both(otto, ask) -> None:
     request = ask(by=["ana"])
     reply = actions.answer_request(otto, request.id, YES, on_behalf_of="ana")
     assert (reply.by.username, reply.acting_for) == ("otto", "ana")
@@ -35,19 +35,19 @@ def test_it_needs_a_reason(otto, ask) -> None:
 
 
 @pytest.mark.parametrize("name", ["ben", "otto", "nobody"])
-def test_only_for_somebody_else_who_may_answer_it(otto, ask, name) -> None:
+def test_only_for_someone_else_who_may_answer_it(otto, ask, name) -> None:
     with pytest.raises(Invalid) as refused:
         actions.answer_request(otto, ask(by=["ana"]).id, YES, on_behalf_of=name)
     assert refused.value.errors[0]["loc"] == ["on_behalf_of"]
 
 
-def test_whoever_has_it_may_be_spoken_for(otto, ask) -> None:
+def test_anyone_who_has_it_may_be_spoken_for(otto, ask) -> None:
     request = ask(by=["ana"])
     actions.assign_request(otto, request.id, "ben")
     assert actions.answer_request(otto, request.id, YES, on_behalf_of="ben").acting_for == "ben"
 
 
-def test_only_operators_may_and_nobody_who_is_excluded(otto, ask, person) -> None:
+def test_only_operators_may_and_no_one_who_is_excluded(otto, ask, person) -> None:
     with pytest.raises(NotAllowed):
         actions.answer_request(person("ben"), ask(by=["ana"]).id, YES, on_behalf_of="ana")
     with pytest.raises(NotAllowed, match="second person"):
@@ -69,7 +69,7 @@ def test_it_counts_as_one_vote_of_that_person_who_has_no_second_one(otto, ask, p
     assert Reply.objects.count() == 2
 
 
-def test_nobody_is_spoken_for_who_has_spoken(otto, ask, person) -> None:
+def test_no_one_is_spoken_for_who_has_spoken(otto, ask, person) -> None:
     request = ask(policy={"need": 2})
     actions.answer_request(person("ana"), request.id, YES)
     with pytest.raises(AlreadyAnswered, match="ana already answered approve"):

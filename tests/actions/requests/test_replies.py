@@ -73,7 +73,7 @@ def test_undo_can_be_switched_off_by_policy_and_by_setting(person, ask, settings
     assert Answer.objects.filter(request=request).exists()
 
 
-def test_a_reply_to_a_request_that_was_superseded_meanwhile_never_settles(person, ask) -> None:
+def test_a_reply_to_a_request_that_was_superseded_in_the_meantime_never_settles(person, ask) -> None:
     request = ask()
     actions.answer_request(person("ana", "reviewer"), request.id, YES, undo=True)
     HumanRequest.objects.update(closed=timezone.now(), closed_as="superseded")

@@ -81,7 +81,7 @@ def test_two_who_go_on_at_once_share_the_work(otto):
     assert Event.objects.filter(kind="run.retried").count() == 1
 
 
-def test_what_changed_meanwhile_stays_and_is_told(otto):
+def test_what_changed_in_the_meantime_stays_and_is_told(otto):
     first, second = failed(2)
     bulk = actions.start_bulk(otto, "retry", [first, second])
     actions.cancel_run(otto, people.make_run().pk)
@@ -92,7 +92,7 @@ def test_what_changed_meanwhile_stays_and_is_told(otto):
     assert bulk.refused["some"] == [[first, "Expenses", "Cannot retry a run that is ready"]]
 
 
-def test_who_lost_the_right_meanwhile_does_nothing_more(otto):
+def test_who_lost_the_right_in_the_meantime_does_nothing_more(otto):
     bulk = actions.start_bulk(otto, "retry", failed(2))
     actions.continue_bulk(bulk.pk, most=1)
     Grant.objects.filter(user=otto.user).delete()

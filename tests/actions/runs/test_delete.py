@@ -73,7 +73,7 @@ def test_a_fork_goes_on_without_its_origin(run, history, person):
     assert Run.objects.get(pk=again.pk).family == run.pk
 
 
-def test_only_a_checkpoint_that_nobody_needs_is_deleted(run, history, person):
+def test_only_a_checkpoint_that_no_one_needs_is_deleted(run, history, person):
     otto = person("otto", "operator")
     with pytest.raises(WrongState, match="current checkpoint"):
         actions.delete_checkpoint(otto, run.pk, history["3"])

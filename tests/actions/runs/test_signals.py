@@ -51,7 +51,7 @@ def test_a_signal_reaches_the_step_that_waits_for_it(otto, run, wait) -> None:
     assert (entry.verb, entry.right, entry.facts["name"]) == ("signal", "operate", "shipped")
 
 
-def test_what_nobody_waits_for_yet_is_kept_and_received_in_order(otto, run, wait) -> None:
+def test_what_no_one_waits_for_yet_is_kept_and_received_in_order(otto, run, wait) -> None:
     for number in (1, 2, 3):
         assert actions.send_signal(otto, run.id, "shipped", number).taken is None
     actions.send_signal(otto, run.id, "paid", 9)
@@ -141,7 +141,7 @@ def test_the_same_key_sends_it_once(otto, run, wait) -> None:
     assert kinds(run) == ["signal.sent", "signal.received"]
 
 
-def test_no_inbox_holds_it_nobody_is_told_and_nobody_answers_it(otto, person, wait) -> None:
+def test_no_inbox_holds_it_no_one_is_told_and_no_one_answers_it(otto, person, wait) -> None:
     ana, waiting = person("ana", "reviewer"), wait()
     for viewer in (ana, otto):
         assert queries.count_open(viewer) == 0

@@ -1,4 +1,4 @@
-"""Schedules on hand-set rows: each time starts one run, in the right name, whoever sweeps and however late."""
+"""Schedules on hand-set rows: each time starts one run, on the right person's behalf, however late."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_it_stops_when_its_owner_may_not_start_runs_any_more(daily, person: Pers
     assert Run.objects.get().created_by == adam.user
 
 
-def test_somebody_who_left_starts_nothing(daily) -> None:
+def test_someone_who_left_starts_nothing(daily) -> None:
     schedule = daily()
     schedule.owner.is_active = False
     schedule.owner.save()
@@ -198,7 +198,7 @@ def test_a_crash_in_between_leaves_neither_half(daily, monkeypatch) -> None:
     assert Run.objects.count() == 1
 
 
-def test_what_somebody_changed_meanwhile_is_not_fired_as_it_was(daily, person: Person, monkeypatch) -> None:
+def test_what_someone_changed_in_the_meantime_is_not_fired_as_it_was(daily, person: Person, monkeypatch) -> None:
     schedule = daily()
     otto = person("otto")
 

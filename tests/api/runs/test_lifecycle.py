@@ -58,7 +58,7 @@ def test_requests_are_answered_talked_about_and_given_away_once_per_key(post, qu
     assert (Reply.objects.count(), Event.objects.filter(kind="request.assigned").count()) == (1, 1)
 
 
-def test_an_operator_answers_in_somebody_s_name(post, question):
+def test_an_operator_answers_in_someone_s_name(post, question):
     given = {**YES, "reason": "On the phone", "on_behalf_of": "ana"}
     assert post(f"/requests/{question.pk}/answer", given).status_code == 200
     assert (Reply.objects.get().by.username, Reply.objects.get().acting_for) == ("otto", "ana")

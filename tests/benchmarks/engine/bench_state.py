@@ -140,7 +140,7 @@ def build_prose(steps: int) -> Any:
 
 @contextmanager
 def compressed() -> Iterator[None]:
-    """Write chunks as zlib makes them at level 1; nobody reads them here."""
+    """Write chunks as zlib makes them at level 1; no one reads them here."""
     plain = statements.insert_chunks
 
     def insert(dialect: Any, family: str, chunks: Mapping[str, bytes]) -> Any:

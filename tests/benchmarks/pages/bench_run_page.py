@@ -1,6 +1,6 @@
 """A run of 10,000 events, 3,000 activations and 2,000 checkpoints: milliseconds of server time per page, and queries.
 
-First: the first look of a process at this address; then what everybody after gets, and what a page that is open asks
+First: the first look of a process at this address; then what everyone after gets, and what a page that is open asks
 for when the run goes on. ``work`` is the processor time of the server's own thread: all there is on SQLite, without the
 database's share on PostgreSQL. In a browser: from the navigation to the load event, and the longest task on its main
 thread after it (SQLite).

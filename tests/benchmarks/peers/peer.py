@@ -1,4 +1,4 @@
-"""Peers, each in a process of its own and perhaps another Python: started once, asked round after round."""
+"""Peers, each in a process of its own and maybe another Python: started once, asked round after round."""
 
 from __future__ import annotations
 

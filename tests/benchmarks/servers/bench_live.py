@@ -1,6 +1,6 @@
 """Hundreds of viewers of one run on a real ``wfdash up`` with its embedded worker: are they all told, once, in order?
 
-Three stories per database: *steady* (everybody stays), *storms* (all hang up at once and come back with their cursor,
+Three stories per database: *steady* (everyone stays), *storms* (all hang up at once and come back with their cursor,
 five times; others now and then by chance), *restarts* (SIGTERM, then SIGKILL in mid-stream). Latency is from the
 event's own time, which is set before its commit, to its arrival at a viewer that had caught up.
 """
@@ -110,11 +110,11 @@ def slope(samples: Sequence[Sample]) -> float:
 
 
 def steady(server: Server, crowd: Crowd, size: Size) -> None:
-    """Nobody leaves."""
+    """No one leaves."""
 
 
 def storms(server: Server, crowd: Crowd, size: Size) -> None:
-    """Everybody leaves at once, again and again; some leave by chance."""
+    """Everyone leaves at once, again and again; some leave by chance."""
     crowd.trickle(0.02)
     waits = []
     for _ in range(STORMS):

@@ -48,7 +48,7 @@ async def test_a_loop_that_is_blocked_has_its_claims_renewed_again_and_again(sto
     assert not await storage.renew_many(claims, ttl=1)
 
 
-async def test_whoever_lost_the_claim_is_cancelled_and_told(storage, renewer) -> None:
+async def test_anyone_who_lost_the_claim_is_cancelled_and_told(storage, renewer) -> None:
     claim = await claim_of(storage)
     with pytest.raises(ClaimLost):
         async with renewer.holding(claim):
@@ -124,7 +124,7 @@ async def test_a_storage_without_the_common_statement_is_renewed_claim_by_claim(
     assert storage.renewed == ["a", "b"]
 
 
-async def test_a_thread_that_died_is_replaced_before_anybody_waits_for_it(storage, renewer) -> None:
+async def test_a_thread_that_died_is_replaced_before_anyone_waits_for_it(storage, renewer) -> None:
     claim = await claim_of(storage)
     renewer.hold(claim, pytest.fail)
     dead = threading.Thread(target=int)

@@ -54,7 +54,7 @@ def server(postbox: Postbox, tmp_path_factory: pytest.TempPathFactory, sqlite_te
 
 @pytest.fixture
 def stranger(open_context: OpenContext, troubles: Troubles) -> Page:
-    """A page in a browser where nobody is signed in, on a phone."""
+    """A page in a browser where no one is signed in, on a phone."""
     context = open_context(viewport={"width": 390, "height": 844})
     return context.new_page()
 
@@ -72,7 +72,7 @@ def link_in_mail(postbox: Postbox, to: str, subject: str) -> str:
     return wait_until(find, what=f"a mail to {to} about {subject}")
 
 
-def test_a_reminder_by_mail_lets_somebody_decide_on_the_phone_once(
+def test_a_reminder_by_mail_lets_someone_decide_on_the_phone_once(
     server: Server, postbox: Postbox, stranger: Page, troubles: Troubles
 ) -> None:
     (run,) = start(server, {"subject": "Refund by mail?", "policy": {"by": "ana", "due": "1h", "remind": "3599s"}})

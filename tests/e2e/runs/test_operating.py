@@ -1,4 +1,4 @@
-"""A story of somebody who operates: a signal from the page, what steps log, a cancellation that says what it cut."""
+"""A story of someone who operates: a signal from the page, what steps log, a cancellation that says what it cut."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def count(page: Page) -> int:
 
 
 def hold_the_stream_while(page: Page, answer: Page) -> None:
-    """Pause the events, let somebody answer, and see every one of them after the pause."""
+    """Pause the events, let someone answer, and see every one of them after the pause."""
     page.get_by_role("link", name="Events", exact=False).first.click()
     expect_live(page)
     page.get_by_role("button", name="Pause", exact=True).last.click()

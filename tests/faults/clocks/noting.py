@@ -1,4 +1,4 @@
-"""``manage.py work`` with a short lease, a note of every commit it made, and perhaps a wrong clock.
+"""``manage.py work`` with a short lease, a note of every commit it made, and maybe a wrong clock.
 
 Run as ``python -m tests.faults.clocks.noting '{"notes": FILE, "ttl": 2.0, "heartbeat": 0.5, "shift": 0.0}'``.
 """

@@ -1,4 +1,4 @@
-"""Workers whose clocks are wrong or jump, and workers that nobody tells anything."""
+"""Workers whose clocks are wrong or jump, and workers that no one tells anything."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PATIENCE = 0.5
 
 
 async def contend(run: str, notes: str, ttl: float) -> None:
-    """Claim and commit for ever. Every commit leaves its epoch in an event: the table itself tells who wrote when."""
+    """Claim and commit forever. Every commit leaves its epoch in an event: the table itself tells who wrote when."""
     import psycopg
 
     from checkpoints.database.storage import DatabaseStorage

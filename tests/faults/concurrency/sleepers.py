@@ -1,4 +1,4 @@
-"""Two bare workers want one run; whoever holds it is frozen (SIGSTOP) for longer than its lease, then woken."""
+"""Two bare workers want one run; the one that holds it is frozen (SIGSTOP) for longer than its lease, then woken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 
 def freeze_and_wake(world: World, *, rounds: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Freeze whoever holds the run, wait for the other, wake it: so often. Returns what was seen and what was wrong."""
+    """Freeze the holder of the run, wait for the other, wake it: so often. Returns what was seen and what was wrong."""
     (run,), dice = world.play("save_at_once", processes=1, saves=1), random.Random(seed)
     notes, tables = world.data.with_name("notes.jsonl"), world.tables()
     crew = {process.pid: process for process in (contender(world, run, notes) for _ in range(2))}

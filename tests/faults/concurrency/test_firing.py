@@ -18,7 +18,7 @@ SCHEDULES, MINUTES = 2, 60
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_each_time_starts_one_run_whoever_sweeps_and_whoever_is_killed(
+def test_each_time_starts_one_run_whichever_process_sweeps_or_is_killed(
     make_world: Callable[[str], World], database: str
 ) -> None:
     world = make_world(database)

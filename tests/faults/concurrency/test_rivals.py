@@ -57,7 +57,7 @@ def test_four_processes_save_into_one_storage_and_every_save_is_there(
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_pruning_beside_commits_and_forks_takes_nothing_that_anybody_needs(
+def test_pruning_beside_commits_and_forks_takes_nothing_that_anyone_needs(
     make_world: Callable[[str], World], database: str
 ) -> None:
     told = make_world(database).play("concurrency.gardeners.prune_beside", steps=24, seed=7)

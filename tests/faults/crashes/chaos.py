@@ -99,7 +99,7 @@ def kill_workers(
 
 
 def _held(world: World, dice: random.Random) -> set[str]:
-    """Wait a moment for somebody to hold a run, and another; return the process ids of those who do."""
+    """Wait a moment for someone to hold a run, and another; return the process ids of those who do."""
     tables, end = world.tables(), time.monotonic() + BUSY_SECONDS
     while not (claims := tables.claims()) and time.monotonic() < end:
         time.sleep(0.002)
@@ -108,7 +108,7 @@ def _held(world: World, dice: random.Random) -> set[str]:
 
 
 def _settle(world: World, client: Client) -> None:
-    """Wait until every run has ended and nobody holds one."""
+    """Wait until every run has ended and no one holds one."""
     tables = world.tables()
 
     def ended() -> bool:

@@ -143,7 +143,7 @@ def arm_verb_after(fuse: Fuse) -> None:
 
 
 def _wrap_verbs(inside: Fuse | None = None, after: Fuse | None = None) -> None:
-    """Die in a verb's transaction, or after its commit and before anybody has heard of it."""
+    """Die in a verb's transaction, or after its commit and before anyone has heard of it."""
     from wfdash.actions.requests import answer
     from wfdash.actions.runs import lifecycle
 

@@ -1,4 +1,4 @@
-"""Somebody who starts runs and answers requests over HTTP, again and again until the server has said yes.
+"""Someone who starts runs and answers requests over HTTP, again and again until the server has said yes.
 
 What the server said yes to is remembered: none of it may be lost, whatever happens to the server afterwards.
 """

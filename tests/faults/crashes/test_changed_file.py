@@ -119,7 +119,7 @@ def test_what_the_author_declared_carries_the_run_over_when_it_is_answered(
     assert found["version"] != version
 
 
-def test_what_nobody_declared_holds_the_run_until_its_old_code_is_back(
+def test_what_no_one_declared_holds_the_run_until_its_old_code_is_back(
     server: Server, served: Path, version: str
 ) -> None:
     served.write_text(LONGER)

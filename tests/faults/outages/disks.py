@@ -34,7 +34,7 @@ class Disk:
         self._filler = place / "filler"
 
     def fill(self, server: int) -> None:
-        """Use up all that is left, whoever needs it."""
+        """Use up all that is left, regardless of who needs it."""
         with self._filler.open("ab", buffering=0) as file:
             for size in (2**16, 2**12):
                 try:
@@ -49,7 +49,7 @@ class Disk:
         self._filler.unlink(missing_ok=True)
 
     def set_read_only(self, on: bool) -> None:
-        """Mount it again, read-only or not; nobody may have a file open for writing."""
+        """Mount it again, read-only or not; no one may have a file open for writing."""
         mount(str(self.place), options=f"remount,{'ro' if on else 'rw'}")
 
 
@@ -111,7 +111,7 @@ def fill_and_free(world: World, disk: Disk | Limit, *, whole: Callable[[World], 
 
     def said() -> bool:
         disk.fill(server.pid)
-        # Where no run gets on there may be nothing left to answer or start: somebody wants one more.
+        # Where no run gets on there may be nothing left to answer or start: someone wants one more.
         client.wanted = min(client.wanted + 1, MOST)
         return any(": 503" in one for one in client.problems) and "Database unavailable" in words_of(server.log(), crew)
 

@@ -12,7 +12,7 @@ from tests.faults.worlds import FaultServer, World
 
 @contextmanager
 def client_of(server: FaultServer, world: World, *, wanted: int = 6) -> Iterator[Client]:
-    """Give somebody who starts runs and answers them meanwhile."""
+    """Give someone who starts runs and answers them in the meantime."""
     client = Client(server, world.tables(), world.ledger, wanted=wanted)
     client.start()
     try:
@@ -27,7 +27,7 @@ def completed(world: World) -> int:
 
 
 def all_ended(world: World) -> bool:
-    """Say whether every run has ended and nobody holds one."""
+    """Say whether every run has ended and no one holds one."""
     tables = world.tables()
     return tables.count("'completed','failed','cancelled'") == len(tables.runs()) and not tables.claims()
 

@@ -1,4 +1,4 @@
-"""The disk is full, or nobody may write to it: it is said, nothing is half-written, runs go on once it is mended."""
+"""The disk is full, or no one may write to it: it is said, nothing is half-written, runs go on once it is mended."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ def days(first: int, last: int) -> dict[str, str]:
     return {"since": str(today + timedelta(days=first)), "until": str(today + timedelta(days=last))}
 
 
-def test_somebody_goes_away_and_comes_back(everybody, as_):
+def test_someone_goes_away_and_comes_back(everybody, as_):
     ana, ben = as_("ana"), as_("ben")
     page = ana.post("/away/", {"delegate": "ben", **days(0, 7)}, follow=True).content.decode()
     assert "<strong>ben</strong> decides for you" in page

@@ -80,7 +80,7 @@ def test_the_code_page_is_nothing_without_a_password_given_before(everybody: dic
 
 
 @pytest.mark.parametrize("what", ["late", "password", "left"])
-def test_a_password_given_before_does_not_count_for_ever(
+def test_a_password_given_before_does_not_count_forever(
     what: str, everybody: dict[str, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = turn_on(everybody["ana"])
@@ -118,7 +118,7 @@ def test_turning_it_off_and_new_recovery_codes_need_a_code(as_: Any, everybody: 
     assert not signin_second_factor.is_on(everybody["ana"])
 
 
-def test_where_it_is_required_nobody_gets_in_before_it_is_set_up(everybody: dict[str, User], settings: Any) -> None:
+def test_where_it_is_required_no_one_gets_in_before_it_is_set_up(everybody: dict[str, User], settings: Any) -> None:
     settings.WFDASH_REQUIRE_SECOND_FACTOR = True
     client = Client()
     client.post("/sign-in/", PASSWORD)

@@ -214,7 +214,7 @@ def test_a_list_of_the_form_grows_without_submitting_anything(otto):
     assert "Preview fork" in text_of(more)
 
 
-def test_what_moved_on_since_the_preview_is_shown_anew_and_not_done(otto):
+def test_what_moved_on_since_the_preview_is_shown_again_and_not_done(otto):
     run = started()
     for address, extra in (
         (at("restore", run, head(run).pk), {}),

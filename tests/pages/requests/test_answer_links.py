@@ -115,7 +115,7 @@ def test_high_risk_asks_for_a_sign_in(people, client: Client) -> None:
     assert Answer.objects.exists()
 
 
-def test_somebody_else_s_session_does_not_act_through_the_link(request_, people, client: Client) -> None:
+def test_someone_else_s_session_does_not_act_through_the_link(request_, people, client: Client) -> None:
     client.force_login(people["ben"])
     url = path(request_)
     shown = text_of(client.get(url))

@@ -33,7 +33,7 @@ def test_the_form_carries_what_was_seen(question, as_):
     assert 'id="answer-form"' in page
 
 
-def test_a_request_that_changed_meanwhile_is_shown_with_the_difference_and_what_was_typed(question, as_):
+def test_a_request_that_changed_in_the_meantime_is_shown_with_the_difference_and_what_was_typed(question, as_):
     seen = seen_of(question)
     actions.amend_request(people.viewer("otto"), question.pk, body="It was agreed by phone.")
     answer = as_("ana").post(f"/requests/{question.pk}/", {**REJECTED, "_seen": seen})
@@ -141,7 +141,7 @@ def test_answers_given_on_another_device_are_not_offered(run, as_):
     assert undone() == {here}
 
 
-def test_a_forged_cookie_offers_nobody_else_s_answers(run, as_):
+def test_a_forged_cookie_offers_no_one_else_s_answers(run, as_):
     theirs = people.ask(run, "Ben's?").pk
     as_("ben").post(f"/requests/{theirs}/", {"_action": "approve"})
     ana = as_("ana")

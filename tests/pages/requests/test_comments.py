@@ -19,7 +19,7 @@ def test_a_comment_is_shown_as_markdown_and_as_text_where_it_is_not(question, as
     assert "<strong>@ben</strong>" in page
 
 
-def test_a_mention_that_reaches_nobody_is_said(question, as_):
+def test_a_mention_that_reaches_no_one_is_said(question, as_):
     page = text(as_("ana").post(f"/requests/{question.pk}/talk/", {"text": "@sam look"}, follow=True))
     assert "@sam was not notified" in page
 

@@ -58,7 +58,7 @@ def test_what_is_no_image_or_file_is_not_there(number, shown, as_):
 
 
 @pytest.mark.parametrize("name", ["sam", "ben"])
-def test_nobody_else_gets_the_bytes(name, run, shown, as_):
+def test_no_one_else_gets_the_bytes(name, run, shown, as_):
     HumanRequest.objects.filter(pk=shown.pk).update(by=["finance"])
     wanted = as_(name).get(address(shown, 1))
     assert wanted.status_code == 404

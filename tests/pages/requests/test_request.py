@@ -119,7 +119,7 @@ def test_what_changes_by_itself_can_be_fetched_alone(question, as_):
     assert as_("ana").get(f"/requests/{question.pk}/?fragment=other").status_code == 404
 
 
-def test_an_operator_answers_in_somebody_s_name_with_a_reason(question, as_):
+def test_an_operator_answers_in_someone_s_name_with_a_reason(question, as_):
     client = as_("otto")
     assert "Answer on behalf of…" in client.get(f"/requests/{question.pk}/").content.decode()
     form = client.get(f"/requests/{question.pk}/?override=1").content.decode()

@@ -26,7 +26,7 @@ def test_a_run_is_deleted_after_a_page_that_says_what_goes_and_stays(otto):
     assert otto.get(f"/runs/{run.pk}/").status_code == 404
 
 
-def test_the_api_deletes_ended_runs_and_checkpoints_nobody_needs(otto):
+def test_the_api_deletes_ended_runs_and_checkpoints_no_one_needs(otto):
     run = started()
     place = f"/api/runs/{run.pk}"
     assert otto.delete(place).status_code == 409

@@ -84,7 +84,7 @@ def test_a_level_means_that_one_and_above(address, logged, as_):
     assert [line.level for line in page.context["lines"]] == ["WARNING", "ERROR"]
 
 
-def test_nobody_finds_by_text_what_they_may_not_see(address, logged, as_):
+def test_no_one_finds_by_text_what_they_may_not_see(address, logged, as_):
     assert seqs(as_("ana").get(f"{address}?q=4242")) == []
     assert "4242" not in as_("ana").get(address).content.decode()
 

@@ -52,7 +52,7 @@ def test_what_does_not_fit_is_said_at_its_field(run, wait, as_):
     assert not Signal.objects.exists()
 
 
-def test_a_signal_that_nobody_waits_for_takes_any_json_and_is_kept(run, as_):
+def test_a_signal_that_no_one_waits_for_takes_any_json_and_is_kept(run, as_):
     client, address = as_("otto"), f"/runs/{run.pk}/signal/?name=later"
     assert "No step is waiting for a signal" in text(client, address)
     assert client.post(address, {"value": '{"a": [1'}).status_code == 422

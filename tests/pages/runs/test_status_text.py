@@ -40,7 +40,7 @@ def test_a_waiting_run_says_for_whom_since_when_and_until_when(run, header):
     assert words.startswith("Waiting for ana and finance for 2 h: “Pay 7?” and 1 more, due in 40 min")
 
 
-def test_a_run_that_waits_for_anybody_and_for_a_time_says_both(run, header):
+def test_a_run_that_waits_for_anyone_and_for_a_time_says_both(run, header):
     people.ask(run, "Pay?", created=NOW - timedelta(minutes=1))
     asked = queries.requests_of(people.viewer("otto"), run.pk)
     words = told(header, "waiting", asked, wake_at=NOW + timedelta(minutes=5))
@@ -79,7 +79,7 @@ def test_a_run_says_who_stopped_it_and_what_it_is_running(header):
     assert "It is cancelled after" in told(header, "running", (), (intervention("run.ending", by="otto"),), busy)
 
 
-def test_a_changed_course_is_marked_for_ever():
+def test_a_changed_course_is_marked_forever():
     course = (
         intervention("run.restored", by="ana", n=9),
         intervention("run.paused"),

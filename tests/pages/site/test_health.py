@@ -36,7 +36,7 @@ def test_a_migrated_database_with_a_worker_anywhere_is_ready(worker):
     assert list(told) == ["database", "migrations", "worker", "timers"]
 
 
-def test_whoever_asks_learns_it_in_a_few_small_queries(worker, django_assert_max_num_queries):
+def test_anyone_who_asks_learns_it_in_a_few_small_queries(worker, django_assert_max_num_queries):
     with django_assert_max_num_queries(9):
         checks()
 

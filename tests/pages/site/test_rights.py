@@ -142,7 +142,7 @@ def test_a_page_is_there_for_those_whose_role_has_it(page, name, addresses, as_)
 
 
 @pytest.mark.parametrize("page", EXPECTED)
-def test_nobody_sees_a_page_without_signing_in(page, addresses, as_):
+def test_no_one_sees_a_page_without_signing_in(page, addresses, as_):
     answer = as_("").get(addresses[page])
     assert answer.status_code == 302
     assert answer.url.startswith("/sign-in/?next=")

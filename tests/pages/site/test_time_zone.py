@@ -41,7 +41,7 @@ def test_lists_whose_order_matters_show_times_to_the_millisecond_in_the_browser_
 def test_the_audit_log_shows_when_each_act_happened(run, berlin):
     AuditEntry.objects.create(n=900, at=people.THEN, actor="otto", verb="pause", run=run.pk, workflow=run.workflow)
     assert ">2026-01-05 10:00:00.000</time>" in text(berlin.get("/audit/"))
-    # The record is evidence: it reads the same for everybody.
+    # The record is evidence: it reads the same for everyone.
     assert "2026-01-05 09:00:00 UTC" in text(berlin.get("/audit/900/"))
 
 

@@ -115,7 +115,7 @@ def test_a_graph_that_was_never_run_is_a_version_too(as_):
     assert "no runs yet" in as_("vera").get(ADDRESS).content.decode()
 
 
-def test_counts_by_state_lead_to_the_runs_and_stop_where_nobody_counts_on(run, as_, monkeypatch):
+def test_counts_by_state_lead_to_the_runs_and_stop_where_no_one_counts_on(run, as_, monkeypatch):
     for phase in ("completed", "completed", "failed"):
         people.make_run(phase=phase)
     page = as_("vera").get(ADDRESS).content.decode()

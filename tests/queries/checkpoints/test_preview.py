@@ -130,7 +130,7 @@ def test_what_a_preview_says_is_what_then_happens(shelf, blocks, message, answer
         assert moved.output == run.output
 
 
-def test_a_step_that_starts_over_forgets_what_it_was_answered_and_calls_anew(shelf):
+def test_a_step_that_starts_over_forgets_what_it_was_answered_and_calls_again(shelf):
     workflow = make(["ask_twice"], Outside())
     put(shelf, workflow)
     played = Played(workflow, 1, [1])

@@ -1,4 +1,4 @@
-"""What is remembered of a run is what would be read anew, whatever happened in between."""
+"""What is remembered of a run is what would be read again, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def something(rnd: random.Random, run: Run) -> None:
 
 
 def go_on(rnd: random.Random, run: Run, saved: list[Checkpoint]) -> None:
-    """Take a step of a run's life: events, then perhaps a checkpoint, at times a restore of an old one."""
+    """Take a step of a run's life: events, then maybe a checkpoint, at times a restore of an old one."""
     something(rnd, run)
     if saved and rnd.random() < 0.25:
         people.happen(run, ("run.restored", None, {"by": "otto"}))
@@ -44,7 +44,7 @@ def go_on(rnd: random.Random, run: Run, saved: list[Checkpoint]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_remembered_is_what_would_be_read_anew(seed, everybody_once, monkeypatch):
+def test_what_is_remembered_is_what_would_be_read_again(seed, everybody_once, monkeypatch):
     monkeypatch.setattr(step_states, "_cache", EventCache(min_cached=1, max_cached=60))
     rnd = random.Random(seed)
     runs = [(people.make_run(), []), (people.make_run(), [])]

@@ -1,4 +1,4 @@
-"""Rows of the same moment: no order skips one or lists it twice, whoever wrote the time, SQL or the ORM."""
+"""Rows of the same moment: no order skips one or lists it twice, whether SQL or the ORM wrote the time."""
 
 from __future__ import annotations
 

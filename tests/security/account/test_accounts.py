@@ -33,7 +33,7 @@ def root(client: Client) -> Client:
 
 
 def test_a_superuser_who_takes_an_account_over_leaves_a_trace(root: Client) -> None:
-    """The attack: a role and a password by the admin pages, then a sign-in as somebody else."""
+    """The attack: a role and a password by the admin pages, then a sign-in as someone else."""
     people.make_people()
     vera = User.objects.get(username="vera")
     new = {"password1": "a-long-enough-one-4711", "password2": "a-long-enough-one-4711", "usable_password": "true"}

@@ -1,4 +1,4 @@
-"""Who started a run stays known, so that whoever may not decide on it cannot be forgotten."""
+"""Who started a run stays known, so that anyone who may not decide on it cannot be forgotten."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def shows(client: Client, address: str, secret: str) -> bool:
 
 
 @pytest.mark.parametrize("required", [True, False])
-def test_nobody_confirms_a_secret_that_another_session_has_seen(
+def test_no_one_confirms_a_secret_that_another_session_has_seen(
     required: bool, as_: Any, everybody: dict[str, User], settings: Any
 ) -> None:
     ana, thief, owner = everybody["ana"], Client(), Client()

@@ -1,4 +1,4 @@
-"""Guessing passwords, and what guessing may do to everybody else."""
+"""Guessing passwords, and what guessing may do to everyone else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_administration_has_no_sign_in_of_its_own(boss: User) -> None:
     assert "sessionid" not in tried.cookies
 
 
-def test_somebody_who_may_not_administrate_is_told_so_and_not_sent_round(as_: Callable[[str], Client]) -> None:
+def test_someone_who_may_not_administrate_is_told_so_and_not_sent_round(as_: Callable[[str], Client]) -> None:
     answer = as_("ana").get("/admin/", follow=True)
     assert (answer.status_code, len(answer.redirect_chain)) == (403, 1)
 
@@ -93,15 +93,13 @@ def test_other_names_do_not_make_a_limit_forgotten(everybody: dict[str, User]) -
     assert sign_in("ana", "ana-password").status_code == 429
 
 
-def test_all_addresses_together_cannot_try_for_ever(
-    everybody: dict[str, User], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_addresses_together_cannot_try_forever(everybody: dict[str, User], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt_limits, "ALL", 5)
     statuses = [sign_in(f"made-up-{n}", REMOTE_ADDR=f"203.0.113.{n}").status_code for n in range(6)]
     assert statuses == [422] * 5 + [429]
 
 
-def test_many_addresses_cannot_try_one_name_for_ever(everybody: dict[str, User]) -> None:
+def test_many_addresses_cannot_try_one_name_forever(everybody: dict[str, User]) -> None:
     statuses = [sign_in("ana", REMOTE_ADDR=f"203.0.113.{n}").status_code for n in range(NAME + 1)]
     assert statuses == [422] * NAME + [429]
 
@@ -135,7 +133,9 @@ def test_a_known_browser_has_a_limit_too_and_is_known_for_its_person_alone(every
     assert [sign_in("ben", client=home).status_code for _ in range(PAIR + 1)] == [422] * PAIR + [429]
 
 
-def test_passwords_are_kept_with_argon2_and_old_hashes_are_made_anew(everybody: dict[str, User], settings: Any) -> None:
+def test_passwords_are_kept_with_argon2_and_old_hashes_are_made_again(
+    everybody: dict[str, User], settings: Any
+) -> None:
     settings.PASSWORD_HASHERS = own.PASSWORD_HASHERS
     old = make_password("ana-password", hasher="pbkdf2_sha1")
     User.objects.filter(username="ana").update(password=old)
@@ -194,7 +194,7 @@ async def test_the_inbox_is_served_while_strangers_keep_the_password_check_busy(
 ) -> None:
     # Each thread would keep its connection, beyond the test.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
-    cookie = await sync_to_async(_session_of_somebody)()
+    cookie = await sync_to_async(_session_of_someone)()
     token = "a" * 32
     form = {"username": "ana", "password": "x", "csrfmiddlewaretoken": token}
     server = httpx.ASGITransport(app=PagesHandler())
@@ -212,7 +212,7 @@ async def test_the_inbox_is_served_while_strangers_keep_the_password_check_busy(
     assert statuses == [422] * (CHECKING + WAITING) + [503] * (16 - CHECKING - WAITING)
 
 
-def _session_of_somebody() -> str:
+def _session_of_someone() -> str:
     client = Client()
     client.force_login(User.objects.create_user("somebody"))
     return str(client.cookies["sessionid"].value)

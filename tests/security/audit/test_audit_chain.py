@@ -1,4 +1,4 @@
-"""Whoever can write to the database or to an exported pack, and has no key, cannot change the audit unseen."""
+"""Anyone who can write to the database or to an exported pack, and has no key, cannot change the audit unseen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cut(count: int) -> None:
 
 
 def rewrite(*, signed: bool) -> None:
-    """Blame somebody else, and chain everything anew as the code does."""
+    """Blame someone else, and chain everything again as the code does."""
     before, keys = "", keyring_of("some-key-that-is-not-the-installation's")
     for entry in AuditEntry.objects.order_by("n"):
         entry.prev, entry.actor = before, "mallory"
@@ -126,7 +126,7 @@ def pack_file(tmp_path: Path, change: Callable[[dict[str, Any]], Any] | None = N
 
 
 def rechain(pack: dict[str, Any]) -> None:
-    """Blame somebody else, and compute every hash anew."""
+    """Blame someone else, and compute every hash again."""
     before = ""
     for entry in pack["entries"]:
         entry["prev"], entry["actor"] = before, "mallory"

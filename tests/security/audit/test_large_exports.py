@@ -52,7 +52,7 @@ def long(person: Callable[..., Viewer]) -> Viewer:
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Fail if more is held meanwhile than an export may hold."""
+    """Fail if more is held in the meantime than an export may hold."""
     tracemalloc.start()
     try:
         yield

@@ -55,7 +55,7 @@ def test_a_long_number_of_zeros_is_judged_at_once():
 
 
 @pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", r"(?<!a)b", r"[", r"(?:a{1000}){1000}"])
-def test_what_could_take_for_ever_is_refused_and_named(pattern: str):
+def test_what_could_take_forever_is_refused_and_named(pattern: str):
     with pytest.raises(UnsupportedPattern, match="cannot be checked"):
         matcher_of(pattern)
     (problem,) = problems_of({"type": "string", "pattern": pattern}, HOSTILE)

@@ -1,4 +1,4 @@
-"""Nobody keeps others from acting on many runs, or learns of runs that are not theirs to see."""
+"""No one keeps others from acting on many runs, or learns of runs that are not theirs to see."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_run_that_cannot_be_seen_is_not_named(everybody):
     assert "Secret" not in str(bulk.refused)
 
 
-def test_a_run_that_is_hidden_meanwhile_is_not_named(everybody):
+def test_a_run_that_is_hidden_in_the_meantime_is_not_named(everybody):
     grant = Grant.objects.create(user=everybody["sam"], role="operator", workflow="mine")
     bulk = actions.start_bulk(people.viewer("sam"), "retry", failed(1, workflow="mine", title="Secret"))
     grant.delete()

@@ -79,7 +79,7 @@ def test_a_foreign_host_learns_nothing(debug: bool, settings: Any, db: None) -> 
     "path", ["/api/runs", "/api/nowhere", "/nowhere/", "/api/openapi.json", "/admin/", "/sign-in/nonsense/", "/runs/"]
 )
 @pytest.mark.parametrize("name", ["", "ana"])
-def test_answers_and_errors_are_not_kept_by_anybody(path: str, name: str, as_: Callable[[str], Client]) -> None:
+def test_answers_and_errors_are_not_kept_by_anyone(path: str, name: str, as_: Callable[[str], Client]) -> None:
     assert "no-store" in as_(name).get(path).headers["Cache-Control"]
 
 
@@ -120,7 +120,7 @@ def test_who_reads_the_table_of_sessions_cannot_use_them(as_: Callable[[str], Cl
     assert not Session.objects.filter(session_key=stored).exists()
 
 
-def test_a_link_is_printed_to_a_terminal_or_before_anybody_has_signed_in(db: None) -> None:
+def test_a_link_is_printed_to_a_terminal_or_before_anyone_has_signed_in(db: None) -> None:
     boss = User.objects.create_superuser("boss")
     assert "/sign-in/" in cli._way_in("boss", "http://localhost:8000", terminal=False)
     User.objects.filter(pk=boss.pk).update(last_login=timezone.now())

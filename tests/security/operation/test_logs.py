@@ -84,7 +84,7 @@ def test_no_more_kinds_are_remembered_than_bounded() -> None:
 @pytest.mark.parametrize(
     "text", ["\x1b[2Jgone", "one\nERROR wfdash: forged", "a\r\x08b", "\u202eevil", "\x9b31m", "\u2028x"]
 )
-def test_nobody_writes_lines_of_their_own_or_moves_the_cursor(log: Any, out: io.StringIO, text: str) -> None:
+def test_no_one_writes_lines_of_their_own_or_moves_the_cursor(log: Any, out: io.StringIO, text: str) -> None:
     log.warning("Said: %s", text)
     fail(log, text)
     lines = out.getvalue().splitlines()

@@ -23,7 +23,7 @@ def test_a_reviewer_who_is_not_addressed_reads_the_subject_and_no_value(as_, eve
     assert "777777" in as_("ana").get(f"/requests/{request.pk}/").content.decode()
 
 
-def test_the_card_says_when_nobody_can_decide_it_and_what_helps(as_, everybody) -> None:
+def test_the_card_says_when_no_one_can_decide_it_and_what_helps(as_, everybody) -> None:
     request = people.ask(people.make_run(), by=["legal"])
     page = as_("otto").get(f"/requests/{request.pk}/").content.decode()
     assert "No one can answer this: there is no user or group named legal." in page

@@ -210,7 +210,7 @@ def test_who_was_stood_in_for_is_no_second_person_either(person, olga) -> None:
 
 
 def waiting_for_default(person, policy: Policy) -> HumanRequest:
-    """Give a request that is approved in four hours if nobody answers, of a run that oto started."""
+    """Give a request that is approved in four hours if no one answers, of a run that oto started."""
     put(catalog.load(), payments(policy))
     run = actions.start_run(person("oto"), "payments", {"to": "oto", "amount": 999})
     drive(run)
@@ -227,7 +227,7 @@ def test_the_requester_does_not_bring_the_default_answer_forward(person, olga) -
     actions.extend_deadline(olga, request.pk, soon)
 
 
-def test_where_nobody_may_override_no_operator_brings_the_default_answer_forward(person, olga) -> None:
+def test_where_no_one_may_override_no_operator_brings_the_default_answer_forward(person, olga) -> None:
     policy = Policy(by="finance", due="4h", on_timeout="approve", override=False)
     request = waiting_for_default(person, policy)
     with pytest.raises(NotAllowed, match="does not allow override"):

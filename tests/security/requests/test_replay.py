@@ -72,7 +72,7 @@ def test_a_price_that_moved_is_not_paid_with_the_approval_of_the_old_one(started
     ]
 
 
-def test_code_that_was_replaced_while_a_run_waited_asks_anew(started: Any, ana: Viewer) -> None:
+def test_code_that_was_replaced_while_a_run_waited_asks_again(started: Any, ana: Viewer) -> None:
     run = started()
     (first,) = pending(run).values()
     deletes, reached = Workflow("pay"), []

@@ -1,4 +1,4 @@
-"""What a form calls a secret reaches the step it was given for, and nobody's eyes."""
+"""What a form calls a secret reaches the step it was given for, and no one's eyes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that nobody can decide says so, and to whom it can help."""
+"""A request that no one can decide says so, and to whom it can help."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opened(**facts) -> HumanRequest:
 
 
 def told() -> list[str]:
-    """Return who was told that nobody can decide."""
+    """Return who was told that no one can decide."""
     return sorted(
         Notice.objects.filter(kind="unanswerable", channel="browser").values_list("user__username", flat=True)
     )
@@ -43,7 +43,7 @@ def told() -> list[str]:
         (["ana"], {"need": 3}, "Needs 3 people, but only 1 can answer: ana"),
     ],
 )
-def test_a_request_that_nobody_can_decide_says_why_when_it_opens(person, by, policy, words) -> None:
+def test_a_request_that_no_one_can_decide_says_why_when_it_opens(person, by, policy, words) -> None:
     person("otto", "operator")
     person("ana", "reviewer")
     person("vera", "viewer")
@@ -60,7 +60,7 @@ def test_a_request_that_nobody_can_decide_says_why_when_it_opens(person, by, pol
     assert row.id == request.pk
 
 
-def test_a_request_that_somebody_can_decide_says_nothing(person) -> None:
+def test_a_request_that_someone_can_decide_says_nothing(person) -> None:
     person("ana", "reviewer", "finance")
     request = opened(by=["finance"])
     assert request.stuck == ""
@@ -88,7 +88,7 @@ def test_once_the_group_has_members_it_can_be_decided_again(person) -> None:
     assert request.stuck == ""
 
 
-def test_assigning_it_to_somebody_is_a_way_out(person) -> None:
+def test_assigning_it_to_someone_is_a_way_out(person) -> None:
     person("ana", "reviewer")
     request = opened(by=["legal"])
     actions.assign_request(person("otto", "operator"), request.pk, "ana")
@@ -116,7 +116,7 @@ def test_a_split_vote_is_told_to_voters_and_operators_and_withdrawing_mends_it(p
     assert Answer.objects.exists()
 
 
-def test_a_vote_by_a_stand_in_leaves_nobody_to_vote_for_the_same_person(person) -> None:
+def test_a_vote_by_a_stand_in_leaves_no_one_to_vote_for_the_same_person(person) -> None:
     ana, rex, now = person("ana", "reviewer", "finance"), person("rex", "reviewer"), timezone.now()
     Absence.objects.create(user=ana.user, delegate=rex.user, since=now, until=now + timedelta(days=1))
     request = opened(by=["finance"], policy={"by": ["finance"], "need": 2})

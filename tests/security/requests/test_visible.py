@@ -24,7 +24,7 @@ def away(client: Client, delegate: str) -> Any:
     return client.post("/away/", {"delegate": delegate, "since": str(today), "until": str(today + DAY)})
 
 
-def test_somebody_without_a_role_learns_no_name(as_: Callable[[str], Client]) -> None:
+def test_someone_without_a_role_learns_no_name(as_: Callable[[str], Client]) -> None:
     sam = as_("sam")
     assert 'value="ana"' not in sam.get("/away/").content.decode()
     refused = [away(sam, name) for name in ("ana", "made-up")]

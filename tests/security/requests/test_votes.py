@@ -1,4 +1,4 @@
-"""One person has one vote, whoever gives it."""
+"""One person has one vote, regardless of who gives it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ YES = {"action": "approve"}
 
 
 def away(absent, delegate) -> None:
-    """Let somebody stand in for an absent person from now on."""
+    """Let someone stand in for an absent person from now on."""
     now = timezone.now()
     Absence.objects.create(user=absent.user, delegate=delegate.user, since=now, until=now + timedelta(days=1))
 
@@ -69,14 +69,14 @@ def test_who_stands_in_for_two_decides_for_the_one_who_has_not_voted(person, req
     assert Answer.objects.exists()
 
 
-def test_nobody_votes_for_themselves_and_for_another(person, request_for_two) -> None:
+def test_no_one_votes_for_themselves_and_for_another(person, request_for_two) -> None:
     away(person("ana"), person("ben"))
     actions.answer_request(person("ben"), request_for_two.pk, YES)
     with pytest.raises(AlreadyAnswered, match="You already answered approve"):
         actions.answer_request(person("ben"), request_for_two.pk, YES)
 
 
-def test_what_an_operator_wrote_down_for_somebody_is_their_only_vote(person, request_for_two) -> None:
+def test_what_an_operator_wrote_down_for_someone_is_their_only_vote(person, request_for_two) -> None:
     otto = person("otto", "operator")
     actions.answer_request(otto, request_for_two.pk, YES, on_behalf_of="ana", reason="by phone")
     away(person("ana"), person("rex"))
@@ -107,7 +107,7 @@ def test_an_operators_own_assignment_does_not_make_them_addressed(person) -> Non
     assert reply.stands == "overrode"
 
 
-def test_speaking_for_somebody_whom_only_an_operator_chose_is_an_override(person) -> None:
+def test_speaking_for_someone_whom_only_an_operator_chose_is_an_override(person) -> None:
     person("rex", "reviewer")
     otto, request = person("otto", "operator"), people.ask(people.make_run(), by=["finance"])
     actions.assign_request(otto, request.pk, "rex")

@@ -27,7 +27,7 @@ def test_a_webhook_hears_within_two_seconds(receiver, otto, start_worker: Callab
     assert (Notice.objects.get(pk=notice.pk).sent - notice.created).total_seconds() < 3
 
 
-def test_a_receiver_that_is_down_keeps_nobody_waiting(receiver, otto, start_worker) -> None:  # noqa: F811
+def test_a_receiver_that_is_down_keeps_no_one_waiting(receiver, otto, start_worker) -> None:  # noqa: F811
     good, _ = create_webhook(otto, name="good", url=receiver.url)
     bad, _ = create_webhook(otto, name="bad", url="http://127.0.0.1:1/")
     first, second = try_webhook(otto, bad.pk), try_webhook(otto, good.pk)

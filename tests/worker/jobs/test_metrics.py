@@ -1,4 +1,4 @@
-"""Figures: each event is counted once, whoever counts, and what a histogram says is nearly true."""
+"""Figures: each event is counted once, whichever process counts, and what a histogram says is nearly true."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_those_who_were_asked_are_groups_but_never_people() -> None:
     assert asked_of(["finance", "ana", "ben", "requester"], ["finance"]) == ("group:finance", "named", "requester")
 
 
-def test_what_happened_is_counted_in_its_hour_and_for_ever(alias: str) -> None:
+def test_what_happened_is_counted_in_its_hour_and_forever(alias: str) -> None:
     run = make_run(alias)
     happen(alias, run, "run.started", at=THEN + timedelta(seconds=2))
     happen(alias, run, "step.finished", "read", activation="1", ms=250.0, output={"secret": 1})

@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_said_at_its_field_all_at_once():
     ]
 
 
-def test_the_state_is_read_anew_by_what_is_under_way():
+def test_the_state_is_read_again_by_what_is_under_way():
     wf = typed()
     outcome = asyncio.run(wf.run(Line(amount=500)))
     again = edited(wf, outcome.checkpoint, state={"limit": 500, "seen": []})
@@ -118,7 +118,7 @@ def test_values_are_kept_as_their_type_writes_them():
     assert "restarts" in found.words[0]
 
 
-def test_a_question_of_a_step_that_starts_over_is_asked_anew():
+def test_a_question_of_a_step_that_starts_over_is_asked_again():
     wf = make(["ask"], Outside())
     outcome = asyncio.run(wf.run(1))
     (doing,) = ENGINE.look_ahead(wf, outcome.checkpoint, outcome.checkpoint.created).doing

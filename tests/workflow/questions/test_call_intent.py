@@ -131,7 +131,7 @@ async def test_a_call_is_made_again_only_as_it_was_shown() -> None:
     assert finished(await answered(wf, outcome, {"action": "again"})) == 900
 
 
-async def test_a_call_whose_arguments_differ_each_time_is_not_asked_about_for_ever() -> None:
+async def test_a_call_whose_arguments_differ_each_time_is_not_asked_about_forever() -> None:
     numbers = count()
     wf = charging_by(lambda: next(numbers))
     outcome = await cut_at_the_call(wf)

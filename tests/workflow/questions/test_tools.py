@@ -19,7 +19,7 @@ from wfdash.workflow.questions.cards import prepare
 def transfer(iban: str, amount: int, on: date | None = None, note: str = "", ctx: Context | None = None) -> str:
     """Send money.
 
-    Nobody can take it back.
+    No one can take it back.
     """
     return f"{amount} to {iban} on {on}"
 

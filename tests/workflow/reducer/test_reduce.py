@@ -177,7 +177,7 @@ def test_an_answer_in_the_same_breath_keeps_a_step_from_parking():
     assert runs(take(wf, moment, RunResumed(at=NOW))[1]) == ["1"]
 
 
-def test_answers_nobody_waits_for_change_nothing():
+def test_answers_no_one_waits_for_change_nothing():
     wf = chain()
     moment = asked(wf)
     fresh, commands = take(wf, moment, AnswersArrived(at=NOW, answers={"other": Answer(key="other", value=3)}))
@@ -225,7 +225,7 @@ def test_the_last_failure_fails_the_run_and_leaves_the_step_to_be_tried_again():
     assert runs(take(wf, moment, RunResumed(at=NOW))[1]) == ["1"]
 
 
-def test_old_values_are_kept_only_as_long_as_somebody_may_read_them():
+def test_old_values_are_kept_only_as_long_as_someone_may_read_them():
     wf = Workflow("past")
     for name in ("a", "b", "c"):
         wf.step(start=True, name=name)(lambda n: n)

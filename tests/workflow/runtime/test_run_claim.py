@@ -91,7 +91,7 @@ async def asked(world: AnyWorld, run: RunId) -> RequestKey:
     return outcome.requests[0].key
 
 
-async def test_a_run_is_nobody_elses_while_it_is_driven(world: AnyWorld) -> None:
+async def test_a_run_is_no_one_elses_while_it_is_driven(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
     task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))

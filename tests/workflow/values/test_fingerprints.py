@@ -116,7 +116,7 @@ async def test_a_part_that_there_is_not_is_refused() -> None:
     assert "names price" in failed(await asks(lambda: "?", same="price").run(None))
 
 
-async def test_a_question_that_nobody_answered_yet_is_replaced() -> None:
+async def test_a_question_that_no_one_answered_yet_is_replaced() -> None:
     subjects, recorder = ["first", "other"], ListRecorder()
     wf = asks_both(subjects)
     outcome = await wf.run(None)
@@ -289,7 +289,7 @@ def _hashed(decision: Decision) -> Any:
     return decision.model_copy(update={"proposal": decision.proposal.iban})
 
 
-async def test_a_decision_says_that_nobody_took_it_in_time() -> None:
+async def test_a_decision_says_that_no_one_took_it_in_time() -> None:
     taken: list[Any] = []
     wf = Workflow("late")
 

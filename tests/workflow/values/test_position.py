@@ -35,7 +35,7 @@ STORED = {
     GroupState: "t scope group got rounds loose",
 }
 KEPT = Path(__file__).parent / "positions.json"
-"""Checkpoints in the middle of every kind of block, as version 0.1.0 wrote them. Never written anew."""
+"""Checkpoints in the middle of every kind of block, as version 0.1.0 wrote them. Never written again."""
 
 
 @pytest.mark.parametrize("kind", STORED, ids=lambda kind: kind.__name__)

@@ -157,3 +157,7 @@ def _opened(token: str) -> dict[str, Any]:
         raise WrongState("This link has expired. Sign in and open the request from your inbox") from None
     except Exception:
         # Without a reason: a forged token must get no hint.
+        raise NotFound("The link is incomplete or was never created") from None
+    if not isinstance(payload, dict) or payload.keys() != {"r", "u", "n", "f"}:
+        raise NotFound("The link is incomplete or was never created")
+    return payload

@@ -61,7 +61,7 @@ def _render_again(
     request: HttpRequest, viewer: Viewer, request_id: str, text: str, problem: str, status: int
 ) -> HttpResponse:
     context = panel(queries.request(viewer, request_id), address_params(request.GET))
-    context |= {"typed": text, "typed_problem": problem}
+    context |= {"comment_text": text, "comment_problem": problem}
     return render(request, "requests/request/page.html", context, status=status)
 
 

@@ -138,3 +138,76 @@ def duration_charts(found: Statistics) -> tuple[LineChart, ...]:
             f"{measure.value}-time",
             title,
             (
+                ("median", "half", [spread.p50 for spread in found.courses[measure]]),
+                ("p95", "most", [spread.p95 for spread in found.courses[measure]]),
+            ),
+            names,
+            tone=tone,
+            ticks=ticks,
+        )
+        for measure, title, tone in DURATIONS
+        if any(spread.count for spread in found.courses[measure])
+    )
+
+
+def state_rows(found: Statistics) -> tuple[StateRow, ...]:
+    """Return how many runs are in each state, those that need attention first."""
+    order = [*ATTENTION, *(status for status in Status if status not in ATTENTION)]
+    most = max(found.states.values(), default=0)
+    return tuple(
+        StateRow(
+            status=status.value,
+            count=f"{found.states[status]:,}",
+            bar=share(found.states[status], most),
+            href=runs_address(f"status:{status.value}", found.workflow),
+        )
+        for status in order
+        if found.states.get(status)
+    )
+
+
+def timed_rows(rows: Sequence[Timing], titles: dict[str, str]) -> tuple[TimedRow, ...]:
+    """Return rows whose bars share one scale."""
+    most = max((row.spread.p95 or 0.0 for row in rows), default=0.0)
+    return tuple(
+        TimedRow(
+            name=name_of(row),
+            workflow=titles.get(row.workflow, row.workflow),
+            times=f"{row.spread.count:,}",
+            p50=duration_or_dash(row.spread.p50),
+            p95=duration_or_dash(row.spread.p95),
+            mean=duration_or_dash(row.spread.mean),
+            half=share(row.spread.p50, most),
+            most=share(row.spread.p95, most),
+            timed=row,
+        )
+        for row in rows
+    )
+
+
+def name_of(row: Timing) -> str:
+    """Return what was timed, as text; empty for whole runs."""
+    if row.label:
+        return AUDIENCES.get(row.label, row.label.removeprefix(GROUP))
+    return step_label(row.step) if row.step else ""
+
+
+def reason_rows(rows: Sequence[FailureReason], titles: dict[str, str]) -> tuple[ReasonRow, ...]:
+    """Return why runs failed, each with the address of the list of those that did."""
+    most = max((row.count for row in rows), default=0)
+    return tuple(
+        ReasonRow(
+            error=row.error,
+            workflow=titles.get(row.workflow, row.workflow),
+            count=f"{row.count:,}",
+            bar=share(row.count, most),
+            href=runs_address(f"error:{row.error}" if row.error else "status:failed", row.workflow),
+        )
+        for row in rows
+    )
+
+
+def runs_address(text: str, workflow: str) -> str:
+    """Return the address of the runs that a filter finds, of one workflow or of all."""
+    wanted = f"{text} workflow:{workflow}" if workflow else text
+    return f"{reverse('runs')}?{urlencode({'q': wanted})}"

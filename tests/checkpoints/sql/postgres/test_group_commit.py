@@ -56,7 +56,7 @@ async def test_commits_that_come_at_once_share_transactions(storage: DatabaseSto
     assert transactions <= 10
 
 
-async def test_a_commit_that_fails_takes_nobody_with_it(storage: DatabaseStorage) -> None:
+async def test_a_commit_that_fails_takes_no_one_with_it(storage: DatabaseStorage) -> None:
     runs = await begun(storage, 12)
     await storage.save(checkpoint(runs[5], 1))
     done = await asyncio.gather(*(storage.commit(step(run)) for run in runs), return_exceptions=True)
@@ -65,7 +65,7 @@ async def test_a_commit_that_fails_takes_nobody_with_it(storage: DatabaseStorage
     assert len(await storage.read_events(runs[5])) == 1
 
 
-async def test_a_row_somebody_keeps_holds_up_its_own_run_alone(storage: DatabaseStorage, postgres_alias: str) -> None:
+async def test_a_row_someone_keeps_holds_up_its_own_run_alone(storage: DatabaseStorage, postgres_alias: str) -> None:
     runs = await begun(storage, 8)
     with connected(postgres_alias) as connection:
         connection.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (runs[4],))

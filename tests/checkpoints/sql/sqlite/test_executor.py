@@ -166,7 +166,7 @@ def select_one() -> Any:
 
 
 def hurried(latency: WriteLatency, job: QueuedScript) -> QueuedScript:
-    """Let the job's task have written alone and quickly of late."""
+    """Let the job's task have written alone and quickly recently."""
     for _ in range(20):
         latency.record([job], 0.0)
     return job

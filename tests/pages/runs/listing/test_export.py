@@ -46,6 +46,6 @@ def test_a_filter_that_is_none_is_shown_instead(everybody, as_):
     assert not AuditEntry.objects.filter(verb="export").exists()
 
 
-def test_nobody_exports_what_they_may_not_see(everybody, as_):
+def test_no_one_exports_what_they_may_not_see(everybody, as_):
     people.make_run()
     assert len(read(as_("sam").post("/runs/export/", {"kind": "csv"})).splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Sub-workflows are one step until somebody looks inside."""
+"""Sub-workflows are one step until someone looks inside."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ async def test_the_house_s_own_loggers_and_what_is_outside_of_steps_say_nothing_
     assert logged(recorder) == [("step", "INFO", "an example's")]
 
 
-async def test_with_nobody_listening_nothing_is_kept():
+async def test_with_no_one_listening_nothing_is_kept():
     wf, recorder = Workflow("w"), ListRecorder()
     handler = next(handler for handler in logging.getLogger().handlers if is_ours(handler))
     logging.getLogger().removeHandler(handler)
