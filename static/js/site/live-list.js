@@ -17,7 +17,7 @@ async function read(extra) {
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
-// Links and boxes stay, and with them whoever has them in focus; of the cells only those that say something else change.
+// Links and checkboxes stay, and with them the keyboard focus; only changed cells are replaced.
 function renew(row, fresh) {
   const kept = ["is-here", "is-fresh"].filter((name) => row.classList.contains(name));
   row.className = fresh.className;

@@ -104,7 +104,7 @@ def filter_entries(viewer: Viewer, text: str) -> Q:
 def audit_suggestions(viewer: Viewer) -> dict[str, Any]:
     """Return what the filter of the audit log suggests (two queries)."""
     last = AuditEntry.objects.order_by("-n").values_list("n", flat=True).first() or 0
-    # By number: whoever may read few entries would have the whole log read for as many as there are.
+    # By number: for a person who may read few entries, the whole log would be read to find them.
     newest = visible_entries(viewer).filter(n__gt=last - MOST).values_list(*COLUMNS).distinct()
     return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(newest)))
 
