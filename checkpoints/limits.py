@@ -24,7 +24,7 @@ UNHOLDABLE = "\x00\ud800-\udfff"
 """NUL and half characters (lone surrogates), which no text column holds."""
 ODD = re.compile(f"[{UNHOLDABLE}]")
 ODD_OR_MARK = re.compile(f"[{UNHOLDABLE}\uffff]")
-"""Those, and what stands for them in a look-up, which is never stored."""
+"""Those, and their replacement in a look-up, which is never stored."""
 
 ID = 200
 """Characters of a run's or checkpoint's id."""
@@ -92,7 +92,7 @@ def is_holdable(text: str) -> bool:
 
 
 def is_storable(text: str) -> bool:
-    """Say whether the text may be kept in a column: every database can hold it, and no look-up stands for it."""
+    """Return whether a column can store the text: every database accepts it, and it is no replacement of a look-up."""
     return "\0" not in text if text.isascii() else ODD_OR_MARK.search(text) is None
 
 

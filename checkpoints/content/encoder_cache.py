@@ -60,7 +60,7 @@ class EncoderCache:
         with self._lock:
             self._drop(run)
 
-    def _put_encoding(self, run: RunId, head: CachedEncoding) -> None:
+    def _put(self, run: RunId, head: CachedEncoding) -> None:
         with self._lock:
             self._drop(run)
             self._cached[run] = head

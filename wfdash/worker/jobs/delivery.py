@@ -23,7 +23,7 @@ SENDERS = 4
 
 
 async def deliver_until(stopping: asyncio.Event) -> None:
-    """Send what is due until stopped. A delivery under way ends by itself; what was not begun is found by the next."""
+    """Send what is due until stopped. A delivery in progress is completed; the rest is left to the next sender."""
     thread, senders = DbThread("wfdash-delivery"), ThreadPoolExecutor(SENDERS, thread_name_prefix="wfdash-sender")
     busy: set[Any] = set()
     tidy_at = time.monotonic() + TIDY_SECONDS
