@@ -93,7 +93,7 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
         "item": found,
         "names": queries.assignable(found),
         "problem": problem,
-        "inbox_query": request.GET.urlencode(),
+        "origin": request.GET.urlencode(),
     }
     return render(request, "requests/request/assign.html", context, status=status)
 

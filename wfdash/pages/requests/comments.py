@@ -53,7 +53,7 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     if not (found.may_inform and found.open):
         raise NotAllowed("Only the requester, operators and reviewers can add information")
     context = {"item": found, "kinds": KINDS, "typed": request.POST, "problems": problems}
-    context["inbox_query"] = request.GET.urlencode()
+    context["origin"] = request.GET.urlencode()
     return render(request, "requests/request/amend.html", context, status=422 if problems else 200)
 
 

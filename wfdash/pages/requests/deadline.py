@@ -44,7 +44,7 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
         "zone": zone.key,
         "value": request.POST.get("due", shown),
         "problem": problem,
-        "inbox_query": request.GET.urlencode(),
+        "origin": request.GET.urlencode(),
     }
     return render(request, "requests/request/deadline.html", context, status=422 if problem else 200)
 

@@ -65,7 +65,7 @@ def live_context(found: queries.RequestView, place: Mapping[str, str], *, overri
     here = queries.collaboration(found)
     overrides = override and found.may_speak
     decides = found.open and here.mine is None and (not found.refusal or overrides)
-    return {"item": found, "here": here, "inbox_query": urlencode(place), "decides": decides, "overrides": overrides}
+    return {"item": found, "here": here, "origin": urlencode(place), "decides": decides, "overrides": overrides}
 
 
 def address_params(query: QueryDict) -> dict[str, str]:
