@@ -48,7 +48,7 @@ def part(page: Page, name: str) -> Locator:
 
 
 def field(page: Page, label: str) -> Locator:
-    return card(page).get_by_label(re.compile(f"^{label}( \\*)?$"))
+    return card(page).get_by_label(re.compile(rf"^{label}(\s+\*)?$"))
 
 
 def send(page: Page) -> None:
@@ -63,7 +63,7 @@ def fill_in(page: Page) -> None:
     field(page, "Token").fill("hush")
     part(page, "Tags").get_by_role("checkbox", name="train").check()
     part(page, "Pay").get_by_role("radio", name="Transfer").check()
-    field(page, "Iban").fill("AT61")
+    field(page, "IBAN").fill("AT61")
 
 
 def add_line(page: Page, what: str, amount: str) -> None:
