@@ -48,6 +48,8 @@ class Served:
 
     async def _read(self) -> None:
         async for line in self.process.stdout:
+            if not line.endswith(b"\n"):
+                return  # a process that was killed while it wrote
             if line.startswith(b"{"):
                 self._told.put_nowait(json.loads(line))
             else:
@@ -58,7 +60,8 @@ class Served:
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
 
     async def kill(self) -> None:
-        self.process.kill()
+        if self.process.returncode is None:
+            self.process.kill()
         await self.process.wait()
         await self.reading
 
