@@ -122,11 +122,11 @@ async def renewing_and_committing_extend_a_claim(world: JournalWorld) -> None:
     renewed = await world.storage.renew(claim, ttl=60)
     assert renewed.expires > claim.expires + timedelta(seconds=30)
     assert (renewed.token, renewed.epoch, renewed.ttl) == (claim.token, claim.epoch, 60)
-    short = await world.storage.renew(renewed, ttl=0.4)
-    end = asyncio.get_running_loop().time() + 0.8
+    short = await world.storage.renew(renewed, ttl=1.5)
+    end = asyncio.get_running_loop().time() + 2.0
     while asyncio.get_running_loop().time() < end:
         await world.storage.commit(Commit(run=run, events=EVENT), claim=short)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
     assert not await is_due(world, run)
 
 
@@ -134,7 +134,7 @@ async def takeovers_are_counted_until_there_is_a_checkpoint(world: JournalWorld)
     run = await begun(world)
     claim = await claimed(world, run, ttl=0.01)
     for attempts in (1, 2):
-        claim = await until(partial(world.storage.claim, run, worker=f"w{attempts}", ttl=0.5))
+        claim = await until(partial(world.storage.claim, run, worker=f"w{attempts}", ttl=30))
         assert claim is not None
         assert claim.attempts == attempts
         await world.storage.commit(Commit(run=run, events=EVENT), claim=claim)
