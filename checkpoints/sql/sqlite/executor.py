@@ -32,8 +32,10 @@ MAX_GROUP = 64
 BUSY_TIMEOUT = 20.0
 """Seconds a thread waits for another process's write lock."""
 
+BUSY_PAUSE = 0.01
+"""Seconds until what SQLite does not wait for itself is tried again."""
+
 PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA cache_size=-32768",
@@ -254,9 +256,26 @@ def connect(path: str, *, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connect
     connection = sqlite3.connect(
         path, isolation_level=None, timeout=busy_timeout, cached_statements=512, check_same_thread=False
     )
-    for pragma in PRAGMAS:
-        connection.execute(pragma).close()
+    try:
+        _use_write_ahead_log(connection, time.monotonic() + busy_timeout)
+        for pragma in PRAGMAS:
+            connection.execute(pragma).close()
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, until: float) -> None:
+    """Switch a new file to its log. SQLite does not wait here: it says at once that another process does the same."""
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until:
+                raise
+            time.sleep(BUSY_PAUSE)
 
 
 def set_synchronous(connection: sqlite3.Connection, synced: bool, before: bool) -> bool:

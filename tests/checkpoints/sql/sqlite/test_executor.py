@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,16 @@ async def limit_pages(storage: DatabaseStorage, pages: str) -> None:
         yield [(f"PRAGMA max_page_count={limit}", ())]
 
     await storage._write(lambda scripts: set_limit())
+
+
+def test_a_new_file_that_another_process_is_setting_up_is_waited_for(tmp_path: Any) -> None:
+    path = str(tmp_path / "runs.sqlite3")
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            connect(path, busy_timeout=0)
+        release = threading.Timer(0.2, other.rollback)
+        release.start()
+        with closing(connect(path)) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        release.join()
