@@ -1,5 +1,5 @@
 // Checkboxes of a list: one selects all of them, and with shift a click selects everything since the last one.
-// selection(boxes, all, show): selectors of the checkboxes and of the one for all; show(n) is told how many are selected.
+// selection(boxes, all, show): selectors of the checkboxes and of the one for all; show(n) is called with how many are selected.
 export function selection(selector, selectorOfAll, show) {
   const boxes = () => [...document.querySelectorAll(selector)];
   const all = () => document.querySelector(selectorOfAll);
