@@ -47,6 +47,7 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.sql.postgres.conninfo import settings_of
 from wfdash.installation.data_directory import create_private, keep_private, make_private
 from wfdash.installation.location import data_dir
+from wfdash.installation.static_version import static_version
 from wfdash.installation.workflow_sources import use_folder
 
 KEY_REPLACED = (
@@ -230,6 +231,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "wfdash.pages.site.security_headers.SecurityHeaders",
+    "django.middleware.gzip.GZipMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -284,13 +286,16 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
-STATIC_URL = "static/"
 STATICFILES_DIRS = [
     path for path in (BASE_DIR / "static",) if path.is_dir()
 ]  # in a wheel they are in the app's own folder
+STATIC_VERSION = static_version(STATICFILES_DIRS or [BASE_DIR / "wfdash" / "static"])
+STATIC_URL = f"static/{STATIC_VERSION}/"
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
 WHITENOISE_USE_FINDERS = True
+# Another version has another address: browsers never ask for the same file twice.
+WHITENOISE_IMMUTABLE_FILE_TEST = ""
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
 SESSION_ENGINE = "wfdash.signin.sessions"

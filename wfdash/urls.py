@@ -15,7 +15,7 @@ from wfdash.pages.requests import answer_links, batch, collaboration, comments, 
 from wfdash.pages.runs import actions, delete, events, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
-from wfdash.pages.site import health, list_page, metrics, url_converters
+from wfdash.pages.site import health, list_page, metrics, static_files, url_converters
 from wfdash.pages.statistics import statistics
 from wfdash.pages.workflows import catalogue
 
@@ -104,6 +104,7 @@ urlpatterns = [
     path("sign-in/<str:secret>/", signin.sign_in_link, name="sign-in-link"),
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("api/", api.urls),
+    path("static/<slug:version>/<path:name>", static_files.static_file),
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg")), name="favicon"),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),

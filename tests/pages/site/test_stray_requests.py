@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.templatetags.static import static
 
 from tests import people
 from wfdash.pages.ui.event_text import describe
@@ -21,7 +22,7 @@ def test_an_address_for_forms_alone_says_so(everybody, as_, path):
 
 
 def test_browsers_find_the_icon_where_they_look_for_it(client):
-    assert client.get("/favicon.ico").url == "/static/img/favicon.svg"
+    assert client.get("/favicon.ico").url == static("img/favicon.svg")
 
 
 @pytest.mark.parametrize("path", ["/", "/runs/", "/?tab=all"])

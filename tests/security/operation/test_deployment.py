@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.templatetags.static import static
 from django.test import Client
 from django.utils import timezone
 
@@ -84,7 +85,7 @@ def test_answers_and_errors_are_not_kept_by_anyone(path: str, name: str, as_: Ca
 
 
 def test_static_files_have_the_policy_and_are_for_this_site_alone(db: None) -> None:
-    answer = Client().get("/static/img/logo.svg")
+    answer = Client().get(static("img/logo.svg"))
     assert answer.status_code == 200
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert "Access-Control-Allow-Origin" not in answer.headers
