@@ -33,9 +33,10 @@ from wfdash.pages.ui.diff import (
 from wfdash.pages.ui.forms import FormView
 from wfdash.pages.ui.fragments import EventItem, render_event_row
 from wfdash.pages.ui.graph import Drawing
-from wfdash.pages.ui.icons import draw_icon, draw_risk, draw_time
+from wfdash.pages.ui.icons import draw_icon, draw_risk
 from wfdash.pages.ui.json_value import pretty, render_value
 from wfdash.pages.ui.markup import highlight, render_markdown
+from wfdash.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
 from wfdash.queries.audit.entries import AuditRow
 
 register = template.Library()
@@ -78,6 +79,24 @@ def when(at: datetime | None, due: bool = False, since: bool = False, clock: boo
     return draw_time(at, due=due, since=since, clock=clock)
 
 
+@register.simple_tag
+def moment(at: datetime, start: datetime | None = None) -> SafeString:
+    """Return the date and time of what happened in a run that began at ``start``, and how long after that it was."""
+    return draw_moment(at, start)
+
+
+@register.simple_tag
+def recorded(at: datetime) -> SafeString:
+    """Return a time in UTC, to the millisecond: a record reads the same for everyone."""
+    return draw_recorded(at)
+
+
+@register.simple_tag
+def zone(lists: bool = False) -> SafeString:
+    """Return the offset of the zone in which times are shown, once for each table. ``lists``: only beside dates."""
+    return draw_zone(lists=lists)
+
+
 @register.filter
 def duration(seconds: float | timedelta | None) -> str:
     """Return seconds (or a timedelta) as text; a dash for None."""
@@ -89,6 +108,12 @@ def ticking(seconds: float | timedelta) -> SafeString:
     """Return a duration that still grows; the browser keeps it current."""
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     return format_html('<span data-ticking="{}">{}</span>', f"{total:.3f}", times.duration(total))
+
+
+@register.filter
+def number(count: int) -> str:
+    """Return a number with its thousands apart."""
+    return times.number(count)
 
 
 @register.filter(name="bytes")

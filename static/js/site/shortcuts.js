@@ -1,4 +1,5 @@
 // Keyboard: an element names its own key with data-key="a"; "g i" style keys are two presses. ? lists all of this page.
+// data-key-anywhere: it also works while its menu is closed.
 import { places } from "./rows.js";
 
 let pending = "";
@@ -11,7 +12,7 @@ const typing = (element) => element.closest(FIELDS) !== null;
 
 function find(keys) {
   const all = [...document.querySelectorAll(`[data-key="${CSS.escape(keys)}"]`)];
-  return all.find((element) => element.checkVisibility() && !element.disabled);
+  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset) && !element.disabled);
 }
 
 // data-key-twice: the first press only points at the button, so that no single key decides anything, except where

@@ -1,31 +1,39 @@
 // Keeps <time data-relative> true and shows <time data-clock> in this browser's zone: the server writes the words, this
-// renews them. Words match wfdash/pages/ui/times.py. A cookie tells the server the zone.
+// renews them. The twin of wfdash/pages/ui/times.py: tests/pages/ui/time_cases.py is asked of both. Cookies tell the
+// server the zone, and whether dates are shown instead of relative times: pages are right from the start.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-const FAR = 30 * 86400;
-const SOON = 3 * 86400;
+const NEAR = 3 * 86400;
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
 const SHAPE = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const parts = new Intl.DateTimeFormat("en", SHAPE);
 const offsets = new Intl.DateTimeFormat("en", { timeZoneName: "shortOffset" });
+const CHOICE = "wfdash_times";
 
-const told = document.cookie.split("; ").find((one) => one.startsWith("wfdash_zone="))?.slice(12);
-if (told !== encodeURIComponent(ZONE)) {
+const cookie = (name) => document.cookie.split("; ").find((one) => one.startsWith(`${name}=`))?.slice(name.length + 1);
+
+function remember(name, value) {
   const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `wfdash_zone=${encodeURIComponent(ZONE)}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  document.cookie = `${name}=${value}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
 }
 
+const absolute = () => cookie(CHOICE) === "absolute";
+if (cookie("wfdash_zone") !== encodeURIComponent(ZONE)) remember("wfdash_zone", encodeURIComponent(ZONE));
+
 // 2026-11-21 06:09:10
-function local(at) {
+export function toSecond(at) {
   const found = Object.fromEntries(parts.formatToParts(at).map(({ type, value }) => [type, value]));
   return `${found.year}-${found.month}-${found.day} ${found.hour}:${found.minute}:${found.second}`;
 }
 
-export function exact(at) {
+export function offset(at) {
   const zone = offsets.formatToParts(at).find(({ type }) => type === "timeZoneName")?.value ?? "";
-  return `${local(at)} ${zone.replace("GMT", "UTC").replace("\u2212", "-")}`;
+  const words = zone.replace("GMT", "UTC").replace("\u2212", "-");
+  return words === "UTC+0" ? "UTC" : words;
 }
 
-const clock = (at) => `${local(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+export const exact = (at) => `${toSecond(at)} ${offset(at)}`;
+
+export const clock = (at) => `${toSecond(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
 
 function twoUnits(total) {
   const first = UNITS.findIndex(([unit]) => total >= unit);
@@ -39,26 +47,41 @@ function twoUnits(total) {
   return said.join(" ");
 }
 
+// A past duration: its seconds would flicker in every list.
+const age = (total) => twoUnits(total >= 60 ? total - (total % 60) : total);
+
 export function relative(at, now = new Date()) {
-  const seconds = Math.round((at - now) / 1000);
+  const seconds = Math.floor((at - now) / 1000 + 0.5);
   if (Math.abs(seconds) < 5) return "now";
-  if (seconds > 0) return seconds < SOON ? `in ${twoUnits(seconds)}` : local(at).slice(0, 16);
-  if (-seconds >= FAR) return local(at).slice(0, 10);
-  const [unit, word] = UNITS.find(([size]) => -seconds >= size);
-  return `${Math.floor(-seconds / unit)} ${word} ago`;
+  if (Math.abs(seconds) >= NEAR) return toSecond(at).slice(0, seconds > 0 ? 16 : 10);
+  return seconds > 0 ? `in ${twoUnits(seconds)}` : `${age(-seconds)} ago`;
 }
 
-function since(at, now = new Date()) {
-  const seconds = Math.round((now - at) / 1000);
-  if (seconds >= FAR) return `${Math.floor(seconds / UNITS[0][0])} d`;
-  return Math.abs(seconds) < 5 ? "a moment" : relative(at, now).replace(/ ago$/, "");
+export function since(at, now = new Date()) {
+  const seconds = Math.floor((now - at) / 1000 + 0.5);
+  if (seconds >= NEAR) return `${Math.floor(seconds / UNITS[0][0])} d`;
+  return seconds < 5 ? "a moment" : age(seconds);
+}
+
+export function duration(seconds) {
+  const ms = Math.floor(Math.max(seconds, 0) * 1000 + 0.5);
+  if (ms < 1000) return `${ms} ms`;
+  if (ms < 9950) return `${(Math.floor((ms + 50) / 100) / 10).toFixed(1)} s`;
+  const total = Math.floor((ms + 500) / 1000);
+  const smaller = total >= 86400 ? 3600 : total >= 3600 ? 60 : 1;
+  return twoUnits(Math.floor((total + Math.floor(smaller / 2)) / smaller) * smaller);
+}
+
+function wordsOf(at, { clock: isClock, since: isSince }) {
+  if (isClock !== undefined) return clock(at);
+  if (isSince !== undefined) return since(at);
+  return absolute() ? toSecond(at) : relative(at);
 }
 
 function renew(element) {
   const at = new Date(element.dateTime);
   if (Number.isNaN(at.valueOf())) return;
-  let words = "clock" in element.dataset ? clock(at) : relative(at);
-  if ("since" in element.dataset) words = since(at);
+  const words = wordsOf(at, element.dataset);
   if (element.textContent !== words) element.textContent = words;
   const title = exact(at);
   if (element.title !== title) element.title = title;
@@ -67,12 +90,31 @@ function renew(element) {
 
 export function refresh(root = document) {
   for (const element of root.querySelectorAll("time:is([data-relative], [data-clock])")) renew(element);
+  for (const element of root.querySelectorAll("[data-zone]")) {
+    element.textContent = offset(new Date());
+    element.title = ZONE;
+    if ("zoneLists" in element.dataset) element.hidden = !absolute();
+  }
 }
 
-function lasted(seconds) {
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  return seconds < 10 ? `${seconds.toFixed(1)} s` : twoUnits(Math.round(seconds));
+// Relative times or dates: the choice of this browser, for every page.
+function showChoice() {
+  for (const button of document.querySelectorAll("[data-times-choice]")) {
+    button.setAttribute("aria-pressed", String((button.dataset.timesChoice === "absolute") === absolute()));
+  }
 }
+
+function choose(words) {
+  remember(CHOICE, words);
+  showChoice();
+  refresh();
+}
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-times-toggle]")) choose(absolute() ? "relative" : "absolute");
+  const button = event.target.closest("[data-times-choice]");
+  if (button) choose(button.dataset.timesChoice);
+});
 
 // Growing durations: [data-ticking] holds the seconds at the time of rendering. One clock for all.
 const begins = new WeakMap();
@@ -83,19 +125,22 @@ function tick() {
     const written = element.dataset.ticking;
     let known = begins.get(element);
     if (known?.written !== written) begins.set(element, (known = { written, at: now - Number(written) * 1000 }));
-    const words = lasted((now - known.at) / 1000) + (element.dataset.tickingRest ?? "");
+    const words = duration((now - known.at) / 1000) + (element.dataset.tickingRest ?? "");
     if (element.textContent !== words) element.textContent = words;
   }
   refreshYoung();
 }
 
-// Times of the last minute, shown in seconds, use the same clock.
+// Times of the last minute and those due within an hour, shown in seconds, use the same clock.
 function refreshYoung() {
-  for (const element of document.querySelectorAll("time[data-relative][data-since]")) {
-    if (Date.now() - new Date(element.dateTime) < 60_000) renew(element);
+  for (const element of document.querySelectorAll("time[data-relative]:is([data-since], [data-due])")) {
+    const left = new Date(element.dateTime) - Date.now();
+    if (left > -60_000 && left < 3_600_000) renew(element);
   }
 }
 
+for (const part of document.querySelectorAll("[data-times-switch]")) part.hidden = false;
+showChoice();
 refresh();
 tick();
 setInterval(() => { if (!document.hidden) tick(); }, 1000);

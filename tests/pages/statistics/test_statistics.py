@@ -16,7 +16,7 @@ from tests.people import count_all_events, happen, make_run, step
 from wfdash import queries
 from wfdash.domain.histograms import Measure, bucket_of, value_of
 from wfdash.errors import NotFound
-from wfdash.pages.ui.times import duration
+from wfdash.pages.ui.times import estimate
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_what_happened_is_told_from_events_to_the_page(run: Run, as_):
     assert "OSError" in page
     assert "hush" not in page
     assert "Read" in page
-    assert duration(value_of(bucket_of(0.24))) in page
+    assert estimate(value_of(bucket_of(0.24))) in page
     html = as_("vera").get("/numbers/").content.decode()
     assert f"/runs/?q={quote('error:OSError')}+{quote('workflow:' + run.workflow)}" in html
 

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.pages.ui.time_cases import AWAY, LENGTHS, NOW, SINCE
 from wfdash.pages.ui import times
 
-NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+@pytest.mark.parametrize(("away", "words"), AWAY)
+def test_moments_are_told_as_people_say_them(away: timedelta, words: str) -> None:
+    assert times.relative(NOW + away, NOW) == words
 
 
-@pytest.mark.parametrize(
-    ("ago", "words"),
-    [
-        (timedelta(seconds=2), "now"),
-        (timedelta(seconds=40), "40 s ago"),
-        (timedelta(minutes=-3), "in 3 min"),
-        (timedelta(hours=5, minutes=59), "5 h ago"),
-        (timedelta(days=-2), "in 2 d"),
-        (timedelta(days=40), "2026-10-12"),
-        (timedelta(hours=-29), "in 1 d 5 h"),
-        (timedelta(hours=-3, minutes=-54), "in 3 h 54 min"),
-        (timedelta(days=-2, hours=-23, minutes=-59), "in 2 d 23 h"),
-        (timedelta(days=-3, hours=-20), "2026-11-25 08:00"),
-    ],
-)
-def test_moments_are_told_as_people_say_them(ago: timedelta, words: str) -> None:
-    assert times.relative(NOW - ago, NOW) == words
+@pytest.mark.parametrize(("away", "words"), SINCE)
+def test_how_long_something_lasts_already_is_a_duration(away: timedelta, words: str) -> None:
+    assert times.since(NOW + away, NOW) == words
+
+
+@pytest.mark.parametrize(("seconds", "words"), LENGTHS)
+def test_durations_are_rounded_to_two_units(seconds: float, words: str) -> None:
+    assert times.duration(seconds) == words
+    assert times.duration(timedelta(seconds=seconds)) == words
+
+
+@given(st.floats(0, 1e8))
+def test_a_duration_is_never_off_by_more_than_half_of_its_smaller_unit(seconds: float) -> None:
+    units = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
+    parts = times.duration(seconds).split()
+    told = sum(float(amount) * units[unit] for amount, unit in zip(parts[::2], parts[1::2], strict=True))
+    smaller = 3_600 if seconds >= 86_400 - 30 else 60 if seconds >= 3_599.5 else 1 if seconds >= 9.95 else 0.1
+    assert abs(told - seconds) <= smaller / 2 + 0.501
 
 
 @pytest.mark.parametrize(
@@ -35,16 +43,41 @@ def test_moments_are_told_as_people_say_them(ago: timedelta, words: str) -> None
     [
         (0, "0 ms"),
         (0.0874, "87 ms"),
+        (0.874, "870 ms"),
+        (0.999, "1 s"),
         (4.21, "4.2 s"),
         (59.7, "1 min"),
-        (184, "3 min 4 s"),
-        (3600, "1 h"),
-        (176_400, "2 d 1 h"),
+        (258, "4.3 min"),
+        (2597, "43 min"),
+        (2705, "45 min"),
+        (5_400, "1.5 h"),
+        (84_000, "23 h"),
+        (86_000, "1 d"),
+        (176_400, "2 d"),
+        (86_400 * 123, "120 d"),
     ],
 )
-def test_durations_have_at_most_two_units(seconds: float, words: str) -> None:
-    assert times.duration(seconds) == words
-    assert times.duration(timedelta(seconds=seconds)) == words
+def test_statistics_have_two_digits(seconds: float, words: str) -> None:
+    assert times.estimate(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "+0.000 s"),
+        (2.3144, "+2.314 s"),
+        (59.9996, "+1 min 0.000 s"),
+        (242.314, "+4 min 2.314 s"),
+        (14_045, "+3 h 54 min"),
+        (-0.004, "-0.004 s"),
+    ],
+)
+def test_the_distance_from_the_start_has_milliseconds_up_to_an_hour(seconds: float, words: str) -> None:
+    assert times.elapsed(timedelta(seconds=seconds)) == words
+
+
+def test_thousands_are_apart() -> None:
+    assert [times.number(count) for count in (7, 1234, 1_000_000)] == ["7", "1,234", "1,000,000"]
 
 
 @pytest.mark.parametrize(
@@ -56,3 +89,10 @@ def test_sizes_are_decimal(count: float, words: str) -> None:
 
 def test_the_exact_moment_is_in_utc() -> None:
     assert times.exact(NOW) == "2026-11-21 12:00:00 UTC"
+
+
+def test_a_date_is_that_of_the_zone() -> None:
+    assert times.relative(NOW - timedelta(days=4, hours=2), NOW, ZoneInfo("Asia/Tokyo")) == "2026-11-17"
+    assert times.relative(NOW + timedelta(days=4), NOW, ZoneInfo("Asia/Tokyo")) == "2026-11-25 21:00"
+    assert times.in_zone(NOW, "Europe/Berlin") == "Sat 2026-11-21 13:00 CET"
+    assert times.in_zone(NOW, "Nowhere/Town") == "Sat 2026-11-21 12:00 UTC"

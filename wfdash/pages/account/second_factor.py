@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods
 from wfdash.access.viewer import EVERY
 from wfdash.errors import Invalid, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.time_zone import keep_zone
 from wfdash.signin import second_factor as signin_second_factor
 from wfdash.signin.known_browsers import remember_browser
 
@@ -147,6 +148,7 @@ def _start_session(request: HttpRequest, user: User, target: str, *, how: str) -
     request.session.pop(PENDING, None)
     request.signed_in_by = how  # type: ignore[attr-defined]
     login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
+    keep_zone(request, user.pk)
     response = HttpResponseRedirect(target)
     remember_browser(response, user.get_username())
     return response

@@ -21,7 +21,7 @@ from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL
 from wfdash.notifications.preferences import DIGESTS, Preferences, text_of
 from wfdash.notifications.write import preferences_of, reachable
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.time_zone import zone_of
+from wfdash.pages.site.time_zone import browser_zone, keep_zone, zone_of
 from wfdash.queries.account import notifications as queries
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", APPRISE: "Chat and push"}
@@ -47,11 +47,13 @@ def settings(request: HttpRequest) -> HttpResponse:
         typed = request.POST
         try:
             set_preferences(viewer, **_posted_settings(request, _channels(viewer), wishes))
+            keep_zone(request, viewer.user.pk)
             messages.success(request, "Settings saved.")
             return redirect("settings")
         except Invalid as error:
             problems = _at_fields(error)
     context = _form_context(viewer, wishes, typed) | {"problems": problems, "here": "settings"}
+    _offer_zone(context, browser_zone(request), taken=request.GET.get("zone") == "browser")
     return render(request, "account/settings/page.html", context, status=422 if problems else 200)
 
 
@@ -155,6 +157,13 @@ def _posted_settings(request: HttpRequest, channels: list[str], before: Preferen
         "digest": post.get("digest", ""),
         "digest_at": post.get("digest_at", "") or "08:00",
     }
+
+
+def _offer_zone(context: dict[str, Any], browser: str, *, taken: bool) -> None:
+    """Offer the browser's zone where the form holds another one; ``taken``: fill it in."""
+    if taken and browser:
+        context["values"]["zone"] = browser
+    context["browser_zone"] = "" if browser == context["values"]["zone"] else browser
 
 
 def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from django.utils.safestring import SafeString
 
 from wfdash.pages.requests.inbox_rows import InboxRow
 from wfdash.pages.ui.event_text import past
-from wfdash.pages.ui.icons import draw_icon, draw_risk, draw_time
+from wfdash.pages.ui.icons import draw_icon, draw_risk
+from wfdash.pages.ui.time_html import draw_time
 
 UNREAD = SafeString('<span class="unread-dot" title="Not opened yet"></span><span class="visually-hidden">New: </span>')
 NOTHING = SafeString("")

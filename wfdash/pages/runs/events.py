@@ -77,7 +77,7 @@ def _page_context(
 ) -> dict[str, Any]:
     view = request.GET.get("view", "raw")
     view = view if view in dict(VIEWS) else "raw"
-    lines = [event_row_of(event, inspect=run.inspect) for event in found.events]
+    lines = [event_row_of(event, inspect=run.inspect, start=run.created) for event in found.events]
     described = queries.description_of(run.workflow, run.version)
     steps = [(step.name, step.title or step_label(step.name)) for step in described.steps] if described else []
     at_end = not found.newer or found.newer >= run.seq

@@ -42,8 +42,8 @@ def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
         "found": found,
         "status": STATUS.get(found.status, "running"),
         "drawing": layout(described, found.board, travelled(described.edges, found.moves)) if described else None,
-        "lines": [event_row_of(event, inspect=run.inspect) for event in reversed(found.events)],
-        "line": event_row_of(found.event, inspect=run.inspect),
+        "lines": [event_row_of(event, inspect=run.inspect, start=run.created) for event in reversed(found.events)],
+        "line": event_row_of(found.event, inspect=run.inspect, start=run.created),
         "state": state,
     }
     return render(request, "checkpoints/replay.html", context)

@@ -176,11 +176,18 @@ def _checkpoints(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> 
 def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
     # The header was read first: an event newer than it must come over the socket, or the header is not refreshed.
     found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
-    return {"lines": [event_row_of(event, inspect=run.inspect) for event in found.events], "older_events": found.older}
+    return {
+        "lines": [event_row_of(event, inspect=run.inspect, start=run.created) for event in found.events],
+        "older_events": found.older,
+    }
 
 
 def _interventions(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    return {"deeds": [event_row_of(found, inspect=False) for found in reversed(queries.interventions(run.id))]}
+    return {
+        "deeds": [
+            event_row_of(found, inspect=False, start=run.created) for found in reversed(queries.interventions(run.id))
+        ]
+    }
 
 
 PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {

@@ -77,4 +77,7 @@ def step_panel(
 
 def _lines(run: queries.RunView, inside: queries.ActivationDetail | None) -> tuple[EventItem, ...]:
     events: tuple[Any, ...] = (*inside.logs, *inside.reports) if inside else ()
-    return tuple(event_row_of(event, inspect=run.inspect) for event in sorted(events, key=lambda event: event.seq))
+    return tuple(
+        event_row_of(event, inspect=run.inspect, start=run.created)
+        for event in sorted(events, key=lambda event: event.seq)
+    )

@@ -1,4 +1,4 @@
-"""The time zone of pages: the browser's, from a cookie that a script sets; UTC without one.
+"""The time zone of pages: the browser's, from a cookie that a script sets; without one that of the person's settings.
 
 What depends on a person and not on a screen (deadlines they type, quiet hours, mails) uses the zone of their settings;
 without one, the browser's.
@@ -18,26 +18,43 @@ from django.utils.dateparse import parse_datetime
 
 from wfdash.access.viewer import Viewer
 from wfdash.notifications.write import preferences_of
+from wfdash.pages.ui.time_html import absolute_times
 
 COOKIE = "wfdash_zone"
+SESSION_ZONE = "wfdash_zone"
+TIMES_COOKIE = "wfdash_times"
+ABSOLUTE = "absolute"
 
 
 class LocalTime:
-    """Middleware: templates and ``times`` show times in the browser's zone during a request."""
+    """Middleware: templates and ``times`` show times in the browser's zone, and as dates if it has chosen that."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Return the response, rendered in the browser's zone."""
-        with timezone.override(browser_zone(request)):
+        absolute = request.COOKIES.get(TIMES_COOKIE) == ABSOLUTE
+        with timezone.override(page_zone(request)), absolute_times(absolute):
             return self.get_response(request)
 
 
-def browser_zone(request: HttpRequest) -> ZoneInfo:
-    """Return the zone that the cookie names; UTC without one, or for one that does not exist."""
-    name = unquote(request.COOKIES.get(COOKIE, ""))
+def page_zone(request: HttpRequest) -> ZoneInfo:
+    """Return the browser's zone, without script that of the person's settings, else UTC."""
+    name = browser_zone(request) or getattr(request, "session", {}).get(SESSION_ZONE, "UTC")
     return ZoneInfo(name if name in known_zones() else "UTC")
+
+
+def browser_zone(request: HttpRequest) -> str:
+    """Return the name of the zone that the browser said it is in; empty if it said none that exists."""
+    name = unquote(request.COOKIES.get(COOKIE, ""))
+    return name if name in known_zones() else ""
+
+
+def keep_zone(request: HttpRequest, user_id: int) -> None:
+    """Let the session know the zone of the person's settings, so that no page has to look it up."""
+    kept = preferences_of([user_id]).get(user_id)
+    request.session[SESSION_ZONE] = kept.zone if kept else "UTC"
 
 
 def zone_of(viewer: Viewer) -> str:

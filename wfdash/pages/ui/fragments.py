@@ -15,9 +15,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from wfdash.pages.ui.event_text import describe, icon_of, tone_of
-from wfdash.pages.ui.icons import draw_icon, draw_time
+from wfdash.pages.ui.icons import draw_icon
 from wfdash.pages.ui.json_value import pretty
-from wfdash.queries.history.events import plain, traceless
+from wfdash.pages.ui.time_html import draw_moment
+from wfdash.queries.history.events import created_at, plain, traceless
 from wfdash.queries.secrets import masked_data
 
 MOST_DETAIL = 20_000
@@ -52,6 +53,8 @@ class EventItem:
     tone: str
     detail: dict[str, Any]
     level: str = ""
+    start: datetime | None = None
+    """When the run was created."""
 
     @property
     def address(self) -> str:
@@ -64,8 +67,8 @@ class EventItem:
         return f"{_run_address(self.run)}at/{self.seq}/"
 
 
-def event_row_of(event: EventLike, *, inspect: bool = False) -> EventItem:
-    """Return the row of an event. Without ``inspect`` it contains no value of the workflow."""
+def event_row_of(event: EventLike, *, inspect: bool = False, start: datetime | None = None) -> EventItem:
+    """Return the row of an event. Without ``inspect`` it contains no value of the workflow. ``start``: of its run."""
     run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
     data = masked_data(run, traceless(event.data)) if inspect else plain(event.data)
     shown = {name: value for name, value in data.items() if name != "activation"}
@@ -80,12 +83,14 @@ def event_row_of(event: EventLike, *, inspect: bool = False) -> EventItem:
         tone=tone_of(event.kind),
         detail=shown if inspect else {},
         level=str(data.get("level") or ""),
+        start=start,
     )
 
 
 def event_row(event: EventLike, *, inspect: bool = False) -> str:
     """Return the HTML of one event row, the same on first paint and in the live feed."""
-    return render_event_row(event_row_of(event, inspect=inspect))
+    run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
+    return render_event_row(event_row_of(event, inspect=inspect, start=created_at(run)))
 
 
 @lru_cache(maxsize=500)
@@ -122,7 +127,7 @@ def render_event_row(line: EventItem) -> SafeString:
         address=line.address,
         replay=line.replay,
         detail=detail,
-        at=draw_time(line.at, clock=True),
+        at=draw_moment(line.at, line.start),
     )
 
 

@@ -1,16 +1,12 @@
-"""Small elements of every row, rendered in Python: icons, risks, times. Icons are cached."""
+"""Small elements of every row, rendered in Python: icons and risks. Icons are cached."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache
 
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from heroicons.templatetags import heroicons
-
-from wfdash.pages.ui import times
 
 RISKS = {"low": "shield-check", "medium": "shield-exclamation", "high": "exclamation-triangle"}
 
@@ -27,18 +23,3 @@ def draw_risk(level: str) -> SafeString:
     kind = level if level in RISKS else "unknown"
     drawing = draw_icon(RISKS.get(level, "question-mark-circle"), 16)
     return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)
-
-
-def draw_time(at: datetime | None, *, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
-    """Return a ``<time>`` whose text the browser keeps current. ``due``: it turns red once it has passed.
-
-    ``since``: its text is a duration, without ``ago``. ``clock``: date and time instead, where the order matters.
-    """
-    if at is None:
-        return SafeString("—")
-    zone, mark = timezone.get_current_timezone(), "data-clock" if clock else "data-relative"
-    marks = SafeString(f"{mark}{' data-due' if due else ''}{' data-since' if since else ''}")
-    words = times.clock(at, zone) if clock else (times.since if since else times.relative)(at, zone=zone)
-    return format_html(
-        '<time datetime="{}" title="{}" {}>{}</time>', at.isoformat(), times.exact(at, zone), marks, words
-    )

@@ -1,48 +1,65 @@
-"""Times, durations and sizes as text. Pure; ``static/js/site/time.js`` updates the same texts in the browser."""
+"""Times, durations, numbers and sizes as text. Pure.
+
+``static/js/site/time.js`` is the twin that keeps the same texts current in the browser. Both are asked the cases of
+``tests/pages/ui/time_cases.py``.
+"""
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-FAR = timedelta(days=30)
-SOON = timedelta(days=3)
-"""Later times are shown by their date: "in 3 d" may be almost four."""
+NEAR = timedelta(days=3)
+"""What is farther away is shown by its date: "in 3 d" may be almost four."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SCALES = ((1, "ms", 1_000), (1_000, "s", 60), (60_000, "min", 60), (3_600_000, "h", 24), (86_400_000, "d", math.inf))
 
 
 def relative(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> str:
-    """Return ``now``, ``3 min ago``, a month ago the date; ``in 1 d 5 h``, from three days on date and time."""
-    seconds = round((at - (now or datetime.now(UTC))).total_seconds())
+    """Return ``now``, ``8 min ago``, ``3 h 54 min ago``, ``in 1 d 5 h``; from three days on the date.
+
+    Rounded down: no deadline seems later than it is. Of what is over, seconds are left out after a minute.
+    """
+    seconds = math.floor((at - (now or datetime.now(UTC))).total_seconds() + 0.5)
     if abs(seconds) < 5:
         return "now"
-    if seconds >= SOON.total_seconds():
-        return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
-    if seconds > 0:
-        return f"in {_two_units(seconds)}"
-    if -seconds >= FAR.total_seconds():
-        return at.astimezone(zone).date().isoformat()
-    unit, word = next((unit, word) for unit, word in _UNITS if -seconds >= unit)
-    return f"{-seconds // unit} {word} ago"
+    if abs(seconds) >= NEAR.total_seconds():
+        return f"{at.astimezone(zone):{'%Y-%m-%d %H:%M' if seconds > 0 else '%Y-%m-%d'}}"
+    return f"in {_two_units(seconds)}" if seconds > 0 else f"{_age(-seconds)} ago"
 
 
 def since(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> str:
-    """Return the duration up to now: ``3 min``, ``a moment``, ``45 d``."""
-    now = now or datetime.now(UTC)
-    if now - at >= FAR:
-        return f"{(now - at).days} d"
-    words = relative(at, now, zone)
-    return "a moment" if words == "now" else words.removesuffix(" ago")
+    """Return the duration up to now: ``a moment``, ``3 min``, ``2 h 12 min``, ``45 d``."""
+    seconds = math.floor(((now or datetime.now(UTC)) - at).total_seconds() + 0.5)
+    if seconds >= NEAR.total_seconds():
+        return f"{seconds // _UNITS[0][0]} d"
+    return "a moment" if seconds < 5 else _age(seconds)
 
 
 def exact(at: datetime, zone: tzinfo = UTC) -> str:
     """Return a time to the second with its zone: ``2026-11-21 05:09:10 UTC``, ``2026-11-21 06:09:10 UTC+1``."""
-    return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S} {offset(at, zone)}"
+    return f"{to_second(at, zone)} {offset(at, zone)}"
+
+
+def to_second(at: datetime, zone: tzinfo = UTC) -> str:
+    """Return a time to the second, where the zone is said beside it: ``2026-11-21 06:09:10``."""
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
 
 
 def clock(at: datetime, zone: tzinfo = UTC) -> str:
     """Return a time to the millisecond, for lists whose order matters: ``2026-11-21 06:09:10.123``."""
     return at.astimezone(zone).isoformat(" ", "milliseconds")[:23]
+
+
+def elapsed(span: timedelta) -> str:
+    """Return a distance from a start: ``+2.314 s``, ``+4 min 2.314 s``, from an hour on ``+3 h 54 min``."""
+    ms = round(span / timedelta(milliseconds=1))
+    sign, ms = ("-" if ms < 0 else "+"), abs(ms)
+    if ms >= 3_600_000:
+        return f"{sign}{duration(ms / 1000)}"
+    minutes, rest = divmod(ms, 60_000)
+    return f"{sign}{f'{minutes} min ' if minutes else ''}{rest // 1000}.{rest % 1000:03} s"
 
 
 def offset(at: datetime, zone: tzinfo) -> str:
@@ -53,7 +70,7 @@ def offset(at: datetime, zone: tzinfo) -> str:
 
 
 def in_zone(at: datetime, zone: str, *, after: str = "") -> str:
-    """Return the time in a zone: ``Mon 23 Nov 2026, 09:00 CET``; in UTC if the zone is unknown.
+    """Return the time in a zone: ``Mon 2026-11-23 09:00 CET``; in UTC if the zone is unknown.
 
     ``after``: the same time in another zone; the day is left out if it is the same.
     """
@@ -61,18 +78,42 @@ def in_zone(at: datetime, zone: str, *, after: str = "") -> str:
         there = at.astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError):
         there = at.astimezone(UTC)
-    day = there.strftime("%a %-d %b %Y, ")
+    day = there.strftime("%a %Y-%m-%d ")
     return there.strftime("%H:%M %Z") if after.startswith(day) else day + there.strftime("%H:%M %Z")
 
 
 def duration(seconds: float | timedelta) -> str:
-    """Return a duration in at most two units: ``87 ms``, ``4.2 s``, ``3 min 4 s``, ``2 d 1 h``."""
+    """Return a duration, rounded to two units: ``87 ms``, ``4.2 s``, ``43 min 17 s``, ``2 d 1 h``."""
+    ms = _milliseconds(seconds)
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 9_950:
+        tenths = (ms + 50) // 100
+        return f"{tenths // 10}.{tenths % 10} s"
+    total = (ms + 500) // 1_000
+    smaller = 3_600 if total >= 86_400 else 60 if total >= 3_600 else 1
+    return _two_units((total + smaller // 2) // smaller * smaller)
+
+
+def estimate(seconds: float | timedelta) -> str:
+    """Return a duration to two digits, for statistics: ``870 ms``, ``4.3 min``, ``43 min``, ``2 d``."""
+    ms = _milliseconds(seconds)
+    amount, word = next((n, word) for unit, word, below in _SCALES if (n := _two_digits(ms / unit)) < below)
+    return f"{max(amount, min(ms, 1)):g} {word}"
+
+
+def _milliseconds(seconds: float | timedelta) -> int:
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
-    if total < 1:
-        return f"{max(total, 0) * 1000:.0f} ms"
-    if total < 10:
-        return f"{total:.1f} s"
-    return _two_units(round(total))
+    return math.floor(max(total, 0) * 1_000 + 0.5)
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def _age(total: int) -> str:
+    """Return a past duration: its seconds would flicker in every list."""
+    return _two_units(total - total % 60 if total >= 60 else total)
 
 
 def _two_units(total: int) -> str:
@@ -83,6 +124,11 @@ def _two_units(total: int) -> str:
         if amount or not parts:
             parts.append(f"{amount} {word}")
     return " ".join(parts)
+
+
+def number(count: int) -> str:
+    """Return a number with its thousands apart: ``12,345``."""
+    return f"{count:,}"
 
 
 def size(count: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH, nice_seconds
-from wfdash.pages.ui.times import duration
+from wfdash.pages.ui.times import duration, estimate
 
 Values = Sequence[float | None]
 
@@ -73,8 +73,8 @@ def line_chart(
 
 
 def duration_or_dash(seconds: float | None) -> str:
-    """Return a duration as text, or a dash where there is none."""
-    return "–" if seconds is None else duration(seconds)
+    """Return a duration to two digits, or a dash where there is none."""
+    return "–" if seconds is None else estimate(seconds)
 
 
 def _line(name: str, style: str, values: Values, names: Sequence[str], top: float) -> ChartLine:
@@ -86,7 +86,7 @@ def _line(name: str, style: str, values: Values, names: Sequence[str], top: floa
             continue
         x, y = round((n + 0.5) * place, 2), round(HEIGHT * (1 - value / top), 2)
         path.append(f"{'L' if joined else 'M'}{x:g} {y:g}")
-        dots.append(Dot(x=x, y=y, words=f"{names[n]}, {name}: {duration(value)}"))
+        dots.append(Dot(x=x, y=y, words=f"{names[n]}, {name}: {estimate(value)}"))
         joined = True
     return ChartLine(name=name, style=style, path="".join(path), dots=tuple(dots))
 
@@ -97,5 +97,5 @@ def _summary(series: Sequence[tuple[str, str, Values]], names: Sequence[str]) ->
         known = [(value, at) for value, at in zip(values, names, strict=True) if value is not None]
         if known:
             low, high = min(known), max(known)
-            parts.append(f"{name} from {duration(low[0])} ({low[1]}) to {duration(high[0])} ({high[1]})")
+            parts.append(f"{name} from {estimate(low[0])} ({low[1]}) to {estimate(high[0])} ({high[1]})")
     return "; ".join(parts) or "No data in this period"
