@@ -294,6 +294,6 @@ def decision_card(context: template.Context, card: CardView) -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/graph.html")
-def graph(drawing: Drawing, label: str = "") -> dict[str, Any]:
-    """Return a laid-out graph as SVG with a list for screen readers."""
-    return {"graph": drawing, "label": label}
+def graph(drawing: Drawing, label: str = "", *, tools: bool = False) -> dict[str, Any]:
+    """Return a laid-out graph as SVG with a list for screen readers. ``tools``: it can be zoomed, and has a legend."""
+    return {"graph": drawing, "label": label, "tools": tools}

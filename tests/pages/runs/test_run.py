@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from checkpoints.models import Event, Reply, Run
@@ -139,3 +141,15 @@ def test_a_timeline_is_drawn_from_the_events(run, history, as_):
     page = as_("vera").get(f"/runs/{run.pk}/?fragment=timeline").content.decode()
     assert "timeline-bar is-running" in page
     assert "style=" not in page
+
+
+def test_the_graph_can_be_coloured_by_duration_and_says_what_its_colours_mean(run, history, as_):
+    client = as_("otto")
+    by_state = client.get(f"/runs/{run.pk}/?fragment=graph").content.decode()
+    by_duration = client.get(f"/runs/{run.pk}/?fragment=graph&colour=duration").content.decode()
+    assert "by-duration" not in by_state
+    assert re.search(r'<li class="is-done">Done \d', flat(by_state))
+    assert "by-duration" in by_duration
+    assert '<li class="heat-4">up to' in by_duration
+    assert re.search(r'class="graph-node is-done heat-\d', by_duration)
+    assert "style=" not in by_duration

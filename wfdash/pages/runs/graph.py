@@ -1,4 +1,4 @@
-"""The graph of one run: what every step is doing, its duration and retries; sub-workflows folded."""
+"""The graph of one run: what steps are doing, their durations and retries; sub-workflows and similar steps folded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from wfdash.contract import Description
-from wfdash.pages.runs.intervals import Intervals, total_busy
+from wfdash.pages.runs.intervals import Intervals, length, total_busy, union
 from wfdash.pages.ui.graph import Drawing, Folded, RunOverlay, fold, layout, travelled
 from wfdash.pages.ui.times import duration
 from wfdash.queries import StepCounts, StepTransition
 from wfdash.queries.history.idle_periods import OPEN
 
+ATTENTION = frozenset({"failed", "waiting", "retrying"})
+"""States in which a step is drawn beside those it is like."""
 Link = Callable[..., str]
 """Returns an address of the current page with these parts changed."""
 
@@ -27,11 +29,14 @@ def draw(
     opened: Container[str] = (),
     chosen: str = "",
     live: bool = True,
+    compared: bool = False,
 ) -> Drawing:
-    """Return the drawing. ``counts``, ``found``: states of each step; ``opened``: sub-workflows open. ``live``: the run
-    has not ended, so durations still grow.
+    """Return the drawing. ``counts``, ``found``: states of each step; ``opened``: what is open of what can be folded.
+
+    ``live``: the run has not ended, so durations still grow. ``compared``: colours show how long steps ran.
     """
-    folded = fold(described, opened)
+    apart = {name for name, states in counts.items() if states.state in ATTENTION}
+    folded = fold(described, opened, apart | {chosen})
     names = folded.names
     again = Counter(names.get(move.step, move.step) for move in moved if move.state == "retrying")
     times = _times(found, names)
@@ -46,6 +51,8 @@ def draw(
         links=lambda name: link(unfold=_with(opened, name), step="") if name in folded.folded else link(step=name),
         closing=lambda name: link(unfold=_without(opened, name, folded)),
         folded=folded.folded,
+        similar={name: len(steps) for name, steps in folded.similar.items()},
+        lengths=_running(times) if compared else {},
         chosen=names.get(chosen, chosen),
     )
     return layout(folded.description, _merged(counts, names), taken, extras)
@@ -67,6 +74,12 @@ def _times(found: Mapping[str, Intervals], names: dict[str, str]) -> dict[str, I
     return merged
 
 
+def _running(times: Mapping[str, Intervals]) -> dict[str, float]:
+    """Return how long steps ran, without their waits: beside one of days, everything else would look the same."""
+    spans = {name: union(found.get("running", ())) for name, found in times.items()}
+    return {name: length(parts).total_seconds() for name, parts in spans.items() if parts}
+
+
 def _note(seconds: float, again: int) -> str:
     tried = f" · {again} retr{'y' if again == 1 else 'ies'}" if again else ""
     return f"{duration(seconds)}{tried}"
@@ -77,7 +90,7 @@ def _with(opened: Any, name: str) -> str:
 
 
 def _without(opened: Any, name: str, folded: Folded) -> str:
-    """Return the open sub-workflows without this one; ``*`` means all of them."""
-    parents = {step.parent for step in folded.description.steps if step.parent}
+    """Return what is open without this one; ``*`` means all of it."""
+    parents = {step.parent for step in folded.description.steps if step.parent} | folded.groups
     every = parents if "*" in opened else set(opened)
     return ",".join(sorted(every - {name}))

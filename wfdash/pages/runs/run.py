@@ -84,15 +84,18 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
         emptied = {"step": "", "activation": "", "of": "", "page": ""} if "step" in changes else {}
         return address(request, **{**emptied, **changes}) + ("#run-step" if changes.get("step") else "#run-graph")
 
-    chosen = panel.name if panel else ""
+    chosen, compared = panel.name if panel else "", request.GET.get("colour") == "duration"
+    live = not run.ended
     return {
-        "drawing": draw(described, moved, counts, found, link=link, opened=opened, chosen=chosen, live=not run.ended)
+        "drawing": draw(
+            described, moved, counts, found, link=link, opened=opened, chosen=chosen, live=live, compared=compared
+        )
         if described
         else None,
         "step": panel,
+        "opened": opened,
+        "compared": compared,
         "busy": _busy(moved),
-        "has_parts": bool(described and any(step.parent for step in described.steps)),
-        "all_open": "*" in opened,
         **_timeline(request, moved, end, described, panel, found),
     }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.pages.runs.test_timeline import at, move
 from tests.pages.ui.graph.test_graph import describe
-from wfdash.contract import Description
+from wfdash.contract import Description, EdgeInfo
 from wfdash.pages.runs.graph import draw
 from wfdash.pages.runs.intervals import intervals_by_state
 from wfdash.pages.ui.graph import ALL, fold, layout
@@ -85,3 +85,93 @@ def test_an_open_sub_workflow_can_be_folded_again() -> None:
         "part": "?unfold=part%2Fdeep",
         "part/deep": "?unfold=part",
     }
+
+
+REGIONS = [f"region_{number:02}" for number in range(30)]
+
+
+def fan(kind: str = "join") -> Description:
+    wide = describe(["split", *REGIONS, "collect"], [])
+    edges = [EdgeInfo(source="split", target=name) for name in REGIONS]
+    edges += [EdgeInfo(source=name, target="collect", kind=kind, label="all") for name in REGIONS]
+    return wide.model_copy(update={"edges": tuple(edges)})
+
+
+def test_thirty_similar_branches_are_one_step_that_opens() -> None:
+    folded = fold(fan())
+    assert [(step.name, step.title) for step in folded.description.steps] == [
+        ("split", ""),
+        ("similar:region_00", "region: 30 similar"),
+        ("collect", ""),
+    ]
+    assert [(edge.source, edge.target) for edge in folded.description.edges] == [
+        ("split", "similar:region_00"),
+        ("similar:region_00", "collect"),
+    ]
+    assert folded.similar == {"similar:region_00": tuple(REGIONS)}
+    for opened in ({ALL}, {"similar:region_00"}):
+        assert len(fold(fan(), opened).description.steps) == 32
+
+
+def test_the_branch_that_failed_and_the_chosen_one_are_drawn_beside_those_they_are_like() -> None:
+    folded = fold(fan(), apart={"region_00", "region_17", "split"})
+    assert folded.names["region_17"] == "region_17"
+    assert "region: 28 similar" in {step.title for step in folded.description.steps}
+    assert {edge.source for edge in folded.description.edges if edge.target == "collect"} == {
+        *("region_00", "region_17", "similar:region_00")
+    }
+    assert len(fold(fan(), apart=REGIONS).similar["similar:region_00"]) == 30
+
+
+def test_branches_that_differ_in_one_edge_or_are_few_are_not_similar() -> None:
+    more = fan()
+    other = more.model_copy(update={"edges": (*more.edges, EdgeInfo(source="region_03", target="split"))})
+    assert len(fold(other).similar["similar:region_00"]) == 29
+    assert not fold(describe(["a", "b", "c", "d"], [("a", "b"), ("a", "c"), ("a", "d")])).similar
+
+
+def test_a_group_shows_how_many_are_done_and_leads_to_where_it_is_open() -> None:
+    moves = [move("split", "running"), move("split", "done", 1)]
+    moves += [move(name, "running", 2, name) for name in REGIONS]
+    moves += [move(name, "done", 3, name) for name in REGIONS[:10]]
+    counts, found = count_states(moves), intervals_by_state(moves, at(9))
+    drawn = draw(fan(), moves, counts, found, link=link, compared=True)
+    group = next(node for node in drawn.nodes if node.similar)
+    assert (group.counts, group.state, group.similar) == ("10/30", "running", 30)
+    assert group.address == "?unfold=similar%3Aregion_00&step="
+    assert "sub-workflow" not in group.words
+    assert (drawn.longest, group.heat, drawn.nodes[-1].heat) == (7.0, 4, None)
+    opened = draw(fan(), moves, counts, found, link=link, opened=("similar:region_00",))
+    assert len(opened.nodes) == 32
+    assert not opened.heats
+
+
+def test_the_label_of_a_join_is_drawn_once_and_no_label_lies_on_a_box_or_another() -> None:
+    labelled = layout(fan())
+    assert sum(edge.labelled for edge in labelled.edges) == 1
+    assert all(edge.label == "all" for edge in labelled.edges if edge.target == "collect")
+    steps = ["judge", "redraft", "send", "drop"]
+    made = describe(steps, [])
+    edges = [EdgeInfo(source="judge", target=name, kind="when", label=f"a == {name!r}") for name in steps[1:]]
+    edges += [EdgeInfo(source=name, target="judge", kind="when", label="again") for name in steps[1:3]]
+    drawn = layout(made.model_copy(update={"edges": tuple(edges)}))
+    boxes = [(node.x, node.y, node.width, node.height) for node in drawn.nodes]
+    labels = [(edge.back_x, edge.back_y, edge.label_width, 18.0) for edge in drawn.edges]
+    for number, one in enumerate(labels):
+        assert not any(touch(one, box) for box in boxes)
+        assert not any(touch(one, other) for other in labels[number + 1 :])
+
+
+def touch(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
+
+
+def test_arrows_that_lead_back_to_one_step_arrive_apart() -> None:
+    drawn = layout(
+        describe(
+            ["draft", "check", "review"],
+            [("draft", "check"), ("check", "review"), ("check", "draft"), ("review", "draft")],
+        )
+    )
+    back = [edge.head for edge in drawn.edges if edge.target == "draft"]
+    assert len(set(back)) == 2

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from wfdash.pages.ui.graph.labels import HEIGHT as LABEL_HEIGHT
+from wfdash.pages.ui.graph.labels import Point, width_of
 from wfdash.pages.ui.graph.layering import Rectangle
 
 CHAR = 8.0
-COUNT_CHAR = 7.0
-NOTE_CHAR = 6.0
+COUNT_CHAR = 7.5
+NOTE_CHAR = 6.8
 ARROW = 5.0
 SIDE = 18.0
 MAX_LABEL = 28
-LEAST = 0.62
+LEAST = 0.88
+"""The smallest scale at which a picture is shown unasked: its small print (12.5 px) is then 11 px high."""
+HEATS = (0.01, 0.05, 0.2, 0.5, 1.0)
+"""Shares of the longest duration up to which a step has heat 0, 1, ..."""
 
 WORDS = {
     "failed": "failed",
@@ -59,13 +65,23 @@ class DrawnStep:
     """The seconds at the start of the second line, while they grow."""
     address: str = ""
     folded: bool = False
-    """Whether it represents a whole sub-workflow."""
+    """Whether it represents others: a whole sub-workflow, or similar steps."""
+    similar: int = 0
+    """How many similar steps it represents."""
+    heat: int | None = None
+    """How long it ran, beside the others: 0 to 4; None if it did not run, or durations are not compared."""
     chosen: bool = False
 
     @property
     def href(self) -> str:
         """Return the step's link: its address, or its anchor on the page."""
         return self.address or f"#step-{quote(self.name)}"
+
+    @property
+    def classes(self) -> str:
+        """Return its classes: state, person, whether it is chosen, heat."""
+        more = ["person"] * self.person + ["chosen"] * self.chosen
+        return " ".join([f"is-{self.state}", *more, *([] if self.heat is None else [f"heat-{self.heat}"])])
 
     @property
     def icon(self) -> str:
@@ -75,7 +91,7 @@ class DrawnStep:
     @property
     def words(self) -> str:
         """Return the step and its state, for screen readers."""
-        who = " (a person)" if self.person else " (a sub-workflow)" if self.folded else ""
+        who = " (a person)" if self.person else " (a sub-workflow)" if self.folded and not self.similar else ""
         if not self.shows_state:
             return f"{self.title}{who}"
         more = "".join(f", {part}" for part in (self.counts, self.note) if part)
@@ -160,7 +176,24 @@ class DrawnArrow:
     label: str = ""
     label_x: float = 0.0
     label_y: float = 0.0
+    labelled: bool = False
+    """Whether its label is drawn: where edges join, once."""
     travelled: bool = False
+
+    @property
+    def label_width(self) -> float:
+        """Return the width of the label's background."""
+        return width_of(self.label)
+
+    @property
+    def back_x(self) -> float:
+        """Return the left edge of that background."""
+        return self.label_x - self.label_width / 2
+
+    @property
+    def back_y(self) -> float:
+        """Return its top edge."""
+        return self.label_y - LABEL_HEIGHT / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +209,16 @@ class GroupDrawing:
     address: str = ""
     """The address that folds it again."""
 
+    @property
+    def text_x(self) -> float:
+        """Return where its title starts."""
+        return self.x + 14
+
+    @property
+    def text_y(self) -> float:
+        """Return the height of its title."""
+        return self.y + 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
@@ -186,6 +229,24 @@ class Drawing:
     groups: tuple[GroupDrawing, ...]
     width: float
     height: float
+    longest: float = 0.0
+    """Seconds of the step that ran longest; 0 where durations are not compared."""
+
+    @property
+    def folds(self) -> bool:
+        """Return whether a step represents others."""
+        return any(node.folded for node in self.nodes)
+
+    @property
+    def heats(self) -> tuple[tuple[int, float], ...]:
+        """Return the legend of the colours by duration: (heat, seconds up to which a step has it)."""
+        return tuple((heat, share * self.longest) for heat, share in enumerate(HEATS)) if self.longest else ()
+
+    @property
+    def states(self) -> tuple[tuple[str, str, int], ...]:
+        """Return the legend of the colours by state: (state, in words, how many steps), of those that occur."""
+        counts = Counter(node.state for node in self.nodes if node.shows_state)
+        return tuple((state, words, counts[state]) for state, words in WORDS.items() if counts[state])
 
     @property
     def least(self) -> float:
@@ -207,8 +268,7 @@ class Drawing:
         if not self.nodes:
             return "No steps"
         many = f"{len(self.nodes)} step{'' if len(self.nodes) == 1 else 's'}"
-        counts = {state: sum(node.state == state for node in self.nodes if node.shows_state) for state in WORDS}
-        parts = [f"{count} {WORDS[state]}" for state, count in counts.items() if count]
+        parts = [f"{count} {words}" for _, words, count in self.states]
         return f"{many}: {', '.join(parts)}" if parts else f"Text version ({many})"
 
 
@@ -218,25 +278,27 @@ def _step_words(edge: DrawnArrow, titles: dict[str, str]) -> str:
 
 
 def route(
-    source: Rectangle, target: Rectangle, bends: Sequence[tuple[float, float]]
-) -> tuple[str, str, tuple[float, float]]:
-    """Return the path, the arrow head and the middle of an edge. Edges that lead back up run at the side."""
+    source: Rectangle, target: Rectangle, bends: Sequence[Point], lane: int = 0
+) -> tuple[str, str, tuple[Point, ...]]:
+    """Return the path, the arrow head and the points of an edge.
+
+    Edges that lead back up run at the side. ``lane``: how many others lead back to the same step.
+    """
     back = target.y <= source.y
     turn = -1 if back else 1
-    side = SIDE if back else 0.0
+    side = min(SIDE * (lane + 1), min(source.width, target.width) / 2 - ARROW * 2) if back else 0.0
     start = (source.x + side, source.y + turn * source.height / 2)
     tip = (target.x + side, target.y - turn * target.height / 2)
-    points = [start, *((x + side, y) for x, y in bends), (tip[0], tip[1] - turn * ARROW)]
-    x, y = _middle(points)
-    return _curve(points), _head(tip, turn), (x + side * 1.5, y)
+    points = (start, *((x + side, y) for x, y in bends), (tip[0], tip[1] - turn * ARROW))
+    return _curve(points), _head(tip, turn), points
 
 
-def loop(box: Rectangle) -> tuple[str, str, tuple[float, float]]:
+def loop(box: Rectangle) -> tuple[str, str, tuple[Point, ...]]:
     """Return the same for a step that follows itself: a loop at its right side."""
     x, low, high = box.x + box.width / 2, box.y + 9, box.y - 9
     path = f"M{x:.1f} {low:.1f}c26 4 26 -22 5 -18"
     head = f"M{x:.1f} {high:.1f}l6 -4v8z"
-    return path, head, (x + 26, box.y)
+    return path, head, ((x + 26, box.y), (x + 26, box.y))
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
@@ -250,12 +312,6 @@ def _curve(points: Sequence[tuple[float, float]]) -> str:
 def _head(tip: tuple[float, float], turn: int) -> str:
     x, y = tip
     return f"M{x:.1f} {y:.1f}l{-ARROW * 0.8:.1f} {-turn * ARROW * 1.4:.1f}h{ARROW * 1.6:.1f}z"
-
-
-def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the position of the label: the middle of the last stretch, where branches have parted."""
-    (x1, y1), (x2, y2) = points[-2:]
-    return (x1 + x2 * 2) / 3, (y1 + y2) / 2
 
 
 def room_for(counts: str) -> float:

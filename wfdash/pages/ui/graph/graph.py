@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.pages.ui.forms.spec import humanize
 from wfdash.pages.ui.graph.drawing import (
     CHAR,
+    HEATS,
     NOTE_CHAR,
     Drawing,
     DrawnArrow,
@@ -21,6 +23,7 @@ from wfdash.pages.ui.graph.drawing import (
     route,
 )
 from wfdash.pages.ui.graph.folding import with_parents
+from wfdash.pages.ui.graph.labels import LabelledLine, Point, place_labels
 from wfdash.pages.ui.graph.layering import Rectangle, place_boxes
 
 HEIGHT, TALL = 42.0, 56.0
@@ -29,6 +32,8 @@ NARROW, WIDE = 116.0, 264.0
 MARGIN = 14.0
 FRAME = 16.0
 FRAME_TOP = 34.0
+ABOVE = 20.0
+"""Of the label of a join, over the box that its edges lead to."""
 ORDER = ("failed", "waiting", "retrying", "running", "stopped", "sleeping", "done")
 EDGE_WORDS = {"otherwise": "otherwise", "each": "for each", "gather": "gather"}
 
@@ -41,7 +46,7 @@ class _Block:
 
     boxes: dict[str, Rectangle]
     groups: dict[str, Rectangle]
-    edges: list[tuple[EdgeInfo, str, str, tuple[float, float]]]
+    edges: list[tuple[EdgeInfo, str, str, tuple[Point, ...]]]
     width: float
     height: float
 
@@ -51,7 +56,8 @@ class RunOverlay:
     """What a drawing of a run shows beyond the graph. ``notes``: a second line by step; ``growing``: the seconds in it
     that grow; ``links``: addresses by step.
 
-    ``folded``: steps that contain others; ``chosen``: the selected step; ``closing``: the address that folds an open
+    ``folded``: steps that contain others; ``similar``: of those, how many similar ones; ``lengths``: how long each ran,
+    in seconds, where durations are compared; ``chosen``: the selected step; ``closing``: the address that folds an open
     sub-workflow.
     """
 
@@ -60,6 +66,8 @@ class RunOverlay:
     links: Callable[[str], str] | None = None
     closing: Callable[[str], str] | None = None
     folded: Container[str] = ()
+    similar: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[str, float] = field(default_factory=dict)
     chosen: str = ""
 
 
@@ -87,10 +95,11 @@ def layout(
         taken = {pair for pair in taken if pair[1] in begun}
     return Drawing(
         nodes=_in_order(nodes),
-        edges=tuple(_edge(info, path, head, spot, taken) for info, path, head, spot in block.edges),
+        edges=_edges(block, taken),
         groups=tuple(_group(tree.steps[name], box, extras) for name, box in block.groups.items()),
         width=round(block.width + MARGIN * 2 + 20),
         height=round(block.height + MARGIN * 2),
+        longest=max(extras.lengths.values(), default=0.0),
     )
 
 
@@ -161,10 +170,12 @@ def _place_level(tree: _Tree, level: str | None, size: tuple[float, float]) -> _
     block = _Block(boxes={}, groups={}, edges=[], width=drawn.width, height=drawn.height)
     for name in names:
         _fill(block, name, drawn.boxes[number[name]], inner.get(name))
+    lanes: Counter[str] = Counter()
     for (a, b), info in edges.items():
         source, target = drawn.boxes[number[a]], drawn.boxes[number[b]]
         bends = drawn.bends.get((number[a], number[b]), ())
-        block.edges.append((info, *(loop(source) if a == b else route(source, target, bends))))
+        block.edges.append((info, *(loop(source) if a == b else route(source, target, bends, lanes[b]))))
+        lanes[b] += a != b and target.y <= source.y
     return block
 
 
@@ -178,7 +189,8 @@ def _fill(block: _Block, name: str, box: Rectangle, inner: _Block | None) -> Non
     block.groups |= {key: _moved(value, x, y) for key, value in inner.groups.items()}
     block.boxes |= {key: _moved(value, x, y) for key, value in inner.boxes.items()}
     block.edges += [
-        (info, _shifted(path, x, y), _shifted(head, x, y), (a + x, b + y)) for info, path, head, (a, b) in inner.edges
+        (info, _shifted(path, x, y), _shifted(head, x, y), tuple((a + x, b + y) for a, b in points))
+        for info, path, head, points in inner.edges
     ]
 
 
@@ -234,6 +246,8 @@ def _node(step: StepInfo, box: Rectangle, counts: Any, shows_state: bool, extras
         growing=extras.growing.get(step.name),
         address=extras.links(step.name) if extras.links else "",
         folded=step.name in extras.folded,
+        similar=extras.similar.get(step.name, 0),
+        heat=_heat(extras.lengths.get(step.name), extras.lengths),
         chosen=step.name == extras.chosen,
     )
 
@@ -246,8 +260,38 @@ def _group(step: StepInfo, box: Rectangle, extras: RunOverlay) -> GroupDrawing:
     )
 
 
+def _heat(length: float | None, lengths: Mapping[str, float]) -> int | None:
+    """Return how long a step ran beside the longest, as a number from 0 to 4; None if it did not run."""
+    longest = max(lengths.values(), default=0.0)
+    if length is None or not longest:
+        return None
+    return next((heat for heat, share in enumerate(HEATS) if length <= share * longest), len(HEATS) - 1)
+
+
+def _edges(block: _Block, taken: Container[tuple[str, str]]) -> tuple[DrawnArrow, ...]:
+    """Return the edges with their labels; where several join, all have the label and the first one shows it."""
+    joins: set[tuple[str, str]] = set()
+    lines: list[LabelledLine] = []
+    for info, _, _, points in block.edges:
+        label, join = _label(info), (info.target, _label(info))
+        shown = label if info.kind != "join" or join not in joins else ""
+        joins |= {join} if info.kind == "join" else set()
+        end = block.boxes.get(info.target)
+        above = ((end.x, end.y - end.height / 2 - ABOVE),) if end and info.kind == "join" else ()
+        lines.append(LabelledLine(points=points, label=shown, spots=above))
+    spots = place_labels(lines, block.boxes.values())
+    return tuple(
+        _edge(info, path, head, spot, taken, labelled=bool(line.label))
+        for (info, path, head, _), line, spot in zip(block.edges, lines, spots, strict=True)
+    )
+
+
+def _label(info: EdgeInfo) -> str:
+    return cut(info.label or EDGE_WORDS.get(info.kind, ""))
+
+
 def _edge(
-    info: EdgeInfo, path: str, head: str, spot: tuple[float, float], taken: Container[tuple[str, str]]
+    info: EdgeInfo, path: str, head: str, spot: Point, taken: Container[tuple[str, str]], *, labelled: bool
 ) -> DrawnArrow:
     return DrawnArrow(
         source=info.source,
@@ -255,9 +299,10 @@ def _edge(
         path=_shifted(path, MARGIN, MARGIN),
         head=_shifted(head, MARGIN, MARGIN),
         kind=info.kind,
-        label=cut(info.label or EDGE_WORDS.get(info.kind, "")),
+        label=_label(info),
         label_x=spot[0] + MARGIN,
         label_y=spot[1] + MARGIN,
+        labelled=labelled,
         travelled=(info.source, info.target) in taken,
     )
 
