@@ -22,7 +22,7 @@ function banner(form) {
   stop.textContent = "Stop retrying";
   stop.addEventListener("click", () => { sending = false; box.remove(); });
   box.append(words, stop);
-  form.querySelector(".card-actions")?.prepend(box);
+  (form.querySelector("details[open] > .sheet") ?? form.querySelector(".dock"))?.prepend(box);
   return box;
 }
 

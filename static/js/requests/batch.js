@@ -4,7 +4,7 @@ import { selection } from "../site/selection.js";
 const link = document.querySelector("[data-tick-link]");
 if (link) link.hidden = true;
 selection('[data-batch] input[name="tick"]', "[data-tick-all]", (selected) => {
-  const words = document.querySelector("[data-ticked]");
-  if (words) words.textContent = selected ? `${selected} selected` : "None selected";
+  const words = selected ? `${selected} selected` : "None selected";
+  for (const place of document.querySelectorAll("[data-ticked], .batch-decision .dock-note")) place.textContent = words;
   for (const button of document.querySelectorAll("#answer-form .button[name=_action]")) button.setAttribute("aria-disabled", String(!selected));
 });

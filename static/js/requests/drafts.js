@@ -24,13 +24,13 @@ function fieldsOf(source) {
 async function save() {
   clearTimeout(timer);
   const source = form();
-  const button = document.querySelector("[data-draft]");
-  if (!pending || !source || !button) return;
+  const address = document.querySelector("[data-draft]")?.dataset.draft;
+  if (!pending || !source || !address) return;
   pending = false;
   const body = fieldsOf(source);
   body.set("csrfmiddlewaretoken", new FormData(source).get("csrfmiddlewaretoken") ?? "");
   try {
-    const answer = await fetch(button.dataset.draft, { method: "POST", body, headers: { "x-quiet": "1" }, keepalive: true });
+    const answer = await fetch(address, { method: "POST", body, headers: { "x-quiet": "1" }, keepalive: true });
     const now = exact(new Date()).slice(11, 16);
     note(answer.ok ? `Draft saved ${now}` : "Draft not saved. Copy your text before leaving");
   } catch {

@@ -60,12 +60,23 @@ document.addEventListener("change", async (event) => {
   area.dispatchEvent(new Event("input", { bubbles: true }));
 });
 
+// What one writes about stays in sight: the page scrolls only if the sheet would leave next to nothing of it.
+const LEAST = 120;
+function showProposal(sheet) {
+  const proposal = document.querySelector(".card .proposal");
+  if (!sheet || !proposal) return;
+  const { top, bottom } = proposal.getBoundingClientRect();
+  const seen = Math.min(bottom, sheet.getBoundingClientRect().top) - Math.max(top, 0);
+  if (seen < Math.min(LEAST, bottom - top)) proposal.scrollIntoView({ block: "start" });
+}
+
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details.action") && event.target.open) {
-    for (const other of event.target.closest(".card-actions").querySelectorAll("details.action[open]")) {
+    for (const other of event.target.closest(".dock").querySelectorAll("details.action[open]")) {
       if (other !== event.target) other.open = false;
     }
-    event.target.querySelector(".action-panel :is(input:not([type=hidden]), textarea, select)")?.focus();
+    showProposal(event.target.querySelector(".sheet"));
+    event.target.querySelector(".sheet :is(input:not([type=hidden]), textarea, select)")?.focus({ preventScroll: true });
   }
 }, true);
 

@@ -70,10 +70,10 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     second = ana.locator(HEADLINE).inner_text()
     for key in ("e", "r"):
         ana.keyboard.press(key)
-        field = ana.locator("details.action[open] .action-panel").locator(FIELDS).last
+        field = ana.locator("details.action[open] .sheet").locator(FIELDS).last
         expect(field).to_be_visible()
         assert box_of(field)["width"] > LEAST_WIDTH
-        assert box_of(ana.locator(".proposal-box"))["y"] < box_of(ana.locator(".card-actions"))["y"]
+        assert box_of(ana.locator(".proposal-box"))["y"] < box_of(ana.locator(".sheet:visible"))["y"]
         ana.keyboard.press("Escape")
 
     # An answer with an error keeps the list; Ctrl+Enter sends.

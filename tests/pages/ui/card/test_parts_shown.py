@@ -188,8 +188,23 @@ def test_what_an_action_leads_to_stands_by_its_button() -> None:
     asking = prepare(Approval(subject="x", consequence={"approve": "It is paid"}), None)
     html = shown(asking.card, asking.schema, "/x/")
     assert 'aria-describedby="says-1"' in html
-    assert '<div class="decision-says" id="says-1"><p>It is paid</p></div>' in flat(html)
+    assert '<p class="says" id="says-1"><strong>Approve</strong>It is paid</p>' in flat(html)
     assert "says-2" in html
+
+
+def test_options_that_are_described_can_be_compared_beside_the_dock() -> None:
+    options: list[str | Option] = [
+        Option(name="dhl", label="DHL", description="Two days"),
+        Option(name="ups", label="UPS"),
+    ]
+    asking = prepare(Choice(subject="Which?", options=options), None)
+    html = flat(shown(asking.card, asking.schema, "/x/"))
+    assert "<dt>DHL</dt><dd>Two days</dd>" in html
+    assert '<div class="dock">' in html
+    many = prepare(Choice(subject="Which?", options=[*options, "a", "b", "c"]), None)
+    html = flat(shown(many.card, many.schema, "/x/"))
+    assert "<dt>DHL</dt>" not in html
+    assert '<div class="dock many">' in html
 
 
 def test_a_long_text_is_folded_and_a_short_one_is_not() -> None:

@@ -92,6 +92,11 @@ class CardView:
         return len(self.actions) > MANY
 
     @property
+    def compared(self) -> bool:
+        """Return whether the options are listed in the card: described ones, where the dock has only their buttons."""
+        return not self.many and any(action.choice.description for action in self.actions)
+
+    @property
     def outcomes(self) -> bool:
         """Return whether the author described the effect of any action."""
         return any(action.choice.consequence or action.choice.description for action in self.actions)
