@@ -16,7 +16,7 @@ from wfdash.pages.runs import actions, delete, events, migrate, replay, run, sig
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
 from wfdash.pages.site import health, list_page, metrics, static_files, url_converters
-from wfdash.pages.statistics import statistics
+from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 
 register_converter(url_converters.IdConverter, "id")
@@ -76,6 +76,7 @@ urlpatterns = [
     path(f"{CHECKPOINT}label/", checkpoint.label, name="label"),
     path("runs/<id:run_id>/compare/", compare.compare, name="compare"),
     path("runs/<id:run_id>/at/<int:seq>/", replay.replay, name="replay"),
+    path("operations/", operations.operations, name="operations"),
     path("numbers/", statistics.statistics, name="numbers"),
     path("audit/", entries.acts, name="audit"),
     path("audit/words/", list_page.suggestions, {"name": "audit"}, name="audit-words"),

@@ -80,6 +80,7 @@ from wfdash.queries.schedules.qualifiers import schedule_suggestions
 from wfdash.queries.search.keyset import Page
 from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.statistics.figures import Statistics, statistics
+from wfdash.queries.statistics.operations import ErrorGroup, Operations, count_problems, operations
 from wfdash.queries.workflows.catalogue import (
     VersionRow,
     WorkflowRow,
@@ -107,6 +108,7 @@ __all__ = [
     "Collaboration",
     "Comparison",
     "Editing",
+    "ErrorGroup",
     "EventFilter",
     "EventPage",
     "Evidence",
@@ -116,6 +118,7 @@ __all__ = [
     "MigrationPreview",
     "OldRuns",
     "OpenWork",
+    "Operations",
     "Page",
     "PendingSignal",
     "Preview",
@@ -160,6 +163,7 @@ __all__ = [
     "count_finished",
     "count_found",
     "count_open",
+    "count_problems",
     "count_runs",
     "count_runs_since",
     "count_similar",
@@ -194,6 +198,7 @@ __all__ = [
     "next_request",
     "old_runs",
     "open_work",
+    "operations",
     "outlook_of",
     "pack",
     "possible_delegates",

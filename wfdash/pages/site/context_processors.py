@@ -16,6 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from wfdash import queries
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.queries.account.notifications import count_unread
+from wfdash.queries.statistics.operations import MOST_COUNTED
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "wfdash_theme"
@@ -40,20 +41,23 @@ NAV_LINKS = (
         "rectangle-group",
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
+    ("operations", "Operations", "wrench-screwdriver", ("operations",)),
     ("numbers", "Statistics", "chart-bar", ("numbers",)),
     ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
 )
 
+COUNTED = {"inbox": "requests", "operations": "problems"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class NavLink:
-    """A link of the main navigation. ``counts``: it shows the number of open requests."""
+    """A link of the main navigation. ``counts``: what it shows the number of: ``requests``, ``problems`` or nothing."""
 
     href: str
     label: str
     icon: str
     here: bool
-    counts: bool
+    counts: str
 
     @property
     def key(self) -> str:
@@ -78,9 +82,22 @@ class SiteContext:
 
     @cached_property
     def nav(self) -> tuple[NavLink, ...]:
-        """Return this installation's links; the current one is marked."""
+        """Return the links that are of use to this person; the current one is marked."""
         match = self._request.resolver_match
-        return tuple(place for spec in NAV_LINKS if (place := _nav_link(*spec, here=match.url_name if match else None)))
+        here = match.url_name if match else None
+        specs = [spec for spec in NAV_LINKS if spec[0] != "operations" or self.may_operate]
+        return tuple(place for spec in specs if (place := _nav_link(*spec, here=here)))
+
+    @property
+    def may_operate(self) -> bool:
+        """Return whether this person operates any workflow."""
+        return bool(self.name) and bool(self._viewer.may_anywhere("operate"))
+
+    @cached_property
+    def problem_count(self) -> str:
+        """Return the number of runs that failed in the last day or are held, empty without any."""
+        count = queries.count_problems(self._viewer) if self.may_operate else 0
+        return f"{count}+" if count >= MOST_COUNTED else str(count or "")
 
     @cached_property
     def open_count(self) -> int:
@@ -150,7 +167,7 @@ def _nav_link(name: str, label: str, icon: str, within: tuple[str, ...], *, here
         href = reverse(name)
     except NoReverseMatch:
         return None
-    return NavLink(href=href, label=label, icon=icon, here=here in within, counts=name == "inbox")
+    return NavLink(href=href, label=label, icon=icon, here=here in within, counts=COUNTED.get(name, ""))
 
 
 def site_context(request: HttpRequest) -> dict[str, SiteContext]:

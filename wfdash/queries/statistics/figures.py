@@ -132,9 +132,9 @@ def statistics(viewer: Viewer, days: int = 7, workflow: str = "") -> Statistics:
         people=_people(totals),
         queue=_spread(_sum(totals[Measure.QUEUE].values())),
         reasons=_reasons(totals),
-        oldest=_oldest(open_requests),
+        oldest=oldest_requests(open_requests),
         waiting=open_requests.count(),
-        late=_late(mine),
+        late=late_schedules(mine),
     )
 
 
@@ -218,7 +218,8 @@ def _reasons(totals: defaultdict[Measure, defaultdict[Key, Total]]) -> tuple[Fai
     return tuple(sorted(rows, key=lambda row: (-row.count, row.workflow, row.error))[:MOST])
 
 
-def _oldest(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
+def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
+    """Return the oldest of these requests, at most ``OLDEST``."""
     found = rows.order_by("created", "id").values_list("id", "subject", "workflow", "step", "created", "due")[:OLDEST]
     return tuple(
         WaitingRequest(id=id_, subject=subject or "", workflow=workflow, step=step, created=created, due=due)
@@ -226,7 +227,8 @@ def _oldest(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
     )
 
 
-def _late(mine: Q) -> tuple[LateSchedule, ...]:
+def late_schedules(mine: Q) -> tuple[LateSchedule, ...]:
+    """Return the schedules that should have started a run by now, at most ``MOST``."""
     rows = Schedule.objects.filter(mine, next_at__lt=timezone.now() - LATE).order_by("next_at")
     return tuple(
         LateSchedule(name=name, workflow=workflow, next_at=at)

@@ -1,0 +1,130 @@
+"""The operator's home: what fails, waits too long or is stuck, each with the list or the action that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from wfdash import queries
+from wfdash.errors import NotAllowed
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.ui.charts import duration_or_dash
+from wfdash.pages.ui.event_text import step_label
+from wfdash.pages.ui.fragments import respond
+from wfdash.queries import ErrorGroup, Operations, RunRow
+from wfdash.queries.statistics.figures import WaitingRequest
+from wfdash.queries.statistics.operations import MOST_FAILED
+
+RANGES = ((1, "24 hours"), (7, "7 days"))
+FRAGMENTS = {"now": "statistics/attention.html"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A number at the top of the page. ``tone``: of its status; empty while it is zero."""
+
+    label: str
+    count: str
+    href: str
+    tone: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRow:
+    """An error group as the page shows it: what failed, the list of its runs, and the preview of a retry."""
+
+    group: ErrorGroup
+    error: str
+    title: str
+    message: str
+    runs: str
+    retry: str
+
+
+@page("GET")
+def operations(request: HttpRequest) -> HttpResponse:
+    """Show what needs attention in the workflows that this person operates; ``days`` (1 or 7) is how old failures are.
+
+    ``fragment=now`` is everything below the headline.
+    """
+    viewer = viewer_of(request)
+    if not viewer.may_anywhere("operate"):
+        raise NotAllowed("Operations are for the operators of a workflow")
+    days = 7 if request.GET.get("days") == "7" else 1
+    found, titles = queries.operations(viewer, timedelta(days=days)), queries.titles()
+    context: dict[str, Any] = {
+        "operations": found,
+        "days": days,
+        "ranges": [(number, label, number == days) for number, label in RANGES],
+        "figures": figures_of(found, days),
+        "groups": [group_row(group, titles, days) for group in found.groups],
+        "held": _titled(found.held, titles),
+        "stuck": [
+            (one, titles.get(one.run.workflow, one.run.workflow), duration_or_dash(one.usual)) for one in found.stuck
+        ],
+        "overdue": _asked(found.overdue, titles),
+        "unanswerable": _asked(found.unanswerable, titles),
+        "delay": {name: duration_or_dash(getattr(found.backlog.delay, name)) for name in ("p50", "p95")},
+        "late": [(one, titles.get(one.workflow, one.workflow)) for one in found.late],
+    }
+    return respond(request, "statistics/operations.html", context, FRAGMENTS)
+
+
+def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
+    """Return the numbers at the top, each with the list of what it counts."""
+    runs, inbox, schedules = reverse("runs"), reverse("inbox"), reverse("schedules")
+    failed = f"{found.failed:,}{'+' if found.failed == MOST_FAILED else ''}"
+    return (
+        _figure("Failed", found.failed, f"{runs}?{_query(f'status:failed finished:<{days}d')}", "failed", failed),
+        _figure("Held", found.held_count, f"{runs}?{_query('status:held')}", "held"),
+        _figure("Stuck", len(found.stuck), "#stuck", "interrupted"),
+        _figure("Overdue requests", found.overdue_count, f"{inbox}?tab=all&{_query('is:overdue')}", "waiting"),
+        _figure("No one can answer", found.unanswerable_count, f"{inbox}?tab=all&{_query('is:unanswerable')}", "held"),
+        _figure("Queued", found.backlog.count, f"{runs}?{_query('status:queued')}", "queued"),
+        _figure("Overdue schedules", len(found.late), f"{schedules}", "failed"),
+    )
+
+
+def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
+    """Return an error group with the addresses of its runs: the list, and the preview of a retry of all."""
+    kind, _, message = (group.example.failure if group.example else "").partition(": ")
+    known = group.error and kind.lower().endswith(group.error)
+    parts = ["status:failed", f"workflow:{group.workflow}", f"finished:<{days}d"]
+    if group.error:
+        parts.append(f"error:{_quoted(group.error)}")
+    query = _query(" ".join(parts))
+    return GroupRow(
+        group=group,
+        error=kind.rpartition(".")[2] if known else group.error or "Unknown error",
+        title=titles.get(group.workflow, group.workflow),
+        message=message,
+        runs=f"{reverse('runs')}?{query}",
+        retry=f"{reverse('runs-bulk')}?verb=retry&all=1&{query}" if group.error else "",
+    )
+
+
+def _figure(label: str, count: int, href: str, tone: str, text: str = "") -> Figure:
+    return Figure(label=label, count=text or f"{count:,}", href=href, tone=f"is-{tone}" if count else "")
+
+
+def _titled(rows: Iterable[RunRow], titles: dict[str, str]) -> list[tuple[RunRow, str]]:
+    return [(row, titles.get(row.workflow, row.workflow)) for row in rows]
+
+
+def _asked(rows: Iterable[WaitingRequest], titles: dict[str, str]) -> list[tuple[WaitingRequest, str, str]]:
+    return [(one, one.subject or step_label(one.step), titles.get(one.workflow, one.workflow)) for one in rows]
+
+
+def _query(text: str) -> str:
+    return urlencode({"q": text})
+
+
+def _quoted(value: str) -> str:
+    plain = value.replace('"', "")
+    return f'"{plain}"' if " " in plain else plain

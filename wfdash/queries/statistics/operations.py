@@ -1,0 +1,231 @@
+"""What needs an operator now: failures by error, runs that do not progress, requests, workers, schedules.
+
+Each part is bounded, so that the page costs the same in an installation where thousands of runs fail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Exists, F, FilteredRelation, Max, Min, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally
+from checkpoints.records import Phase
+from wfdash.access.viewer import Viewer
+from wfdash.domain.histograms import ALL_TIME, Measure, Spread, quantile, spread_of
+from wfdash.domain.search_attributes import ERROR
+from wfdash.queries.runs.listing import RunRow, rows_of
+from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests
+from wfdash.queries.statistics.gauges import Total
+
+MOST_FAILED = 5_000
+"""Failed runs that are grouped, the latest ones."""
+MOST_GROUPS = 12
+MOST_RUNS = 8
+"""Runs shown of those that are held or stuck."""
+MOST_COUNTED = 100
+"""Runs counted for the badge of the navigation."""
+MOST_CLAIMS = 2_000
+USUAL = timedelta(days=30)
+"""How far back a step's usual duration is taken from."""
+LEAST_STUCK = timedelta(minutes=10)
+TIMES_USUAL = 3
+PICKED_UP = timedelta(seconds=60)
+"""A run that no worker takes within this time is waiting for one."""
+RECENT = timedelta(hours=24)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorGroup:
+    """Failed runs of one workflow with the same class of error. ``error``: as in filters, empty where unknown."""
+
+    workflow: str
+    error: str
+    count: int
+    since: datetime
+    last: datetime
+    example: RunRow | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckRun:
+    """A run whose step has been silent far longer than its workflow's steps usually take (``usual``: p95, seconds)."""
+
+    run: RunRow
+    quiet_since: datetime
+    usual: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerLoad:
+    """A worker with runs: how many, and the latest commit of the one that has been silent for the longest time."""
+
+    name: str
+    runs: int
+    quiet_since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backlog:
+    """Runs that no worker has taken: how many, the oldest since when, and the delay of those that were taken today."""
+
+    count: int
+    since: datetime | None
+    delay: Spread
+
+    @property
+    def late(self) -> bool:
+        """Return whether runs have waited for a worker longer than they should."""
+        return self.since is not None and timezone.now() - self.since > PICKED_UP
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operations:
+    """Everything that needs attention in the workflows that a person operates."""
+
+    failed: int
+    """Runs that failed in the time range and are failed still; ``MOST_FAILED`` means that many or more."""
+    groups: tuple[ErrorGroup, ...]
+    held: tuple[RunRow, ...]
+    held_count: int
+    stuck: tuple[StuckRun, ...]
+    overdue: tuple[WaitingRequest, ...]
+    overdue_count: int
+    unanswerable: tuple[WaitingRequest, ...]
+    unanswerable_count: int
+    workers: tuple[WorkerLoad, ...]
+    backlog: Backlog
+    late: tuple[LateSchedule, ...]
+
+    @property
+    def clear(self) -> bool:
+        """Return whether nothing needs attention."""
+        requests = self.overdue_count or self.unanswerable_count
+        return not (self.failed or self.held_count or self.stuck or requests or self.backlog.late or self.late)
+
+
+def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
+    """Return what needs attention in the workflows this person operates; failures are those of ``within``.
+
+    At most twenty queries, however many runs and requests there are.
+    """
+    now, mine = timezone.now(), viewer.scope("operate")
+    failed = _failed(mine, now - within)
+    held, asked = _held(mine), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
+    overdue, unanswerable = asked.filter(due__lt=now), asked.exclude(stuck="")
+    running = _running(mine)
+    return Operations(
+        failed=failed[:MOST_FAILED].count(),
+        groups=_groups(viewer, failed),
+        held=rows_of(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
+        held_count=held.count(),
+        stuck=_stuck(viewer, running, now),
+        overdue=oldest_requests(overdue),
+        overdue_count=overdue.count(),
+        unanswerable=oldest_requests(unanswerable),
+        unanswerable_count=unanswerable.count(),
+        workers=_workers(running),
+        backlog=_backlog(mine, now),
+        late=late_schedules(mine),
+    )
+
+
+def count_problems(viewer: Viewer) -> int:
+    """Return how many runs failed in the last day or are held, at most ``MOST_COUNTED`` (two queries, if any right)."""
+    if not viewer.may_anywhere("operate"):
+        return 0
+    mine = viewer.scope("operate")
+    failed = _failed(mine, timezone.now() - RECENT)[:MOST_COUNTED].count()
+    return min(MOST_COUNTED, failed + _held(mine)[:MOST_COUNTED].count())
+
+
+def _failed(mine: Q, since: datetime) -> QuerySet[Run]:
+    return Run.objects.filter(mine, phase=Phase.FAILED.value, finished__gte=since).order_by("-finished")
+
+
+def _held(mine: Q) -> QuerySet[Run]:
+    return Run.objects.filter(mine, phase=Phase.PAUSED.value, acted_by="").order_by()
+
+
+def _groups(viewer: Viewer, failed: QuerySet[Run]) -> tuple[ErrorGroup, ...]:
+    """Return the largest groups of failed runs, each with its latest run as the example."""
+    # A class with a module is stored twice, with and without it: one of both counts.
+    name = Q(facts__name=ERROR) & ~Q(facts__text__contains=".")
+    latest = Run.objects.filter(pk__in=failed.values("pk")[:MOST_FAILED]).order_by()
+    rows = latest.alias(kind=FilteredRelation("facts", condition=name)).values_list("workflow", "kind__text")
+    found = rows.annotate(
+        number=Count("pk", distinct=True), since=Min("finished"), last=Max("finished"), example=Max("pk")
+    ).order_by("-number", "workflow", "kind__text")[:MOST_GROUPS]
+    groups = list(found)
+    examples = {row.id: row for row in rows_of(viewer, [example for *_, example in groups])}
+    return tuple(
+        ErrorGroup(
+            workflow=workflow, error=error or "", count=count, since=since, last=last, example=examples.get(example)
+        )
+        for workflow, error, count, since, last, example in groups
+    )
+
+
+def _running(mine: Q) -> list[tuple[str, str, str, datetime]]:
+    """Return run, workflow, worker and latest commit of the runs that a worker has now."""
+    runs = Run.objects.filter(mine, pk=OuterRef("run_id")).order_by()
+    claims = Claim.objects.filter(Exists(runs), expires__gt=Now(), epoch__gte=F("run__epoch"))
+    rows = claims.order_by("run__updated").values_list("run_id", "run__workflow", "worker", "run__updated")
+    return list(rows[:MOST_CLAIMS])
+
+
+def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], now: datetime) -> tuple[StuckRun, ...]:
+    """Return the runs that were silent for ``TIMES_USUAL`` the usual duration of their workflow's steps."""
+    candidates = {run: workflow for run, workflow, _, updated in running if now - updated > LEAST_STUCK}
+    if not candidates:
+        return ()
+    usual, heard = _usual(candidates.values(), now), _heard(candidates)
+    late = [
+        run
+        for run, workflow in candidates.items()
+        if now - heard.get(run, now) > max(LEAST_STUCK, TIMES_USUAL * timedelta(seconds=usual.get(workflow, 0.0)))
+    ]
+    rows = rows_of(viewer, late[:MOST_RUNS])
+    return tuple(StuckRun(run=row, quiet_since=heard[row.id], usual=usual.get(row.workflow)) for row in rows)
+
+
+def _heard(runs: Iterable[str]) -> dict[str, datetime]:
+    """Return the time of each run's latest event: a long step that reports progress is not stuck."""
+    latest = Event.objects.filter(run_id__in=list(runs), seq=F("run__seq"))
+    return dict(latest.values_list("run_id", "at"))
+
+
+def _usual(workflows: Iterable[str], now: datetime) -> dict[str, float]:
+    """Return the p95 of the slowest step of each of these workflows, in seconds."""
+    rows = Tally.objects.filter(measure=Measure.STEP, workflow__in=sorted(set(workflows)), hour__gte=now - USUAL)
+    counts: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    for workflow, step, bucket, count in rows.exclude(hour=ALL_TIME).values_list("workflow", "step", "bucket", "count"):
+        counts[workflow, step][bucket] += count
+    slowest: dict[str, float] = {}
+    for (workflow, _), buckets in counts.items():
+        slowest[workflow] = max(slowest.get(workflow, 0.0), quantile(buckets, 0.95) or 0.0)
+    return slowest
+
+
+def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerLoad, ...]:
+    commits: defaultdict[str, list[datetime]] = defaultdict(list)
+    for _, _, worker, updated in running:
+        commits[worker].append(updated)
+    loads = [WorkerLoad(name=name, runs=len(times), quiet_since=min(times)) for name, times in commits.items()]
+    return tuple(sorted(loads, key=lambda load: (-load.runs, load.name)))
+
+
+def _backlog(mine: Q, now: datetime) -> Backlog:
+    """Return the runs that are ready and no worker's, and how long those started today waited."""
+    held = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"), expires__gt=Now())
+    ready = Run.objects.filter(~Exists(held), mine, phase=Phase.READY.value).order_by()
+    found = ready.aggregate(number=Count("pk"), since=Min("updated"))
+    total, rows = Total(), Tally.objects.filter(mine, measure=Measure.QUEUE, hour__gte=now - RECENT)
+    for bucket, count, seconds in rows.exclude(hour=ALL_TIME).values_list("bucket", "count", "total"):
+        total.add(bucket, count, seconds)
+    return Backlog(count=found["number"], since=found["since"], delay=spread_of(total.buckets, total.seconds))
