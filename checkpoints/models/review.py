@@ -200,12 +200,14 @@ class Notice(models.Model):
     id = CharField(max_length=36, primary_key=True)
     user = models.ForeignKey(PERSON, null=True, on_delete=models.CASCADE, related_name="notices")
     kind = CharField(max_length=20)
-    """opened | reminder | escalated | assigned | mentioned | asked | replied | taken | unanswerable | decided."""
+    """A name of ``wfdash.notifications.kinds``."""
     channel = CharField(max_length=12)
     """browser | mail | webhook | apprise."""
     target = CharField(max_length=36, blank=True)
     """The webhook's id."""
     request = models.ForeignKey(REQUEST, null=True, on_delete=models.CASCADE, related_name="+")
+    workflow = CharField(max_length=200, blank=True, db_default="", default="")
+    """What it is about, if not a request: only people who may see this workflow get it."""
     payload = EncryptedJsonField("notice", ("id",), default=dict)
     once = CharField(max_length=200, null=True, unique=True)
     """A second notification with the same key is not written."""

@@ -11,13 +11,17 @@ PERSONAL = (BROWSER, MAIL, APPRISE)
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of notification. ``at_once``: too urgent for a digest. ``mail``: whether it is mailed by default."""
+    """A kind of notification. ``at_once``: too urgent for a digest. ``mail``: whether it is mailed by default.
+
+    ``about``: request, run or schedule; webhooks call it ``request.opened``.
+    """
 
     name: str
     label: str
     icon: str
     at_once: bool = False
     mail: bool = True
+    about: str = "request"
 
 
 KINDS: dict[str, Kind] = {
@@ -33,5 +37,8 @@ KINDS: dict[str, Kind] = {
         Kind(name="taken", label="Someone took over my request", icon="hand-raised", mail=False),
         Kind(name="unanswerable", label="No one can answer a request", icon="bell", at_once=True),
         Kind(name="decided", label="Followed request decided", icon="check-circle"),
+        Kind(name="failed", label="Run failed", icon="x-circle", about="run"),
+        Kind(name="held", label="Run held: its workflow has changed", icon="pause-circle", about="run"),
+        Kind(name="late", label="Schedule overdue", icon="calendar-days", about="schedule"),
     )
 }

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from django.urls import reverse
 
 HEADLINES = {
     "opened": "Review requested: {subject}",
@@ -18,6 +21,9 @@ HEADLINES = {
     "taken": "{by} took over: {subject}",
     "unanswerable": "No one can answer: {subject}",
     "decided": "{verdict}: {subject}",
+    "failed": "Failed: {subject}",
+    "held": "Held: {subject}",
+    "late": "Schedule overdue: {subject}",
     "test": "Webhook test",
 }
 PAST = {"approve": "Approved", "reject": "Rejected", "edit": "Approved with changes", "answered": "Answered"}
@@ -80,3 +86,11 @@ def headline(kind: str, payload: Mapping[str, Any]) -> str:
     words = HEADLINES.get(kind, "{subject}").format_map(facts)
     line = " ".join("".join(char if char.isprintable() else " " for char in words).split())
     return line if len(line) <= 200 else line[:199] + "…"
+
+
+def page_of(kind: str, payload: Mapping[str, Any]) -> str:
+    """Return the path of what a notification is about, if that is no request: a run, the schedules, or the list."""
+    run, text = str(payload.get("run") or ""), str(payload.get("subject") or "")
+    if kind == "late":
+        return f"{reverse('schedules')}?{urlencode({'q': text})}"
+    return reverse("run", args=[run]) if run else reverse("notices")

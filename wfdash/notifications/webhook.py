@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 
+from wfdash.notifications.kinds import KINDS
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.signing import signed_headers
 
@@ -56,7 +57,7 @@ def send_webhook(receiver: Receiver, letters: list[Letter]) -> None:
 def body_of(letter: Letter) -> bytes:
     """Return the posted body: ``{"type", "timestamp", "data"}``."""
     event = {
-        "type": f"request.{letter.kind}",
+        "type": f"{_about(letter.kind)}.{letter.kind}",
         "timestamp": letter.at.isoformat(),
         "data": {**letter.payload, "url": letter.url},
     }
@@ -156,3 +157,7 @@ class _Connection(http.client.HTTPConnection):
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+
+def _about(kind: str) -> str:
+    return KINDS[kind].about if kind in KINDS else "request"

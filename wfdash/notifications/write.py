@@ -39,16 +39,26 @@ def notify(
     ``verdict``. ``once``: a second call with the same key notifies no one. Call it inside ``write()``.
     """
     given = dict(facts or {})
-    people = {user.pk: user for user in users if user.is_active and user.get_username() != given.get("by")}
-    payload = {**_facts_of(request), **given}
-    now = database_now()
-    rows = [*_to_people(kind, people, now), *_to_webhooks(kind, request, now)]
+    people = [user for user in users if user.get_username() != given.get("by")]
+    rows = _rows(kind, request.workflow, people, once)
     for row in rows:
-        row.request, row.payload = request, payload
-        row.once = f"{once}:{row.channel}:{row.user_id or row.target}"[:200] if once else None
-    Notice.objects.bulk_create(rows, batch_size=ROWS, ignore_conflicts=bool(once))
-    for user in people:
-        transaction.on_commit(lambda user=user: pubsub.notifications_changed.publish(user))  # type: ignore[misc]
+        row.request, row.payload = request, {**_facts_of(request), **given}
+    _insert(rows, people, once)
+
+
+def notify_workflow(
+    kind: str, workflow: str, users: Iterable[User], *, facts: Mapping[str, Json], once: str = ""
+) -> None:
+    """Write a notification about a run or a schedule of a workflow, for each person and channel they chose.
+
+    ``facts``: ``subject``, and ``run`` with the id of the run to open. ``once`` as in ``notify``: of
+    many alike the first is written. Call it inside ``write()``.
+    """
+    people = list(users)
+    rows = _rows(kind, workflow, people, once)
+    for row in rows:
+        row.workflow, row.payload = workflow, {"workflow": workflow, **facts}
+    _insert(rows, people, once)
 
 
 def preferences_of(users: Iterable[int]) -> dict[int, Preferences]:
@@ -64,6 +74,20 @@ def reachable(user: User, channel: str) -> bool:
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
 
 
+def _rows(kind: str, workflow: str, users: Iterable[User], once: str) -> list[Notice]:
+    now, people = database_now(), {user.pk: user for user in users if user.is_active}
+    rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, now)]
+    for row in rows:
+        row.once = f"{once}:{row.channel}:{row.user_id or row.target}"[-200:] if once else None
+    return rows
+
+
+def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
+    Notice.objects.bulk_create(rows, batch_size=ROWS, ignore_conflicts=bool(once))
+    for user in {user.pk for user in users}:
+        transaction.on_commit(lambda user=user: pubsub.notifications_changed.publish(user))  # type: ignore[misc]
+
+
 def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:
     chosen = preferences_of(people)
     for user in people.values():
@@ -73,8 +97,8 @@ def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator
                 yield _notice(kind, channel, wishes.due(kind, channel, now), now, user=user)
 
 
-def _to_webhooks(kind: str, request: HumanRequest, now: datetime) -> Iterator[Notice]:
-    for webhook in Webhook.objects.filter(active=True, workflow__in=["*", request.workflow]):
+def _to_webhooks(kind: str, workflow: str, now: datetime) -> Iterator[Notice]:
+    for webhook in Webhook.objects.filter(active=True, workflow__in=["*", workflow]):
         if not webhook.kinds or kind in webhook.kinds:
             yield _notice(kind, WEBHOOK, now, now, target=webhook.pk)
 

@@ -22,6 +22,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.actions.common import append_event, fence, find_run, notify_inbox, notify_workers
 from wfdash.actions.idempotency import idempotent, previous_result
+from wfdash.actions.runs.announce import announce_held
 from wfdash.actions.runs.lifecycle import remember_version
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.catalog import Entry
@@ -149,6 +150,7 @@ def _hold(claim: records.Claim, error: Incompatible) -> None:
         models.Claim.objects.filter(run=run).delete()
         words = list(difference.words) if difference else []
         append_event(run, EventKind.RUN_HELD.draft(**{"from": run.version, "to": now, "words": words}))
+        announce_held(run)
 
 
 def _apply_migration(run: Run, head: records.Checkpoint | None, carried: Carried, *, kind: EventKind, by: str) -> None:

@@ -16,6 +16,7 @@ from checkpoints.models import Run, RunFact, WorkflowVersion
 from checkpoints.models.fields import current_encryptor
 from checkpoints.records import Json
 from wfdash import catalog
+from wfdash.actions.runs.announce import announce_failures
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain import search_attributes
 from wfdash.errors import NotFound
@@ -56,7 +57,7 @@ def _index_these(runs: Sequence[str]) -> int:
 
 
 def index_failures(limit: int = 100) -> int:
-    """Index the class and message of failures that are not indexed yet. Returns how many.
+    """Index the class and message of failures that are not indexed yet, and announce them. Returns how many.
 
     A run that fails again is found by its last class; the messages of all its failures stay.
     """
@@ -76,6 +77,7 @@ def _index_failures_of(runs: Sequence[str]) -> int:
                 search_attributes.failure_of(_decrypted_or_none(run, "error"), content=not current_encryptor().active),
             )
         Run.objects.filter(pk__in=[run.pk for run in found]).update(noted=True)
+        announce_failures(found)
     return len(found)
 
 

@@ -43,4 +43,4 @@ def notification(request: HttpRequest, notice_id: str) -> HttpResponse:
     if found is None:
         raise NotFound("Notification not found")
     read_notices(viewer, [found.id])
-    return redirect("request", found.request) if found.request else redirect("notices")
+    return redirect("request", found.request) if found.request else redirect(found.page)

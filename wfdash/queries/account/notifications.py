@@ -12,7 +12,7 @@ from checkpoints.models import HumanRequest, Notice, Webhook
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
 from wfdash.notifications.kinds import BROWSER, KINDS, WEBHOOK
-from wfdash.notifications.letters import ANSWERABLE, headline
+from wfdash.notifications.letters import ANSWERABLE, headline, page_of
 from wfdash.queries.unreadable import UNREADABLE, document
 
 ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
@@ -34,6 +34,8 @@ class NoticeView:
     read: bool
     moot: bool
     request: str
+    page: str
+    """The address of its subject, if it is about none of the requests."""
 
     @property
     def unread(self) -> bool:
@@ -121,7 +123,8 @@ def webhooks() -> list[tuple[Webhook, str]]:
 def _own_notifications(viewer: Viewer) -> QuerySet[Notice]:
     visible = HumanRequest.objects.filter(viewer.scope("see") | viewer.started())
     mine = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER)
-    return mine.filter(Q(request__isnull=True) | Q(request__in=visible))
+    plain = Q(request__isnull=True) & (Q(workflow="") | viewer.scope("see"))
+    return mine.filter(plain | Q(request__in=visible))
 
 
 def _view(row: Notice) -> NoticeView:
@@ -139,6 +142,7 @@ def _view(row: Notice) -> NoticeView:
         read=row.read is not None,
         moot=row.kind in ANSWERABLE and decided,
         request=row.request_id or "",
+        page="" if row.request_id else page_of(row.kind, payload),
     )
 
 

@@ -17,6 +17,7 @@ from wfdash.actions import idempotency
 from wfdash.actions.audit import entries
 from wfdash.actions.requests import announce, deadlines, decidability, finalize
 from wfdash.actions.runs import bulk, cancellation, search_index, signals
+from wfdash.actions.schedules.announce import announce_late
 from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)
@@ -70,9 +71,10 @@ def sweep() -> float:
 
 
 def tidy() -> None:
-    """Remove rows that are not needed any more, and check undecidable requests again."""
+    """Remove rows that are not needed any more; check undecidable requests again, and schedules that are late."""
     _count(entries.log_head)
     _count(decidability.recheck_stuck)
+    _count(announce_late)
     while _count(idempotency.forget_keys) >= BATCH:
         continue
     cancellation.forget_claims()

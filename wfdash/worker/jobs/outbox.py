@@ -21,13 +21,13 @@ from django.utils import timezone
 from checkpoints.claims.renewal import boottime
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
-from checkpoints.models import HumanRequest, Notice, Webhook
+from checkpoints.models import Notice, Webhook
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.requests.answer_links import answer_link
 from wfdash.actions.sweep_backoff import is_outage
 from wfdash.notifications.apprise import send_apprise
 from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, WEBHOOK
-from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable
+from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of
 from wfdash.notifications.mail import send_mail
 from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.webhook import Receiver, send_webhook
@@ -176,7 +176,7 @@ def _person(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Any, list[Letter
 def _obsolete_because(notice: Notice, viewer: Viewer) -> str:
     request = notice.request
     if request is None:
-        return ""
+        return "No longer has access" if notice.workflow and not viewer.may("see", notice.workflow) else ""
     if not viewer.may("see", request.workflow) and request.run.created_by_id != viewer.user.pk:
         return "No longer has access"
     if notice.kind in ANSWERABLE and (request.answered or request.closed or request.settles):
@@ -202,16 +202,17 @@ def _letter(notice: Notice, viewer: Viewer | None = None) -> Letter:
         id=notice.pk,
         kind=notice.kind,
         at=notice.created,
-        url=_url(notice.kind, notice.request, viewer),
+        url=_url(notice, viewer),
         payload=notice.payload,
     )
 
 
-def _url(kind: str, request: HumanRequest | None, viewer: Viewer | None) -> str:
+def _url(notice: Notice, viewer: Viewer | None) -> str:
     """Return where to look: for a person who is asked for an answer, the link by which they can give it."""
+    request = notice.request
     if request is None:
-        return f"{settings.WFDASH_URL}/"
-    may = viewer is not None and kind in ANSWERABLE and viewer.may("answer", request.workflow)
+        return f"{settings.WFDASH_URL}{page_of(notice.kind, notice.payload)}"
+    may = viewer is not None and notice.kind in ANSWERABLE and viewer.may("answer", request.workflow)
     if viewer is not None and may and viewer.right_to(request):
         return answer_link(request, viewer.user)
     return f"{settings.WFDASH_URL}/requests/{request.pk}/"

@@ -1,0 +1,60 @@
+"""Notifies operators and starters of runs that failed or are held. Many alike within an hour are one notification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from checkpoints.errors import CheckpointsError
+from checkpoints.models import Run
+from wfdash import catalog
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import viewer_for
+from wfdash.notifications.write import notify_workflow
+
+NEWS = timedelta(hours=1)
+"""What failed longer ago is no news: a run that is indexed late."""
+
+
+def announce_failures(runs: Iterable[Run]) -> None:
+    """Notify those concerned of these failed runs, inside the caller's transaction.
+
+    Once an hour by workflow and class of error: an outage that fails a thousand runs is one message to each person.
+    Only the class is named: a message may contain values.
+    """
+    since = timezone.now() - NEWS
+    for run in runs:
+        if run.finished is not None and run.finished >= since:
+            kind = _error_class(run)
+            _notify(run, "failed", text=kind, alike=f"{run.workflow}:{kind}")
+
+
+def announce_held(run: Run) -> None:
+    """Notify those concerned that a run is held, inside the caller's transaction; once an hour by version."""
+    _notify(run, "held", text="Its workflow has changed", alike=f"{run.workflow}:{run.version}")
+
+
+def _notify(run: Run, kind: str, *, text: str, alike: str) -> None:
+    hour = f"{timezone.now():%Y-%m-%dT%H}"
+    facts = {"run": run.pk, "subject": run.title or catalog.titles().get(run.workflow, run.workflow), "text": text}
+    notify_workflow(kind, run.workflow, _concerned(run), facts=facts, once=f"{kind}:{hour}:{alike}"[:120])
+
+
+def _concerned(run: Run) -> list[User]:
+    """Return the operators of the run's workflow, and who started it if they may see it."""
+    found = [viewer.user for viewer in people_who("operate", run.workflow)]
+    starter = run.created_by
+    if starter is not None and starter not in found and viewer_for(starter).may("see", run.workflow):
+        found.append(starter)
+    return found
+
+
+def _error_class(run: Run) -> str:
+    try:
+        kind = str((run.error or {}).get("type") or "")
+    except CheckpointsError:
+        return ""
+    return kind.rpartition(".")[2][:100]
