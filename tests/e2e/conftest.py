@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Response, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Response, WebError, expect
 
 from tests.e2e.chromium import Chromium
+from tests.e2e.contexts import Contexts
 from tests.e2e.desk import add_people
 from tests.e2e.server import Server, serving
 
@@ -23,6 +24,8 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A page lives for seconds: to compile its scripts for speed, and axe's above all, takes longer than it spares.
+    "--js-flags=--no-opt",
 ]
 STORY_SECONDS = 240
 """A story is long, and takes several times as long on a machine that others use."""
@@ -83,12 +86,21 @@ class Troubles:
     def watch(self, context: BrowserContext) -> None:
         """Listen to every page of a context."""
         context.on("console", self._on_console)
-        context.on("weberror", lambda error: self.seen.append(f"script: {error.error}"))
+        context.on("weberror", self._on_error)
         context.on("response", self._on_response)
+
+    def leave(self, context: BrowserContext) -> None:
+        """Listen to a context no longer."""
+        context.remove_listener("console", self._on_console)
+        context.remove_listener("weberror", self._on_error)
+        context.remove_listener("response", self._on_response)
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.seen.append(f"console: {message.text} ({message.location.get('url', '')})")
+
+    def _on_error(self, error: WebError) -> None:
+        self.seen.append(f"script: {error.error}")
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 500:
@@ -131,19 +143,30 @@ def open_context(chromium: Chromium, troubles: Troubles) -> Iterator[OpenContext
         chromium.close(context)
 
 
+@pytest.fixture(scope="package")
+def contexts(chromium: Chromium) -> Iterator[Contexts]:
+    """Contexts that one test after the other uses."""
+    contexts = Contexts(chromium)
+    yield contexts
+    contexts.close()
+
+
 @pytest.fixture
-def person(open_context: OpenContext, server: Server) -> OpenPage:
-    """``person("ana")`` returns a page in a fresh context, signed in, at the inbox. Nothing moves: that costs much."""
+def person(contexts: Contexts, troubles: Troubles, server: Server) -> Iterator[OpenPage]:
+    """``person("ana")`` returns an empty page in an empty context, signed in at the server."""
+    taken: list[BrowserContext] = []
 
     def open_page(name: str) -> Page:
-        wide = {"width": 1440, "height": 900}
-        context = open_context(base_url=server.url, viewport=wide, reduced_motion="reduce")
+        context = contexts.take(server.url)
+        taken.append(context)
+        troubles.watch(context)
         context.add_cookies([{"url": server.url, **server.session_of(name)}])  # type: ignore[list-item]
-        page = context.new_page()
-        page.goto("/")
-        return page
+        return context.new_page()
 
-    return open_page
+    yield open_page
+    for context in taken:
+        troubles.leave(context)
+        contexts.give_back(context)
 
 
 def sign_in(page: Page, link: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -12,7 +13,6 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,10 +43,23 @@ print(json.dumps({{"name": name, "value": client.cookies[name].value}}))
 """
 
 
+PORTS: list[int] = []
+"""Those of servers that have stopped: what a browser has cached of one, it need not fetch from the next."""
+
+
 def free_port() -> int:
-    """Return a port that no one listens on at this moment."""
+    """Return a port that no one listens on at this moment, if it can be that of a server that has stopped."""
+    while PORTS:
+        with contextlib.suppress(OSError):
+            return bound(PORTS.pop())
+    return bound(0)
+
+
+def bound(port: int) -> int:
+    """Return a port once it could be bound; raises ``OSError`` where it is taken."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
         return int(probe.getsockname()[1])
 
 
@@ -197,9 +210,10 @@ def shell(server: Server, code: str) -> str:
     return server.shell(code).strip()
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(server: Server) -> Iterator[Server]:
     """Keep a server up in the meantime; it must stop when it is asked to, and have nothing to complain of."""
     yield server.start()
     assert server.stop() == 0, server.log()
     assert "Traceback" not in server.log(), server.log()
+    PORTS.append(server.port)

@@ -57,6 +57,7 @@ def test_what_arrives_waits_behind_a_button_and_what_left_stays_in_its_place(per
 def test_a_filter_is_suggested_saved_and_shared(person: OpenPage, server: Server) -> None:
     start(server, {"subject": "Calm?", "risk": "low"}, {"subject": "Urgent?", "risk": "high"})
     ana, ben = person("ana"), person("ben")
+    ana.goto("/")
     ana.keyboard.press("/")
     ana.keyboard.type("ri")
     expect(ana.get_by_role("listbox", name="Suggestions")).to_be_visible()

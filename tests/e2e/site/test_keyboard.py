@@ -37,6 +37,7 @@ def check_list_of_keys(page: Page) -> None:
 
 def test_every_place_is_two_keys_away_and_each_page_lists_its_keys(person: OpenPage) -> None:
     page = person("adam")
+    page.goto("/")
     for key, path in PLACES.items():
         press(page, "g", key)
         page.wait_for_url(re.compile(rf":\d+{re.escape(path)}$"))

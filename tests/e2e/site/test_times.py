@@ -52,6 +52,7 @@ def test_the_browser_says_times_as_the_server_does(name: str, open_context: Open
 
 def test_a_person_may_prefer_dates_and_the_browser_remembers_it(person: OpenPage) -> None:
     page = person("adam")
+    page.goto("/")
     first = page.locator("time[data-relative]:not([data-since])").first
     expect(first).to_have_text(re.compile("ago|now|^in "))
     page.keyboard.press("T")
