@@ -46,19 +46,23 @@ ACTIONS: list[dict[str, Any]] = [
 
 def make_people() -> dict[str, User]:
     """Make everyone, once."""
-    people = {}
-    for name, role in ROLES.items():
-        people[name] = User.objects.filter(username=name).first() or _made(name, role)
-    return people
+    people = {user.username: user for user in User.objects.filter(username__in=ROLES)}
+    missing = [name for name in ROLES if name not in people]
+    return people | _made(missing) if missing else people
 
 
-def _made(name: str, role: str) -> User:
+def _made(names: list[str]) -> dict[str, User]:
     # In bulk, as no signal tells of it: the audit of a test begins with what the test does.
-    (user,) = User.objects.bulk_create([User(username=name, password=make_password(f"{name}-password"))])
-    Grant.objects.bulk_create([Grant(user=user, role=role, workflow="*")] if role else [])
-    for group in Group.objects.bulk_create([Group(name=GROUPS[name])] if name in GROUPS else []):
-        User.groups.through.objects.bulk_create([User.groups.through(user=user, group=group)])
-    return user
+    new = [User(username=name, password=make_password(f"{name}-password")) for name in names]
+    made = {user.username: user for user in User.objects.bulk_create(new)}
+    Grant.objects.bulk_create([Grant(user=made[name], role=ROLES[name], workflow="*") for name in names if ROLES[name]])
+    grouped = [name for name in names if name in GROUPS]
+    groups = Group.objects.bulk_create([Group(name=GROUPS[name]) for name in grouped])
+    member = User.groups.through
+    member.objects.bulk_create(
+        [member(user=made[name], group=group) for name, group in zip(grouped, groups, strict=True)]
+    )
+    return made
 
 
 def viewer(name: str) -> Viewer:
