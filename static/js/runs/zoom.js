@@ -1,13 +1,19 @@
 // A stretch of the timeline is chosen by drawing over it; the address then names it, as the buttons' links do.
 const LEAST = 6;
 
+// The axis has several scales where waiting is folded: points are [seconds, place].
+function secondsAt(points, place) {
+  const n = Math.max(1, points.findIndex(([, at]) => at >= place));
+  const [[low, from], [high, to]] = [points[n - 1], points[n]];
+  return low + ((place - from) / (to - from || 1)) * (high - low);
+}
+
 function begin(event) {
   const bars = event.target.closest("[data-zoom] .timeline-bars");
   if (!bars || event.button) return;
   const place = bars.closest("[data-zoom]");
   const box = bars.getBoundingClientRect();
-  const low = Number(place.dataset.low);
-  const whole = Number(place.dataset.high) - low;
+  const points = place.dataset.points.split(" ").map((point) => point.split(":").map(Number));
   const from = event.clientX;
   const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   mark.setAttribute("class", "timeline-chosen");
@@ -28,8 +34,8 @@ function begin(event) {
     if (Math.abs(now.clientX - from) <= LEAST) return;
     const [left, right] = edges(now.clientX);
     const url = new URL(location.href);
-    url.searchParams.set("from", (low + left * whole).toFixed(3));
-    url.searchParams.set("to", (low + right * whole).toFixed(3));
+    url.searchParams.set("from", secondsAt(points, left * 1000).toFixed(3));
+    url.searchParams.set("to", secondsAt(points, right * 1000).toFixed(3));
     url.hash = "run-timeline";
     location.assign(url);
   };

@@ -31,7 +31,14 @@ def look_at_a_step(page: Page) -> None:
 
 
 def draw_over_the_timeline(page: Page) -> None:
-    """Choose a stretch of time by drawing over it; the whole comes back by a link."""
+    """Waiting is folded until one asks for the wall clock. Drawing over a stretch chooses it, a link leads back."""
+    timeline = page.locator("#run-timeline")
+    expect(timeline.locator(".timeline-folds")).to_contain_text("waiting")
+    timeline.get_by_role("link", name="Wall clock").click()
+    page.wait_for_url(re.compile("clock=wall"))
+    expect(timeline.locator(".timeline-folds")).to_have_count(0)
+    timeline.get_by_role("link", name="Waiting folded").click()
+    page.wait_for_url(lambda url: "clock=" not in url)
     bars = page.locator("#run-timeline .timeline-bars").first
     bars.scroll_into_view_if_needed()
     box = bars.bounding_box()

@@ -153,3 +153,15 @@ def test_the_graph_can_be_coloured_by_duration_and_says_what_its_colours_mean(ru
     assert '<li class="heat-4">up to' in by_duration
     assert re.search(r'class="graph-node is-done heat-\d', by_duration)
     assert "style=" not in by_duration
+
+
+def test_waiting_is_folded_unless_the_address_asks_for_the_wall_clock(run, as_):
+    people.happen(run, *people.step("read", "started", "finished"), *people.step("review", "started", "waiting"))
+    client = as_("vera")
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert re.search(r"data-ticking=.[\d.]+. data-ticking-rest=. waiting.>\d+ d( \d+ h)? waiting<", flat(page))
+    assert '<a class="segment" href="?clock=wall#run-timeline"' in page
+    wall = client.get(f"/runs/{run.pk}/?clock=wall&from=1&to=2").content.decode()
+    assert " waiting</tspan>" not in wall
+    assert 'href="?from=1&amp;to=2#run-timeline"' in wall, "the window stays"
+    assert 'aria-label="Time in UTC, from ' in wall

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.contract import EdgeInfo
-from wfdash.pages.runs.intervals import union
-from wfdash.pages.runs.timeline import MAX_ROWS, MIN_WINDOW, WIDTH, timeline, window_of
+from wfdash.pages.runs.intervals import intervals_by_state, union
+from wfdash.pages.runs.timeline import timeline
+from wfdash.pages.runs.timeline.axis import FOLDED_FROM, MOST_FOLDS, WIDTH, Fold, folded, to_scale
+from wfdash.pages.runs.timeline.drawing import MAX_ROWS
 from wfdash.pages.ui.graph import travelled
 from wfdash.queries import StepTransition
 
@@ -44,8 +46,8 @@ def test_each_step_has_a_row_with_what_it_did_and_for_how_long() -> None:
         ("waiting", 200, 800),
         ("running", 100, 100),
     ]
-    assert [after for _, after in drawn.ticks] == ["0", "+25 s", "+50 s", "+1 min 15 s", "+1 min 40 s"]
-    assert [clock for clock, _ in drawn.ticks][:2] == ["06:00:00", "06:00:25"]
+    assert [tick.below for tick in drawn.ticks] == ["0", "+25 s", "+50 s", "+1 min 15 s", "+1 min 40 s"]
+    assert [tick.words for tick in drawn.ticks][:2] == ["06:00:00", "06:00:25"]
     assert drawn.keys == (("running", "Running"), ("waiting", "Waiting for people"))
 
 
@@ -76,11 +78,126 @@ def test_a_part_of_the_time_can_be_looked_at_and_nothing_outside_of_it_is_drawn(
     assert (drawn.window.moved(1), drawn.window.moved(-1)) == ((40, 80), (0, 40))
 
 
-@given(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), st.floats(MIN_WINDOW, 1e5))
-def test_whatever_is_asked_for_the_window_lies_within_the_whole(shown: tuple[float, float], whole: float) -> None:
-    window = window_of(shown, whole)
+SPANS = st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e4)), min_size=1, max_size=30)
+
+
+def asked(spans: list[tuple[float, float]]) -> list[StepTransition]:
+    """Return steps that run at these times, and wait for people in between."""
+    moves = []
+    for n, (begin, lasts) in enumerate(spans):
+        moves += [move(f"s{n % 5}", "running", begin, str(n)), move(f"s{n % 5}", "waiting", begin + lasts, str(n))]
+    return sorted(moves, key=lambda one: one.at)
+
+
+@given(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), SPANS, st.booleans())
+def test_whatever_is_asked_for_the_window_lies_within_the_whole(
+    shown: tuple[float, float], spans: list[tuple[float, float]], fold: bool
+) -> None:
+    drawn = timeline(asked(spans), at(2e5), shown=shown, fold=fold)
+    assert drawn is not None
+    window = drawn.window
     for low, high in ((window.low, window.high), window.closer, window.farther, window.moved(1), window.moved(-1)):
-        assert -1e-6 <= low < high <= whole + 1e-6
+        assert -1e-6 <= low < high <= window.whole + 1e-6
+
+
+@given(SPANS, st.tuples(st.floats(0, 2e5), st.floats(0, 2e5)))
+def test_the_axis_keeps_the_order_of_times_and_leads_back_to_them(
+    spans: list[tuple[float, float]], shown: tuple[float, float]
+) -> None:
+    drawn = timeline(asked(spans), at(2e5), shown=sorted(shown), fold=True)
+    assert drawn is not None
+    axis = drawn.axis
+    places = [axis.place(axis.seconds[0] + (axis.seconds[-1] - axis.seconds[0]) * n / 50) for n in range(51)]
+    assert places == sorted(places)
+    assert (axis.place(axis.seconds[0]), axis.place(axis.seconds[-1])) == (0, WIDTH)
+    assert len(axis.folds) <= MOST_FOLDS
+    assert all(abs(axis.time(axis.place(at)) - at) < 1e-3 for at in axis.seconds)
+    for row in drawn.rows:
+        assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH + 0.02 for bar in row.bars)
+    for texts in (drawn.ticks, drawn.texts):
+        assert [text.x for text in texts] == sorted(text.x for text in texts)
+
+
+def test_waiting_is_folded_so_that_steps_of_milliseconds_are_seen() -> None:
+    moves = [
+        move("build", "running", 0),
+        move("build", "done", 0.555),
+        move("approve", "running", 0.6),
+        move("approve", "waiting", 0.61),
+        move("approve", "done", 2700.61),
+        move("deploy", "running", 2700.61),
+        move("deploy", "done", 2701.2),
+    ]
+    drawn = timeline(moves, at(2701.2), fold=True)
+    assert drawn is not None
+    build, approve, deploy = drawn.rows
+    assert build.bars[0].width > 350
+    assert deploy.bars[0].width > 350
+    waiting = next(bar for bar in approve.bars if bar.state == "waiting")
+    assert (waiting.thin, waiting.words) == (True, "waiting for 45 min")
+    assert [text.words for text in drawn.texts] == ["45 min waiting"]
+    assert [(tick.words, tick.below) for tick in drawn.ticks] == [
+        ("06:00:00.000", "0"),
+        ("06:45:00.610", "+45 min 1 s"),
+        ("06:45:01.200", "+45 min 1 s"),
+    ]
+    assert "folded: 45 min waiting" in drawn.summary
+    wall = timeline(moves, at(2701.2))
+    assert wall is not None
+    assert wall.foldable
+    assert (wall.axis.folds, wall.texts) == ((), ())
+    assert wall.rows[0].bars[0].width < 10
+
+
+def test_what_leaves_the_rest_legible_is_not_folded() -> None:
+    moves = [move("a", "running", 0), move("a", "retrying", 100), move("a", "running", 120), move("a", "done", 200)]
+    drawn = timeline(moves, at(200), fold=True)
+    assert drawn is not None
+    assert not drawn.foldable
+    short = [
+        move("a", "running", 0),
+        move("a", "retrying", 0.01),
+        move("a", "running", FOLDED_FROM),
+        move("a", "done", 1.1),
+    ]
+    assert not timeline(short, at(1.1), fold=True).foldable  # type: ignore[union-attr]
+
+
+def test_a_window_within_a_fold_is_drawn_to_scale() -> None:
+    folds = [Fold(low=10, high=1000, word="waiting")]
+    assert folded(20, 40, folds) == to_scale(20, 40)
+    assert folded(5, 40, folds).place(10) == WIDTH - 180
+    assert folded(0, 2000, folds).folds == tuple(folds)
+
+
+def test_a_fold_that_still_grows_is_counted_on() -> None:
+    moves = [move("ask", "running", 0), move("ask", "waiting", 1)]
+    drawn = timeline(moves, at(61), fold=True)
+    assert drawn is not None
+    (text,) = drawn.texts
+    assert (text.words, text.growing, text.rest) == ("1 min waiting", timedelta(seconds=60), " waiting")
+
+
+def test_what_a_run_does_in_a_fold_is_said_and_the_wait_of_a_person_comes_first() -> None:
+    moves = [
+        move("a", "running", 0),
+        move("a", "sleeping", 1),
+        move("a", "done", 100),
+        move("b", "running", 500),
+        move("b", "done", 501),
+        move("c", "running", 501),
+        move("c", "sleeping", 502),
+        move("d", "running", 502),
+        move("d", "waiting", 503),
+    ]
+    drawn = timeline(moves, at(4000), fold=True)
+    assert drawn is not None
+    assert [fold.word for fold in drawn.axis.folds] == ["idle", "waiting"]
+    known = intervals_by_state(moves, at(4000))
+    alone = timeline([*moves], at(4000), {"1": "Item 1"}, apart="b", known=known, fold=True)
+    assert alone is not None
+    assert [fold.word for fold in alone.axis.folds] == ["idle", "waiting"], "what the run did, not the step"
+    assert len(timeline([*moves[:2], move("a", "done", 90), move("b", "running", 90)], at(91), fold=True).texts) == 1  # type: ignore[union-attr]
 
 
 def test_the_activations_of_a_step_have_rows_of_their_own() -> None:

@@ -11,12 +11,11 @@ from django.utils import timezone
 
 from wfdash import queries
 from wfdash.access.viewer import Viewer
-from wfdash.contract import Description
 from wfdash.pages.runs.graph import draw
 from wfdash.pages.runs.header import DRIVEN, address, head, page_number
-from wfdash.pages.runs.intervals import Intervals, intervals_by_state
-from wfdash.pages.runs.step import StepPanel, step_panel
-from wfdash.pages.runs.timeline import Timeline, timeline
+from wfdash.pages.runs.intervals import intervals_by_state
+from wfdash.pages.runs.step import step_panel
+from wfdash.pages.runs.timeline import timeline_context
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of, respond
 
@@ -56,7 +55,8 @@ PART_DATA = {
 def run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show one run. ``step``, ``activation``: a step's panel; ``unfold``: open sub-workflows, comma-separated.
 
-    ``from``, ``to``: the part of the timeline that is shown, in seconds; ``older``: older checkpoints.
+    ``from``, ``to``: the part of the timeline that is shown, in seconds; ``clock=wall``: nothing of it is folded;
+    ``older``: older checkpoints.
     """
     viewer = viewer_of(request)
     header = queries.run(viewer, run_id)
@@ -96,7 +96,7 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
         "opened": opened,
         "compared": compared,
         "busy": _busy(moved),
-        **_timeline(request, moved, end, described, panel, found),
+        **timeline_context(request, run, moved, end, described, panel, found),
     }
 
 
@@ -105,57 +105,6 @@ def _busy(moved: list[queries.StepTransition]) -> dict[str, datetime]:
     last = {(move.step, move.activation): move for move in moved}
     running = sorted((move for move in last.values() if move.state == "running"), key=lambda move: move.at)
     return {move.step: move.at for move in reversed(running)}
-
-
-def _timeline(
-    request: HttpRequest,
-    moved: list[queries.StepTransition],
-    end: Any,
-    described: Description | None,
-    panel: StepPanel | None,
-    found: dict[str, Intervals],
-) -> dict[str, Any]:
-    """Return the timeline of all steps, or, where a step with several activations is open, of those that are listed."""
-    titles = {step.name: step.title for step in described.steps} if described else {}
-    apart = panel is not None and panel.found.total > 1
-    shown = _window_of(request)
-    if apart and panel:
-        rows = panel.found.rows
-        titles = {row.id: f"Item {row.item}" if row.item is not None else f"#{row.id}" for row in rows}
-        if shown is None and rows:
-            last = max(row.ended or end for row in rows)
-            shown = tuple((at - moved[0].at).total_seconds() for at in (rows[0].began, last))
-    drawn = timeline(moved, end, titles, shown=shown, apart=panel.name if apart and panel else "", known=found)
-    return {"timeline": drawn, "zooms": _zooms(request, drawn, apart) if drawn else (), "apart": apart}
-
-
-def _window_of(request: HttpRequest) -> tuple[float, ...] | None:
-    try:
-        low, high = float(request.GET.get("from", "")), float(request.GET.get("to", ""))
-    except ValueError:
-        return None
-    return (low, high) if 0 <= low < high < 1e12 else None
-
-
-def _zooms(request: HttpRequest, drawn: Timeline, apart: bool) -> tuple[tuple[str, str, str], ...]:
-    """Return the zoom buttons: (label, icon, address), an empty address where it would change nothing."""
-    window = drawn.window
-    present = (window.low, window.high)
-    ways = (
-        ("Zoom in", "magnifying-glass-plus", window.closer),
-        ("Zoom out", "magnifying-glass-minus", window.farther),
-        ("Earlier", "chevron-left", window.moved(-1)),
-        ("Later", "chevron-right", window.moved(1)),
-    )
-    made = [(label, icon, _zoomed(request, at) if at != present else "") for label, icon, at in ways]
-    whole = ""
-    if window.zoomed:  # for a step with several activations everything must be requested explicitly
-        whole = _zoomed(request, (0.0, window.whole)) if apart else address(request, **{"from": "", "to": ""})
-    return (*made, ("Fit", "arrows-pointing-out", whole))
-
-
-def _zoomed(request: HttpRequest, at: tuple[float, float]) -> str:
-    return address(request, **{"from": f"{at[0]:.3f}", "to": f"{at[1]:.3f}"}) + "#run-timeline"
 
 
 def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
