@@ -195,7 +195,7 @@ function travel(event) {
 document.addEventListener("pointerdown", travel);
 document.addEventListener("pointermove", travel);
 
-// What the server draws again keeps its size and place; another graph, as after unfolding, is fitted.
+// What the server draws again keeps its scale and place; another graph, as after unfolding, is fitted.
 const resized = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const figure = target.closest("[data-graph]");
@@ -207,19 +207,30 @@ function look() {
   for (const figure of figures()) {
     if (!pictureIn(figure)) continue;
     const { width, height } = sizeOf(figure);
+    const steps = [...figure.querySelectorAll(".graph-node")].map((node) => node.dataset.step).join("\n");
     const active = activeIn(figure)?.dataset.step;
     const before = kept.get(figure);
     if (!before) {
       placeIn(figure).addEventListener("scroll", () => showMap(figure), { passive: true });
       resized.observe(placeIn(figure));
     }
-    const same = before?.width === width && before?.height === height;
-    const state = { width, height, active, moved: Boolean(same && before.moved) };
-    kept.set(figure, state);
+    const moved = Boolean(before?.steps === steps && before.moved);
+    kept.set(figure, { width, height, steps, active, moved });
     figure.querySelector(".graph-map").replaceChildren();
-    if (!same || (!state.moved && before.active !== active)) begin(figure);
+    const same = before?.width === width && before?.height === height;
+    if (!moved && (!same || before.active !== active)) begin(figure);
+    else if (!same) resize(figure, before);
     else showMap(figure);
   }
+}
+
+// A longer text widened the boxes: the scale stays.
+function resize(figure, before) {
+  const [picture, now] = [pictureIn(figure), sizeOf(figure)];
+  const scale = Number(picture.getAttribute("width")) / before.width;
+  picture.setAttribute("width", now.width * scale);
+  picture.setAttribute("height", now.height * scale);
+  showMap(figure);
 }
 
 window.htmx?.registerExtension("keep-zoom", {

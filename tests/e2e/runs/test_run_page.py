@@ -20,14 +20,59 @@ def server(shared_demo: Server) -> Server:
 
 
 def look_at_a_step(page: Page) -> None:
-    """Click the step that asks in the graph, and see what it was given."""
-    page.locator('.graph-node[data-step="review"]').click()
-    panel = page.locator("#run-step")
-    expect(panel.get_by_role("heading", name="Review", exact=True)).to_be_visible()
+    """Click the step that asks in the graph, and see beside it what it was given; Escape and Back work, too."""
+    page.evaluate("window.stays = true")
+    node, panel = page.locator('.graph-node[data-step="review"]'), page.locator("#run-step")
+    title = panel.get_by_role("heading", name="Review", exact=True)
+    node.click()
+    expect(title).to_be_focused()
+    graph, beside = page.locator("#run-graph").bounding_box(), panel.bounding_box()
+    assert graph is not None
+    assert beside is not None
+    assert beside["x"] > graph["x"] + graph["width"]
+    assert beside["y"] == graph["y"]
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(node).to_be_focused()
+    page.go_back()
+    expect(title).to_be_visible()
+    assert page.evaluate("window.stays"), "the page was loaded again"
     expect(panel).to_contain_text("Looked into")
     expect(panel.get_by_role("link", name=re.compile("Looked into"))).to_be_visible()
     assert "step=review" in page.url
     check_page(page, "run-step")
+
+
+def move_the_graph(page: Page) -> None:
+    """Zoom by key and wheel, drag, and come back to the step that waits; every time it can be read."""
+    place, picture = page.locator(".graph-scroll"), page.locator(".graph-picture")
+
+    def scale() -> float:
+        return float(picture.evaluate("svg => svg.getAttribute('width') / svg.viewBox.baseVal.width"))
+
+    begun = scale()
+    assert begun >= 0.88
+    place.focus()
+    for _ in range(4):
+        page.keyboard.press("+")
+    assert scale() > begun * 2
+    left, top = place.evaluate("place => [place.scrollLeft, place.scrollTop]")
+    assert left + top > 20
+    box = place.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 260, box["y"] + 270, steps=4)
+    page.mouse.up()
+    assert place.evaluate("place => [place.scrollLeft, place.scrollTop]") == [max(left - 60, 0), max(top - 70, 0)]
+    expect(page.locator(".graph-map")).to_be_visible()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, 400)
+    page.keyboard.up("Control")
+    assert scale() < begun * 2
+    page.get_by_role("button", name="Go to the active step").click()
+    expect(page.locator('.graph-node[data-state="waiting"]')).to_be_in_viewport()
+    assert scale() == pytest.approx(begun, rel=0.1)
 
 
 def draw_over_the_timeline(page: Page) -> None:
@@ -99,6 +144,7 @@ def test_a_run_is_looked_into_and_no_event_is_lost_while_its_stream_is_held(pers
     expect_live(adam)
     expect_status(adam, "waiting")
     expect(adam.locator("#run-head .run-standing")).to_contain_text("Waiting for")
+    move_the_graph(adam)
     look_at_a_step(adam)
     draw_over_the_timeline(adam)
     ben.goto(adam.url)

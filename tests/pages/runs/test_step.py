@@ -101,3 +101,23 @@ def test_a_panel_takes_the_same_number_of_queries_however_many(run, mapped, as_,
     client = as_("otto")
     with django_assert_max_num_queries(36):
         client.get(f"/runs/{run.pk}/?step=review&activation=2")
+
+
+def test_the_duration_of_an_execution_that_runs_grows_as_in_the_graph(run, mapped, as_):
+    client = as_("otto")
+    running = client.get(f"/runs/{run.pk}/?step=review&activation=0")
+    activation = running.context["step"].inside.activation
+    assert activation.lasted is None
+    assert timedelta() < activation.lasting <= timezone.now() - activation.began
+    assert flat(running.content.decode()).count("data-ticking") > 49
+    done = client.get(f"/runs/{run.pk}/?step=review&activation=2").context["step"].inside.activation
+    assert done.lasting is None
+    assert done.lasted is not None
+
+
+def test_input_and_output_are_open_at_once_and_the_step_has_a_place_of_its_own(run, mapped, as_):
+    page = flat(as_("otto").get(f"/runs/{run.pk}/?step=review").content.decode())
+    assert '<details id="run-input" open>' in page
+    assert '<details id="run-output" open>' in page
+    assert 'class="run-grid with-step"' in page
+    assert page.index('id="run-graph"') < page.index('id="run-step"') < page.index('id="run-values"')

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.db.models.fields.json import KT
+from django.utils import timezone
 
 from checkpoints.database.rows import read_row
 from checkpoints.errors import CheckpointsError
@@ -54,6 +55,13 @@ class StepActivation:
     attempts: int
     item: int | None = None
     spent: timedelta = timedelta()
+    since: datetime | None = None
+    """When its present state began, while its duration grows."""
+
+    @property
+    def lasting(self) -> timedelta | None:
+        """Return its duration up to now, as the graph shows it; None once it no longer grows."""
+        return self.spent + max(timezone.now() - self.since, timedelta()) if self.since else None
 
     @property
     def lasted(self) -> timedelta | None:
@@ -199,6 +207,7 @@ def _activation(life: list[StepTransition]) -> StepActivation:
         began=life[0].at,
         ended=last.at if last.state in ENDED else None,
         attempts=1 + sum(move.state == "retrying" for move in life),
+        since=last.at if last.state in OPEN else None,
         spent=sum((after.at - move.at for move, after in pairwise(life) if move.state in OPEN), timedelta()),
     )
 
