@@ -133,6 +133,7 @@ class Encryptor:
 
     def __init__(self, ciphers: Sequence[Cipher]) -> None:
         self._first = ciphers[0]
+        self._is_plain = ciphers[0].id == PLAIN
         self._ciphers = {cipher.id: cipher for cipher in ciphers}
         self.active = any(cipher.id != PLAIN for cipher in ciphers)
         """Whether anything is or was encrypted."""
@@ -141,7 +142,7 @@ class Encryptor:
 
     def encrypt(self, text: str, *row: str) -> str:
         """Return the text encrypted for that row."""
-        if self._first.id == PLAIN:
+        if self._is_plain:
             return wrap_plain(text) if text.startswith(MARK) else text
         data = self._first.encrypt(text.encode(), row_identity(*row), secrets.token_bytes(NONCE))
         return f"{MARK}{self._first.id}:{b64encode(data).decode()}"
@@ -163,11 +164,15 @@ class Encryptor:
         key = text[len(MARK) :].partition(":")[0] if text.startswith(MARK) else PLAIN
         return key == self._first.id
 
+    def changes(self, text: str) -> bool:
+        """Return whether ``encrypt_document`` returns something else than the text."""
+        return not self._is_plain or MARK in text
+
     def encrypt_document(self, text: str, *row: str, clear: Collection[str] = ()) -> str:
         """Return the encrypted document as JSON text. Entries named ``clear`` of a dict stay readable beside it."""
-        if self._first.id == PLAIN and MARK not in text:
+        if not self.changes(text):
             return text
-        encrypted = self.encrypt(text, *row) if self._first.id != PLAIN else wrap_plain(text)
+        encrypted = wrap_plain(text) if self._is_plain else self.encrypt(text, *row)
         document = loads(text)
         if not clear or not isinstance(document, dict):
             return dumps(encrypted).decode()
@@ -184,7 +189,7 @@ class Encryptor:
 
     def encrypt_chunk(self, data: bytes, family: str, key: str) -> bytes:
         """Return the encrypted bytes of a chunk; the same content gets the same bytes."""
-        if self._first.id == PLAIN:
+        if self._is_plain:
             return data
         row = row_identity("chunk", family, self.name(family, key))
         encrypted = self._first.encrypt(data, row, self._first.nonce_for(family, key))
@@ -192,7 +197,7 @@ class Encryptor:
 
     def encrypt_chunks(self, chunks: Mapping[str, bytes], family: str) -> Mapping[str, bytes]:
         """Return chunks by hash as they are stored, by name."""
-        if self._first.id == PLAIN:
+        if self._is_plain:
             return chunks
         return {self.name(family, key): self.encrypt_chunk(data, family, key) for key, data in chunks.items()}
 

@@ -15,7 +15,7 @@ from checkpoints.models import Chunk, Run
 from checkpoints.models.fields import current_encryptor
 from checkpoints.records import Checkpoint, CheckpointFilter, CheckpointInfo, Reason, Request
 from checkpoints.rules import UNREADABLE, facts_in, refuse_unreadable, row_of
-from checkpoints.sql.tables import CHECKPOINT, INFO, checkpoint_row, copied
+from checkpoints.sql.tables import CHECKPOINT, CHECKPOINT_VALUES, INFO, checkpoint_row, copied
 
 AT_ONCE = 500
 ATTRIBUTES = {field.column: field.attname for field in Row._meta.concrete_fields}
@@ -68,7 +68,8 @@ def copy_row(row: Row, run: Run, *, n: int, reason: Reason, seq: int) -> Row:
 
 
 def _create(run: Run, row: dict[str, Any]) -> Row:
-    named = {ATTRIBUTES[column]: value for column, value in row.items() if column != "run_id"}
+    stored = zip(CHECKPOINT, CHECKPOINT_VALUES(row), strict=True)
+    named = {ATTRIBUTES[column]: value for column, value in stored if column != "run_id"}
     return Row.objects.using(run._state.db).create(run=run, **named)
 
 

@@ -17,21 +17,21 @@ from checkpoints.rules import facts_text, risk_of, row_of
 
 INFO = tuple(CheckpointInfo.model_fields)
 """A checkpoint's metadata, by the record's names."""
-METADATA = itemgetter(*INFO)
-"""Takes their values from a record's fields: one attribute after the other costs a model many times as much."""
 CHECKPOINT = (*("run_id" if name == "run" else name for name in INFO), "body")
 """A checkpoint's columns: its metadata, then its content."""
+CHECKPOINT_VALUES = itemgetter(*INFO, "body")
+"""Takes their values from what ``checkpoint_row`` returns."""
 
 
 def checkpoint_row(info: CheckpointInfo, payload: bytes, **counted: int) -> dict[str, Any]:
-    """Return a checkpoint's row; ``counted`` is what the storage says of it: ``size``, ``seq``, ``waiting``."""
-    row = dict(zip(CHECKPOINT, METADATA(vars(info)), strict=False))
-    row.update(counted)
-    row["reason"], row["facts"], row["body"] = (
-        info.reason._value_,
-        facts_text(info.facts),
-        bind_to_row(payload, row_of(info)),
-    )
+    """Return a checkpoint's row, by the record's names and maybe with more than its columns.
+
+    ``counted`` is what the storage says of it: ``size``, ``seq``, ``waiting``.
+    """
+    row = vars(info) | counted
+    row["reason"] = info.reason._value_
+    row["facts"] = facts_text(info.facts)
+    row["body"] = bind_to_row(payload, row_of(info))
     return row
 
 
@@ -126,19 +126,13 @@ def request_row(id_: RequestId, run: str, workflow: str, request: Request) -> Re
     }
 
 
-class EventRow(TypedDict):
-    """An event."""
-
-    run_id: str
-    seq: int
-    kind: str
-    step: str | None
-    data: Any
+EVENT = ("run_id", "seq", "kind", "step", "data")
+"""An event's columns."""
 
 
-def event_row(run: str, seq: int, kind: str, step: str | None, data: Any) -> EventRow:
-    """Return an event's row; ``data`` as a document, or as its text."""
-    return {"run_id": run, "seq": seq, "kind": kind, "step": step, "data": data}
+def event_row(run: str, seq: int, kind: str, step: str | None, data: Any) -> tuple[Any, ...]:
+    """Return an event's row in the order of its columns; ``data`` as a document, or as its text."""
+    return run, seq, kind, step, data
 
 
 class EffectRow(TypedDict):
@@ -168,5 +162,5 @@ def effect_row(run: str, effect: Effect, n: int) -> EffectRow:
     }
 
 
-RUN, REQUEST, EVENT, EFFECT = (tuple(row.__annotations__) for row in (RunRow, RequestRow, EventRow, EffectRow))
+RUN, REQUEST, EFFECT = (tuple(row.__annotations__) for row in (RunRow, RequestRow, EffectRow))
 """Columns of the other tables."""

@@ -32,7 +32,15 @@ from checkpoints.records import (
 from checkpoints.sql.reads import ReadScripts
 from checkpoints.sql.reads import Script as Script
 from checkpoints.sql.statements import Rows, Statement, extend_many, insert_chunks, insert_events, live_tokens
-from checkpoints.sql.tables import checkpoint_row, copied, effect_row, event_row, request_row, run_row
+from checkpoints.sql.tables import (
+    CHECKPOINT_VALUES,
+    checkpoint_row,
+    copied,
+    effect_row,
+    event_row,
+    request_row,
+    run_row,
+)
 
 EXTEND_BELOW = 0.5
 """Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
@@ -181,8 +189,9 @@ class Scripts(ReadScripts):
             events = tuple((e.kind, e.step, text_of(e.data)) for e in drafts)
         params: list[Any] = []
         for at, (kind, step, data) in enumerate(events, first):
-            encrypted = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
-            params += event_row(run, at, kind, step, encrypted).values()
+            if self.encryptor.changes(data):
+                data = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
+            params += event_row(run, at, kind, step, data)
         return insert_events(self.dialect, len(events)), tuple(params)
 
     def _checkpoint(
@@ -200,9 +209,9 @@ class Scripts(ReadScripts):
         return rows
 
     def _insert_checkpoint(self, row: dict[str, Any]) -> Statement:
-        row["body"] = self.encryptor.encrypt(row["body"], "checkpoint", row["run_id"], row["id"])
+        row["body"] = self.encryptor.encrypt(row["body"], "checkpoint", row["run"], row["id"])
         row["created"] = self.dialect.moment(row["created"])
-        return self.sql.checkpoint, tuple(row.values())
+        return self.sql.checkpoint, CHECKPOINT_VALUES(row)
 
     def _open_request(self, run: RunId, workflow: str, request: Request) -> Statement:
         id_ = new_request_id()

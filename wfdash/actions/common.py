@@ -14,7 +14,7 @@ from checkpoints.events import EventKind, check_event
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.records import EventDraft, Phase
 from checkpoints.rules import TIMED
-from checkpoints.sql.tables import event_row
+from checkpoints.sql.tables import EVENT, event_row
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotAllowed, NotFound, WrongState
@@ -74,7 +74,8 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     """
     kind, now = check_event(event), timezone.now()
     seq = _next_seq(run, now, wake)
-    Event.objects.create(**event_row(run.pk, seq, event.kind, event.step, event.data), at=now)
+    row = event_row(run.pk, seq, event.kind, event.step, event.data)
+    Event.objects.create(**dict(zip(EVENT, row, strict=True)), at=now)
     run_id = run.pk
     transaction.on_commit(lambda: pubsub.runs_changed.publish(run_id, seq))
     if kind.noun == "request" and event.data.get("request"):
