@@ -278,7 +278,8 @@ class StepOps:
 
     async def close(self) -> None:
         """Let go of child tasks that the step's function left behind."""
-        await cancel_and_wait(self.cut())
+        if left := self.cut():
+            await cancel_and_wait(left)
 
     def cut(self) -> set[asyncio.Task[Any]]:
         """Let nothing more be recorded; return the child tasks that are left."""
