@@ -10,7 +10,7 @@ import pytest_asyncio
 from django.db import connections
 
 from checkpoints.database.storage import DatabaseStorage
-from checkpoints.errors import Conflict
+from checkpoints.errors import ClaimLost, Conflict
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Commit
@@ -92,3 +92,33 @@ async def test_closing_waits_for_what_was_asked(storage: DatabaseStorage) -> Non
     await asyncio.sleep(0)
     await storage.aclose()
     assert await asyncio.gather(*tasks) == [2] * 8
+
+
+LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+HAS_PASSED = "SELECT clock_timestamp() > %s"
+
+
+@pytest.mark.parametrize("renewed", [True, False], ids=["renewed", "not renewed"])
+async def test_while_a_commit_waits_for_its_run_only_renewals_keep_its_claim(
+    storage: DatabaseStorage, postgres_alias: str, renewed: bool
+) -> None:
+    (run,) = await begun(storage, 1)
+    with connected(postgres_alias) as other, connected(postgres_alias) as watch:
+        watch.autocommit = True
+        claim = await storage.claim(run, worker="w", ttl=3)
+        assert claim is not None
+        other.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (run,))
+        waiting = asyncio.create_task(storage.commit(step(run), claim=claim))
+        while not watch.execute(LOCK_WAITS).fetchall()[0][0]:
+            await asyncio.sleep(0.01)
+        if renewed:
+            assert not await asyncio.wait_for(storage.renew_many([claim], ttl=60), 60)
+        while not watch.execute(HAS_PASSED, (claim.expires,)).fetchall()[0][0]:
+            await asyncio.sleep(0.05)
+        assert not waiting.done()
+        other.rollback()
+        if renewed:
+            assert await waiting == 2
+        else:
+            with pytest.raises(ClaimLost):
+                await waiting
