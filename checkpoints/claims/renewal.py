@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from checkpoints.errors import ClaimLost
@@ -52,6 +52,8 @@ class HeldClaim:
     good_until: float
     """By ``boottime``: until then no other worker can have it, whatever happened to this process."""
     gone: bool = False
+    ending: bool = False
+    """A commit that gives it back is in progress."""
 
 
 class ClaimRenewer:
@@ -128,6 +130,24 @@ class ClaimRenewer:
         """Stop renewing the claim. No error if it was lost."""
         with self._lock:
             self._held.pop(claim.token, None)
+
+    @contextlib.contextmanager
+    def giving_back(self, claim: Claim) -> Iterator[None]:
+        """Let the claim go once the body, a commit that gives it back, has returned; if it fails, keep it.
+
+        Until then it is renewed, but no loss is reported: a renewal that comes after the commit finds no claim either,
+        and the commit itself raises ``ClaimLost``.
+        """
+        held = self._held.get(claim.token)
+        if held is None:
+            yield
+            return
+        held.ending = True
+        try:
+            yield
+            self.let_go(claim)
+        finally:
+            held.ending = False
 
     def renew_now(self) -> None:
         """Renew at once, because a run may have been taken over."""
@@ -219,7 +239,7 @@ class ClaimRenewer:
         for each in held:
             if each.claim.token not in lost:
                 each.good_until = began + self.ttl
-            elif not each.gone and each.claim.token in self._held:
+            elif not each.gone and not each.ending and each.claim.token in self._held:
                 each.gone = True
                 each.lost()
         return self.every

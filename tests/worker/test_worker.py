@@ -145,6 +145,28 @@ def test_a_worker_that_lost_its_claim_writes_nothing_more(otto, define, start_wo
     assert kinds(run) == ["run.queued"]
 
 
+def test_a_renewal_between_the_last_commit_and_the_drives_end_takes_no_run_away(
+    otto, define, start_worker, caplog
+) -> None:
+    ended = threading.Event()
+
+    async def lingering(given, recorder):
+        outcome = await finish(given, recorder)
+        await recorder.renewer._renew()
+        await asyncio.sleep(0)  # Here it was cancelled.
+        await asyncio.sleep(0)
+        ended.set()
+        return outcome
+
+    define(lingering)
+    worker = start_worker(ttl=30, heartbeat=20)
+    run = actions.start_run(otto, "script", 1)
+    until(reaches(run, "completed"))
+    until(lambda: not worker.driving)
+    assert ended.is_set()
+    assert "was taken" not in caplog.text
+
+
 def test_stopping_releases_what_is_in_flight_and_the_next_worker_goes_on(otto, define, start_worker) -> None:
     entered = threading.Event()
 

@@ -48,7 +48,11 @@ class ClaimedRecorder(BoundRecorder):
 
     async def commit(self, commit: Commit) -> None:
         """Write a commit in one transaction, then notify its watchers; ``ClaimLost`` ends the drive."""
-        await super().commit(commit)
+        if commit.standing is not None and self.renewer is not None:
+            with self.renewer.giving_back(self.lease):
+                await super().commit(commit)
+        else:
+            await super().commit(commit)
         self.trace.saw(commit)
         for event in commit.events:
             if event.step and event.kind in ENDS:

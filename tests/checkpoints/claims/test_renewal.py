@@ -149,3 +149,27 @@ async def test_a_process_that_was_forked_renews_none_of_its_parents_claims(stora
     renewer._closing = True
     assert first is not None
     first.join()
+
+
+async def test_a_renewal_between_the_commit_that_gives_a_claim_back_and_its_return_reports_no_loss(
+    storage, renewer
+) -> None:
+    claim, renewer.every = await claim_of(storage), 60
+    renewer.hold(claim, pytest.fail)
+    with renewer.giving_back(claim):
+        await storage.release(claim)
+        await renewer._renew()
+    await renewer._renew()
+    assert not renewer.is_held(claim)
+
+
+async def test_a_claim_that_could_not_be_given_back_is_kept_and_its_loss_reported(storage, renewer) -> None:
+    claim, renewer.every, losses = await claim_of(storage), 60, list[str]()
+    renewer.hold(claim, lambda: losses.append("lost"))
+    with pytest.raises(OSError, match="away"), renewer.giving_back(claim):
+        raise OSError("the database is away")
+    assert renewer.is_held(claim)
+    await storage.release(claim)
+    await renewer._renew()
+    assert losses == ["lost"]
+    assert not renewer.is_held(claim)

@@ -18,7 +18,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
-from checkpoints.records import Answer, Phase, Reason
+from checkpoints.records import Answer, Claim, Commit, Phase, Reason
 from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld
 from tests.workflow.world import finished, handed_over
@@ -281,6 +281,24 @@ async def test_a_blocked_event_loop_keeps_its_run(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr("wfdash.workflow.runtime.run_claim.TTL", 1.5)
         outcome = await wf.run(1, storage=storage, run_id=run)
         assert finished(outcome) == 1
+
+
+async def test_a_renewal_beside_the_last_commit_loses_no_run() -> None:
+    class Renewing(MemoryStorage):
+        """Renews before its commits return."""
+
+        async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
+            seq = await super().commit(commit, claim=claim)
+            await self.renewer._renew()
+            await asyncio.sleep(0)
+            return seq
+
+    gate = Gate()
+    gate.open.set()
+    async with Renewing() as storage:
+        assert finished(await chain(gate).run(1, storage=storage)) == 2
+        waits = await asking.run(None, storage=storage)
+        assert isinstance(waits, Waiting)
 
 
 KILLED = """
