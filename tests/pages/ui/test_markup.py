@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -170,3 +171,17 @@ def test_addresses_that_browsers_read_otherwise_are_no_links() -> None:
 def test_only_absolute_addresses_are_links() -> None:
     assert is_safe_link("https://a.example/x")
     assert not any(map(is_safe_link, ["/x", "//a.example", "javascript:1", "https://", "http://[", ""]))
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("# a\n## b\n# c", "343"),
+        ("## a\n### b\n## c", "343"),
+        ("#### a\n# b\n### c\n## d", "3344"),
+        ("# a\n## b\n### c\n#### d\n##### e", "34566"),
+    ],
+)
+def test_headings_leave_out_no_level_whatever_a_text_begins_with(text, levels):
+    assert "".join(re.findall(r"<h([1-6])>", render_markdown(text))) == levels
+    assert "".join(re.findall(r"</h([1-6])>", render_markdown(text))) == levels

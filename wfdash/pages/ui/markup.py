@@ -17,6 +17,7 @@ import nh3
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from pygments import highlight as highlighted
 from pygments.formatters import HtmlFormatter
@@ -119,8 +120,7 @@ def _parser() -> MarkdownIt:
     setattr(parser, "normalizeLinkText", parser.normalizeLink)  # noqa: B010
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("link_close", _close_link)
-    parser.add_render_rule("heading_open", _heading)
-    parser.add_render_rule("heading_close", _heading)
+    parser.core.ruler.push("outline", _outline)
     return parser
 
 
@@ -148,10 +148,16 @@ def _spellings(host: str) -> set[str]:
     return {host, f"https://{host}", f"http://{host}", f"https://{host}/", f"http://{host}/", f"mailto:{host}"}
 
 
-def _heading(renderer: Any, tokens: Sequence[Token], index: int, *_rest: Any) -> str:
-    """Return a heading below the page's own: # is h3."""
-    level = min(int(tokens[index].tag[1]) + 2, 6)
-    return f"<h{level}>" if tokens[index].nesting == 1 else f"</h{level}>"
+def _outline(state: StateCore) -> None:
+    """Put headings below the page's own, without a gap: the first one is h3, what is within it h4."""
+    above: list[str] = []
+    for token in state.tokens:
+        if token.type == "heading_open":
+            while above and above[-1] >= token.tag:
+                above.pop()
+            above.append(token.tag)
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(2 + len(above), 6)}"
 
 
 def _coloured(text: str, language: str) -> str:
