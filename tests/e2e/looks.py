@@ -16,6 +16,11 @@ WIDTHS = {"wide": 1440, "phone": 390}
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Waits until a new width is drawn: until then Chromium may measure with the style of the width before."""
 AXE = Axe().axe_script
+WATCH_SHIFTS = """() => new PerformanceObserver((list) => {
+  for (const { value, sources } of list.getEntries()) {
+    window.shifts.push([value, ...sources.map(({ node }) => `${node?.nodeName}.${node?.className}`)]);
+  }
+}).observe({ type: "layout-shift", buffered: false })"""
 RULES: dict[str, Any] = {
     "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
@@ -38,6 +43,20 @@ def check_accessibility(page: Page, options: dict[str, Any] = RULES) -> None:
         for node in item["nodes"][:5]
     ]
     assert told == [], f"{page.url}\n" + "\n".join(told)
+
+
+def watch_shifts(page: Page) -> None:
+    """From now on note what of the page moves by itself."""
+    page.evaluate(WATCH_SHIFTS)
+    page.evaluate(TWO_FRAMES)
+    page.evaluate("() => { window.shifts = []; }")
+
+
+def check_nothing_moved(page: Page) -> None:
+    """Fail if anything that was seen before and after moved since ``watch_shifts``."""
+    page.evaluate(TWO_FRAMES)
+    moved = page.evaluate("window.shifts")
+    assert moved == [], f"{page.url}\n{moved}"
 
 
 def overflow(page: Page) -> int:

@@ -1,81 +1,159 @@
-// Sends the card's answer by fetch, so that a server that is gone costs no word: the form stays as it is and is sent
-// again until the server takes it. The form carries a key, so an answer that arrived twice counts once. Whatever is not
-// an accepted answer is left to the browser, which sends the form as it would without this.
-const AGAIN = 2000;
+// Sends an answer, or its undo, by fetch and shows the next card in place. Until the server has taken it the form stays
+// as it is: a server that is gone is asked again, and a refusal is shown in the card. The form carries a key, so an
+// answer that arrives twice counts once. Without this the browser sends the same form.
+import { fits, parse, show } from "./swap.js";
+import "./undo.js";
+
+const FORMS = "#answer-form, .undo-last, .undo-more form";
+const FIRST = 1000;
+const LONGEST = 15_000;
+const PATIENCE = 60_000;
 const GONE = new Set([502, 503, 504]);
-const ANSWERED = "wfdash_answered";
+const KEPT = "input[type=password], input[type=file]";
 
-let sending = false;
+let sending = null;
+let wake = () => {};
 
-function banner(form) {
-  const old = form.querySelector("[data-unsent]");
-  if (old) return old;
-  const box = document.createElement("div");
-  box.className = "alert bad unsent";
-  box.dataset.unsent = "";
-  box.setAttribute("role", "alert");
-  const words = document.createElement("div");
-  words.textContent = "Not sent: server unreachable. Retrying. Your input is kept.";
-  const stop = document.createElement("button");
-  stop.type = "button";
-  stop.className = "button small";
-  stop.textContent = "Stop retrying";
-  stop.addEventListener("click", () => { sending = false; box.remove(); });
-  box.append(words, stop);
-  (form.querySelector("details[open] > .sheet") ?? form.querySelector(".dock"))?.prepend(box);
-  return box;
-}
-
-function sendPlainly(form, button) {
-  const hidden = Object.assign(document.createElement("input"), { type: "hidden", name: button.name, value: button.value });
-  form.append(hidden);
-  form.submit();
-}
+const tokenOf = (root) => JSON.parse(root.body.getAttribute("hx-headers") ?? "{}")["x-csrftoken"];
 
 function busy(form, on) {
-  for (const button of form.querySelectorAll("button[name=_action]")) {
+  for (const button of form.querySelectorAll("button[name=_action], button:not([type=button])")) {
     if (on) button.setAttribute("aria-disabled", "true");
     else button.removeAttribute("aria-disabled");
   }
+  form.toggleAttribute("data-sending", on);
 }
 
-async function send(form, button, body) {
-  const answer = await fetch(form.action, { method: "POST", body, headers: { "x-answer": "1", accept: "text/html" } });
-  if (GONE.has(answer.status)) throw new TypeError(`${answer.status}`);
-  const next = answer.headers.get("x-next");
-  if (!next) return sendPlainly(form, button);
-  sessionStorage.setItem(ANSWERED, "1");
-  location.assign(next);
+// One line over the buttons: what is wrong, and what can be done.
+function say(form, text, label = "", act = () => {}) {
+  form.querySelector("[data-unsent]")?.remove();
+  const line = Object.assign(document.createElement("div"), { className: "alert bad unsent" });
+  line.dataset.unsent = "";
+  line.setAttribute("role", "alert");
+  line.append(Object.assign(document.createElement("div"), { textContent: text }));
+  if (label) {
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "button", textContent: label });
+    button.addEventListener("click", act);
+    line.append(button);
+  }
+  (form.querySelector("details[open] > .sheet") ?? form.querySelector(".dock") ?? form).prepend(line);
+  return line;
 }
 
-async function persist(form, button) {
-  const body = new FormData(form, button);
-  sending = true;
+// What is being sent is not changed any more. Another try has another key: the first one may have arrived.
+function retrying(form) {
+  if (form.querySelector("[data-unsent]")) return;
+  const typed = form.querySelector("details[open] > .sheet :is(textarea, input:not([type=hidden]))") ?? document.activeElement;
+  say(form, "Not sent. Retrying…", "Cancel", () => { cancel(form); typed?.focus({ preventScroll: true }); });
+  for (const field of form.querySelectorAll(".form")) field.inert = true;
+}
+
+function cancel(form) {
+  if (sending === form) sending = null;
+  wake();
+  settle(form);
+  form.querySelector("[data-unsent]")?.remove();
+  const key = document.querySelector(`input[name=_key][form="${form.id}"]`);
+  if (key) key.value = crypto.getRandomValues(new Uint32Array(4)).join("-");
+}
+
+function settle(form) {
+  busy(form, false);
+  for (const field of form.querySelectorAll(".form")) field.inert = false;
+}
+
+const pause = (tries) => new Promise((done) => {
+  const timer = setTimeout(done, Math.min(LONGEST, FIRST * 2 ** tries));
+  wake = () => { clearTimeout(timer); done(); };
+});
+
+// After signing in again elsewhere the forms of this page have an old token.
+async function renewToken(form) {
+  const token = tokenOf(parse(await (await fetch(location.href, { headers: { accept: "text/html" } })).text()));
+  const input = form.querySelector("input[name=csrfmiddlewaretoken]");
+  if (!token || !input) return false;
+  input.value = token;
+  document.body.setAttribute("hx-headers", JSON.stringify({ "x-csrftoken": token }));
+  return true;
+}
+
+async function post(form, submitter) {
+  const body = new FormData(form, submitter);
+  const options = { method: "POST", headers: { accept: "text/html" } };
+  const send = () => fetch(form.action, { ...options, body, signal: AbortSignal.timeout(PATIENCE) });
+  const answer = await send();
+  if (answer.status !== 403 || !(await renewToken(form))) return answer;
+  body.set("csrfmiddlewaretoken", form.querySelector("input[name=csrfmiddlewaretoken]").value);
+  return send();
+}
+
+async function persist(form, submitter) {
+  sending = form;
   busy(form, true);
-  while (sending) {
+  for (let tries = 0; sending === form; tries++) {
     try {
-      await send(form, button, body);
-      return;
+      const answer = await post(form, submitter);
+      if (GONE.has(answer.status)) throw new TypeError(`${answer.status}`);
+      const page = parse(await answer.text());
+      if (sending !== form) return;
+      sending = null;
+      return arrived(form, answer, page);
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-      banner(form);
-      await new Promise((done) => setTimeout(done, AGAIN));
+      if (!(error instanceof TypeError || error instanceof DOMException)) throw error;
+      if (sending !== form) return;
+      retrying(form);
+      await pause(tries);
     }
   }
-  busy(form, false);
+}
+
+function arrived(form, answer, page) {
+  const taken = answer.ok && answer.redirected;
+  if (fits(page)) {
+    if (taken) form.dispatchEvent(new CustomEvent("answer:taken", { bubbles: true }));
+    const kept = taken ? [] : [...form.querySelectorAll(KEPT)];
+    show(page, taken ? answer.url : location.href);
+    return taken ? readOn() : pointOut(kept);
+  }
+  if (taken && form.closest(".batch-decision") && !page.querySelector("[data-sign-in]")) return location.assign(answer.url);
+  settle(form);
+  const words = page.querySelector("[data-sign-in]") ? "Not sent: you are signed out. Sign in in another tab, then send again." : page.querySelector("main")?.innerText ?? "";
+  say(form, words.trim().replace(/\s*\n\s*/g, " ").slice(0, 300) || `Not sent (${answer.status}).`);
+}
+
+// The next card begins at its headline.
+function readOn() {
+  const headline = document.getElementById("card-subject") ?? document.getElementById("main");
+  headline?.setAttribute("tabindex", "-1");
+  headline?.focus({ preventScroll: true });
+  scrollTo({ top: 0, behavior: "instant" });
+}
+
+// A page never sends back what is secret, nor files.
+function pointOut(kept) {
+  const form = document.getElementById("answer-form");
+  for (const old of kept) {
+    const field = form?.querySelector(`input[type=${old.type}][name="${CSS.escape(old.name)}"]`);
+    if (!field) continue;
+    if (old.type === "file") field.files = old.files;
+    else field.value = old.value;
+  }
+  const place = document.querySelector("[data-error-summary]") ?? document.querySelector("main [role=alert]");
+  place?.setAttribute("tabindex", "-1");
+  place?.focus({ preventScroll: place.closest(".dock") !== null });
 }
 
 document.addEventListener("submit", (event) => {
   const { target: form, submitter } = event;
-  if (form.id !== "answer-form" || event.defaultPrevented || submitter?.name !== "_action" || submitter.hasAttribute("formaction")) return;
+  if (event.defaultPrevented || !form.matches(FORMS) || submitter?.hasAttribute("formaction")) return;
+  if (form.id === "answer-form" && submitter?.name && submitter.name !== "_action") return;
   event.preventDefault();
   if (!sending) persist(form, submitter);
 });
 
-// After an answer the next card is where one reads on.
-if (sessionStorage.getItem(ANSWERED)) {
-  sessionStorage.removeItem(ANSWERED);
-  const headline = document.getElementById("card-subject") ?? document.getElementById("main");
-  headline?.setAttribute("tabindex", "-1");
-  headline?.focus({ preventScroll: true });
-}
+// The second click of a double click would fall on the next card, unread.
+document.addEventListener("click", (event) => {
+  if (event.detail > 1 && event.target.closest?.("#answer-form button[name=_action]")) event.preventDefault();
+}, true);
+
+addEventListener("online", () => wake());

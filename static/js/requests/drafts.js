@@ -47,11 +47,14 @@ document.addEventListener("input", (event) => {
 });
 
 // An answer that is sent needs no draft any more.
-document.addEventListener("submit", (event) => {
-  if (event.target !== form() || event.defaultPrevented) return;
+function forget(event) {
+  if (event.target.id !== "answer-form" || event.defaultPrevented) return;
   clearTimeout(timer);
   pending = false;
-});
+}
+
+document.addEventListener("submit", forget);
+document.addEventListener("answer:taken", forget);
 addEventListener("online", save);
 addEventListener("pagehide", save);
 document.addEventListener("visibilitychange", () => { if (document.hidden) save(); });

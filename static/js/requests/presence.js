@@ -50,7 +50,8 @@ function renew(urgent) {
   const wait = urgent ? 0 : Math.max(0, renewedAt + CALM - performance.now());
   waiting = setTimeout(() => {
     const live = document.getElementById("request-live");
-    if (!live) return;
+    // An answer that is on its way changes the page itself.
+    if (!live || document.querySelector("[data-sending]")) return;
     renewedAt = performance.now();
     live.dispatchEvent(new CustomEvent("request:moved"));
   }, wait);

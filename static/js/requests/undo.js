@@ -26,9 +26,14 @@ function finish(bar) {
   bar.remove();
 }
 
-for (const button of document.querySelectorAll("[data-undo-close]")) {
-  button.hidden = false;
-  button.addEventListener("click", () => finish(button.closest("[data-undo-bar]")));
+function reveal() {
+  for (const button of document.querySelectorAll("[data-undo-close]")) button.hidden = false;
+  tick();
 }
-tick();
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest?.("[data-undo-close]")) finish(event.target.closest("[data-undo-bar]"));
+});
+document.addEventListener("htmx:after:swap", reveal);
+reveal();
 setInterval(tick, 200);

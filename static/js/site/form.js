@@ -70,14 +70,36 @@ function showProposal(sheet) {
   if (seen < Math.min(LEAST, bottom - top)) proposal.scrollIntoView({ block: "start" });
 }
 
+// The sheet that a person opens has the focus; one that a page comes with has not.
+let pressed = null;
+document.addEventListener("click", ({ target }) => { pressed = target.closest?.("details.action > summary")?.parentElement ?? pressed; }, true);
+
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details.action") && event.target.open) {
     for (const other of event.target.closest(".dock").querySelectorAll("details.action[open]")) {
       if (other !== event.target) other.open = false;
     }
+    if (event.target !== pressed) return;
     showProposal(event.target.querySelector(".sheet"));
     event.target.querySelector(".sheet :is(input:not([type=hidden]), textarea, select)")?.focus({ preventScroll: true });
   }
 }, true);
 
+// Cancel, or Escape, closes a sheet; what was typed in it stays.
+export function closeSheet() {
+  const sheet = document.querySelector("details.action[open]");
+  if (!sheet) return false;
+  sheet.open = false;
+  sheet.querySelector("summary").focus({ preventScroll: true });
+  return true;
+}
+
+document.addEventListener("click", ({ target }) => { if (target.closest?.("[data-close-sheet]")) closeSheet(); });
+
+function reveal() {
+  for (const button of document.querySelectorAll("[data-close-sheet]")) button.hidden = false;
+}
+
+document.addEventListener("htmx:after:swap", reveal);
+reveal();
 document.querySelector("[data-error-summary]")?.focus();

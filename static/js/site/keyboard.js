@@ -1,5 +1,6 @@
 // On every page: moves through a list by j and k, ticks rows by x, leaves by Escape what [data-leave] leads out of.
 // Other keys belong to their elements.
+import { closeSheet } from "./form.js";
 import { places } from "./rows.js";
 
 const OFF = "wfdash_shortcuts_off";
@@ -77,6 +78,7 @@ document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]")) return;
   const typing = event.target.closest?.(FIELDS);
   if (event.key === "Escape") {
+    if ((!typing || typing.closest(".sheet")) && closeSheet()) return;
     if (typing) typing.blur();
     else document.querySelector("[data-leave]")?.click();
     return;

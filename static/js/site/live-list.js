@@ -19,6 +19,7 @@ async function read(extra) {
 
 // Links and checkboxes stay, and with them the keyboard focus; only changed cells are replaced.
 function renew(row, fresh) {
+  if (fresh.classList.contains("is-gone")) keepHeight(row);
   const kept = ["is-here", "is-fresh"].filter((name) => row.classList.contains(name));
   row.className = fresh.className;
   row.classList.add(...kept);
@@ -29,7 +30,11 @@ function renew(row, fresh) {
   }
 }
 
+// What became of a row may be said in fewer lines than what it was.
+const keepHeight = (row) => { row.style.minHeight = `${row.offsetHeight}px`; };
+
 function fade(row) {
+  keepHeight(row);
   row.classList.add("is-gone");
   const meta = row.querySelector(".row-meta");
   if (!list().dataset.gone || !meta || row.querySelector(".row-gone")) return;

@@ -52,7 +52,8 @@ function press(event) {
   const element = find(keys);
   if (!element) return;
   event.preventDefault();
-  act(element);
+  // A key that is held down decides once.
+  if (!event.repeat) act(element);
 }
 
 function line([keys, words]) {
@@ -76,7 +77,8 @@ function known() {
     if (!keys.has(element.dataset.key)) keys.set(element.dataset.key, element.dataset.keyLabel ?? element.textContent.trim());
   }
   const rest = places().length ? [["j", "Next row"], ["k", "Previous row"]] : [];
-  for (const [key, words] of [...rest, ["Esc", "Close dialog or leave field"], ["?", "Show keyboard shortcuts"]]) if (!keys.has(key)) keys.set(key, words);
+  const sends = document.getElementById("answer-form") ? [["Ctrl Enter", "Send what you are typing"]] : [];
+  for (const [key, words] of [...rest, ...sends, ["Esc", "Close what is open, or leave field"], ["?", "Show keyboard shortcuts"]]) if (!keys.has(key)) keys.set(key, words);
   return [...keys];
 }
 
@@ -88,10 +90,13 @@ function list() {
 }
 
 document.addEventListener("keydown", press);
-for (const button of document.querySelectorAll("[data-shortcuts-open]")) {
-  button.hidden = false;
-  button.addEventListener("click", list);
+function reveal() {
+  for (const button of document.querySelectorAll("[data-shortcuts-open]")) button.hidden = false;
 }
+
+document.addEventListener("click", (event) => { if (event.target.closest?.("[data-shortcuts-open]")) list(); });
+document.addEventListener("htmx:after:swap", reveal);
+reveal();
 const toggle = document.querySelector("[data-shortcuts-toggle]");
 if (toggle) {
   toggle.checked = on();

@@ -20,6 +20,10 @@ def server(shared_gate: Server) -> Server:
     return shared_gate
 
 
+THUMB = 44
+"""Pixels that a finger hits."""
+
+
 def go_to(page: Page, server: Server, run: str) -> str:
     """Open a run's request on its own page; returns the request's id."""
     request = str(look(server, run)["open"][0])
@@ -180,5 +184,9 @@ def test_it_all_fits_a_phone(open_context: OpenContext, server: Server) -> None:
     expect(card(page)).to_be_visible()
     check_no_sideways_scrolling(page)
     check_accessibility(page)
+    buttons = card(page).locator(".dock .button:visible")
+    boxes = [box for button in buttons.all() if (box := button.bounding_box())]
+    assert len({box["y"] for box in boxes}) == 1
+    assert all(min(box["width"], box["height"]) >= THUMB and box["y"] > 844 - 2 * THUMB for box in boxes), boxes
     act(page, "approve")
     wait_for_phase(server, run, "completed")

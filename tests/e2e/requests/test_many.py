@@ -16,6 +16,7 @@ from tests.e2e.moves import LATER, act, card, expect_status
 from tests.e2e.server import Server, serving, shell, wait_until
 
 ALIKE, BY_HAND = 30, 12
+ANSWERED = re.compile(r"/requests/[^/]+/\?")
 DONE = """
 from checkpoints.models import AuditEntry, Reply, Run
 runs = {runs!r}
@@ -81,10 +82,16 @@ def test_a_dozen_are_decided_by_keyboard_alone(person: OpenPage, server: Server)
     ana = person("ana")
     ana.goto("/?q=Key")
     ana.keyboard.press("f")
+    sent: list[str] = []
+    ana.on(
+        "request",
+        lambda request: sent.append(request.url) if request.method == "POST" and ANSWERED.search(request.url) else None,
+    )
     for left in range(BY_HAND, 0, -1):
         expect(ana.get_by_role("banner").filter(has_text=f"{left} of {BY_HAND} left").first).to_be_visible()
         answer_by_keyboard(ana)
     expect(ana.get_by_role("heading", name="All done")).to_be_visible()
+    assert (len(sent), len(set(sent))) == (BY_HAND, BY_HAND)
     check_accessibility(ana)
     assert done(server, runs, "page")[1:] == [BY_HAND, BY_HAND]
     wait_until(lambda: done(server, runs, "page")[0] == BY_HAND, what="a dozen runs", pause=0.2)
@@ -107,6 +114,7 @@ def test_a_restored_run_asks_again_with_the_old_answer_as_suggestion(person: Ope
     expect(ana.get_by_role("main")).to_contain_text("You edited and approved this")
     expect(card(ana).get_by_label("Note").first).to_have_value("first try", timeout=LATER)
     check_accessibility(ana)
+    card(ana).get_by_role("button", name="Cancel").click()
     act(ana, "approve")
     seen = wait_for_phase(server, run, "completed")
     assert seen["output"]["amount"] == 120

@@ -9,7 +9,14 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.desk import add_people, look, start
-from tests.e2e.looks import COLOURS, check_accessibility, check_no_sideways_scrolling
+from tests.e2e.looks import (
+    COLOURS,
+    check_accessibility,
+    check_no_sideways_scrolling,
+    check_nothing_moved,
+    watch_shifts,
+)
+from tests.e2e.moves import card
 from tests.e2e.server import Server, serving
 
 LEAST_WIDTH = 480
@@ -49,6 +56,8 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     ana.keyboard.press("k")
     expect(ana.locator(HEADLINE)).to_have_text(first)
 
+    watch_shifts(ana)
+
     # The first press asks, the second decides; nothing moves, and the next headline has the focus.
     before = top_of(ana)
     ana.keyboard.press("a")
@@ -60,23 +69,30 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     toast = ana.get_by_role("region", name="Undo")
     expect(toast).to_contain_text(first)
     assert top_of(ana) == before
+    expect(ana.locator("#inbox-list .is-gone")).to_contain_text(first)
+    check_nothing_moved(ana)
     check_accessibility(ana)
     ana.emulate_media(color_scheme="dark")
     check_accessibility(ana, COLOURS)
     check_no_sideways_scrolling(ana)
     ana.emulate_media(color_scheme="light")
 
-    # Reasons and edits have room, and what is edited stays in sight.
+    # Reasons and edits are as wide as the card, and what is edited stays in sight; Escape closes them.
+    watch_shifts(ana)
     second = ana.locator(HEADLINE).inner_text()
     for key in ("e", "r"):
         ana.keyboard.press(key)
         field = ana.locator("details.action[open] .sheet").locator(FIELDS).last
         expect(field).to_be_visible()
         assert box_of(field)["width"] > LEAST_WIDTH
+        assert abs(box_of(ana.locator(".sheet:visible"))["width"] - box_of(card(ana))["width"]) < 4
         assert box_of(ana.locator(".proposal-box"))["y"] < box_of(ana.locator(".sheet:visible"))["y"]
+        check_accessibility(ana)
         ana.keyboard.press("Escape")
+        expect(ana.locator(".sheet:visible")).to_have_count(0)
 
     # An answer with an error keeps the list; Ctrl+Enter sends.
+    ana.keyboard.press("r")
     ana.locator("details.action[open] textarea").last.press("Control+Enter")
     expect(ana.locator("[data-error-summary]")).to_be_focused()
     expect(ana.locator("#inbox-list [data-row]").first).to_be_visible()
@@ -89,7 +105,10 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     # u takes back the last answer alone and opens its card with what was said.
     ana.keyboard.press("u")
     expect(ana.locator(HEADLINE)).to_have_text(second)
+    expect(ana.locator(HEADLINE)).to_be_focused()
     expect(ana.get_by_role("main")).to_contain_text("Decision undone")
+    expect(ana.locator(".sheet textarea:visible")).to_have_value("Not with this receipt")
+    check_nothing_moved(ana)
     assert sum(bool(look(server, run)["open"]) for run in runs) == 4
 
 
@@ -106,8 +125,13 @@ def test_an_answer_given_while_the_server_is_away_is_sent_when_it_is_back(
     reason.fill("Typed with care")
     server.kill()
     ben.locator("details.action[open] button[name=_action]").click()
-    expect(ben.get_by_text("Not sent: server unreachable")).to_be_visible()
+    expect(ben.get_by_text("Not sent. Retrying")).to_be_visible()
     expect(reason).to_have_value("Typed with care")
+    ben.locator("[data-unsent]").get_by_role("button", name="Cancel").click()
+    expect(ben.locator("[data-unsent]")).to_have_count(0)
+    expect(reason).to_be_focused()
+    ben.keyboard.press("Control+Enter")
+    expect(ben.get_by_text("Not sent. Retrying")).to_be_visible()
     server.start()
     expect(ben.get_by_role("region", name="Undo")).to_be_visible(timeout=20_000)
     assert [reply[:2] for reply in look(server, run)["replies"]] == [["ben", "reject"]]

@@ -74,6 +74,14 @@ def test_the_button_decides_and_the_link_then_tells_the_outcome(request_, client
     assert Answer.objects.get().verdict == "approve"
 
 
+def test_an_answer_by_link_that_is_sent_twice_counts_once(request_, client: Client) -> None:
+    url = path(request_)
+    for _ in range(2):
+        assert client.post(url, {"_action": "approve", "_key": "once"}).status_code == 302
+    assert Reply.objects.count() == 1
+    assert client.post(url, {"_action": "approve", "_key": "again"}).status_code == 409
+
+
 def test_the_form_needs_the_page_s_own_token(request_) -> None:
     strict = Client(enforce_csrf_checks=True)
     assert strict.post(path(request_), {"_action": "approve"}).status_code == 403

@@ -49,6 +49,16 @@ def test_high_risks_are_shown_without_a_tick(run, as_):
     assert "High risk: decide it individually" in page
 
 
+def test_a_batch_that_is_sent_twice_counts_once_and_has_the_same_result(run, as_):
+    first, *_ = (refund(run, number) for number in range(3))
+    ana, url = as_("ana"), f"/requests/{first.pk}/alike/?tab=mine"
+    typed = {"tick": ticks(ana.get(url).content.decode()), "_action": "approve", "_key": "once"}
+    for _ in range(2):
+        assert ana.post(url, typed)["Location"] == "/batch/result/"
+        assert "3 approved" in ana.get("/batch/result/").content.decode()
+    assert Reply.objects.count() == 3
+
+
 def test_one_decision_answers_all_that_are_ticked_and_can_be_undone(run, as_):
     first, *_ = (refund(run, number) for number in range(3))
     ana, url = as_("ana"), f"/requests/{first.pk}/alike/?tab=mine"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from checkpoints.models import Answer, Event, HumanRequest, Reply
@@ -146,14 +148,22 @@ def test_an_answer_with_errors_keeps_the_list_it_was_opened_from(run, as_):
     assert "inbox-list" not in as_("ana").post(f"/requests/{first.pk}/", typed).content.decode()
 
 
-def test_a_script_that_sends_an_answer_is_told_where_to_go_next(run, as_):
+def test_an_answer_that_is_sent_twice_counts_once_and_leads_to_the_same_page(run, as_):
     first, second = people.ask(run, "First?"), people.ask(run, "Second?")
     ana = as_("ana")
     typed = {"_action": "approve", "_key": "once"}
     for _ in range(2):
         # Sent again because the first response was lost: it counts once and leads to the same page.
-        answer = ana.post(f"/requests/{first.pk}/?tab=mine", typed, headers={"X-Answer": "1"})
-        assert (answer.status_code, answer.headers["X-Next"]) == (204, f"/?tab=mine&request={second.pk}")
+        answer = ana.post(f"/requests/{first.pk}/?tab=mine", typed)
+        assert (answer.status_code, answer.headers["Location"]) == (302, f"/?tab=mine&request={second.pk}")
     assert Answer.objects.count() == 1
-    refused = ana.post(f"/requests/{second.pk}/", {"_action": "reject"}, headers={"X-Answer": "1"})
-    assert (refused.status_code, "X-Next" in refused.headers) == (422, False)
+
+
+def test_every_page_with_a_card_has_the_parts_that_the_next_one_replaces(run, as_):
+    question, ana = people.ask(run), as_("ana")
+    for address, parts in {
+        f"/?tab=mine&request={question.pk}": ["card", "news", "tabs"],
+        f"/?tab=mine&focus=1&request={question.pk}": ["bar", "card", "news"],
+        f"/requests/{question.pk}/": ["card", "news"],
+    }.items():
+        assert sorted(re.findall('data-swap="([a-z]+)"', ana.get(address).content.decode())) == parts

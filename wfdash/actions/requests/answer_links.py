@@ -23,6 +23,7 @@ from checkpoints.records import Json
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.audit import entries
+from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
@@ -82,21 +83,31 @@ def read_link(token: str) -> AnswerLink:
 
 
 def answer_by_link(
-    token: str, value: Json, *, verdict: str = "", page: str = "", signed_in: User | None = None
+    token: str,
+    value: Json,
+    *,
+    verdict: str = "",
+    page: str = "",
+    signed_in: User | None = None,
+    key: str | None = None,
 ) -> Reply:
     """Answer through a link, use it up in the same transaction, and return the reply. ``signed_in``: the session's
-    user.
+    user. ``key``: sent twice, the answer counts once and is returned again.
 
     ``LinkUsed``, ``Changed``, ``NotAllowed`` (a sign-in is needed, or another user is signed in), and what
     ``answer_request`` raises; after any of them the link can still be used.
     """
     link = read_link(token)
     _refuse_stranger(link, signed_in, "answer")
-    with write():
+    with write(), idempotent(link.viewer, key, "answer by link", [link.nonce, value, verdict]) as call:
+        if call.previous_result is not None:
+            return Reply.objects.select_related("by").get(pk=call.previous_result["reply"])
         _use(link)
-        return answer_request(
+        reply = answer_request(
             link.viewer, link.request, value, verdict=verdict, seen=link.seen, undo=True, via="link", page=page
         )
+        call.record(reply=reply.id)
+        return reply
 
 
 def undo_by_link(token: str, *, signed_in: User | None = None) -> None:

@@ -29,20 +29,30 @@ class Outcome:
 
 
 def answer_batch(
-    viewer: Viewer, chosen: Iterable[tuple[str, str]], value: Json, *, verdict: str = "", page: str = ""
+    viewer: Viewer,
+    chosen: Iterable[tuple[str, str]],
+    value: Json,
+    *,
+    verdict: str = "",
+    page: str = "",
+    key: str | None = None,
 ) -> list[Outcome]:
     """Give several requests the same answer and return the outcome of each. ``chosen``: request id and fingerprint
     shown.
 
     Each can be undone, and each is refused separately: requests answered or changed in the meantime stay as they are,
-    and so do those of high risk or with a policy that forbids batches.
+    and so do those of high risk or with a policy that forbids batches. ``key``: sent twice, the batch counts once and
+    has the same outcome.
     """
     wanted = dict(chosen)
     if not wanted:
         raise Invalid([{"loc": ["tick"], "msg": "Select at least one request"}])
     if len(wanted) > MOST:
         raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MOST} at once"}])
-    return [_answer_one(viewer, one, seen, value, verdict, page) for one, seen in wanted.items()]
+    return [
+        _answer_one(viewer, one, seen, value, verdict, page, f"{key} {one}" if key else None)
+        for one, seen in wanted.items()
+    ]
 
 
 def undo_batch(viewer: Viewer, requests: Iterable[str]) -> tuple[int, int]:
@@ -57,14 +67,18 @@ def undo_batch(viewer: Viewer, requests: Iterable[str]) -> tuple[int, int]:
     return done, late
 
 
-def _answer_one(viewer: Viewer, request_id: str, seen: str, value: Json, verdict: str, page: str) -> Outcome:
+def _answer_one(
+    viewer: Viewer, request_id: str, seen: str, value: Json, verdict: str, page: str, key: str | None
+) -> Outcome:
     found = HumanRequest.objects.filter(viewer.scope("see"), pk=request_id).first()
     if found is None:
         return Outcome(request=request_id, subject="", problem="It no longer exists", kind="NotFound")
     subject = card_subject(found.card, found.step)
     try:
         _refuse_alone(found, seen)
-        reply = answer_request(viewer, request_id, value, verdict=verdict, seen=seen, undo=True, via="batch", page=page)
+        reply = answer_request(
+            viewer, request_id, value, verdict=verdict, seen=seen, undo=True, via="batch", page=page, key=key
+        )
     except Changed:
         words = "It changed after you opened the table. Review it again"
         return Outcome(request=request_id, subject=subject, problem=words, kind="Changed")

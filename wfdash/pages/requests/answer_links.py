@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 from wfdash import queries
 from wfdash.actions.requests.answer_links import AnswerLink, answer_by_link, needs_sign_in, read_link, undo_by_link
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NoLongerOpen, NotAllowed, NotFound, WrongState
+from wfdash.pages.site.decorators import key_of
 from wfdash.pages.ui import card
 from wfdash.schemas.secrets import secret_names, without
 
@@ -55,7 +56,9 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, PAGE, context, status=200 if reading.editing else 422)
     shown = render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
     try:
-        answer_by_link(token, reading.value, verdict=reading.action, page=shown, signed_in=signed_in)
+        answer_by_link(
+            token, reading.value, verdict=reading.action, page=shown, signed_in=signed_in, key=key_of(request)
+        )
     except Invalid as error:
         return render(request, PAGE, _context(request, link, token, reading=reading, errors=error.errors), status=422)
     except (AlreadyAnswered, Changed, LinkUsed, NoLongerOpen) as error:

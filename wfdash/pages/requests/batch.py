@@ -16,7 +16,7 @@ from django.urls import reverse
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
-from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.tables import TableView, cell
@@ -88,7 +88,9 @@ def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests
         return render(request, "requests/batch/page.html", context | {"problem": problem}, status=status)
     shown = render_to_string("requests/batch/table.html", context)
     try:
-        outcomes = actions.answer_batch(viewer, chosen.items(), reading.value, verdict=reading.action, page=shown)
+        outcomes = actions.answer_batch(
+            viewer, chosen.items(), reading.value, verdict=reading.action, page=shown, key=key_of(request)
+        )
     except Invalid as error:
         problem = error.summary
         return render(request, "requests/batch/page.html", context | {"problem": problem}, status=422)

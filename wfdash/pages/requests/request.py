@@ -78,16 +78,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _conflict(request, viewer, found, reading, error)
     _flash_result(request, viewer, found, reply)
-    return offer_undo(
-        request, _next_page_for_script(request, _next_page(viewer, found, place)), found.id, reply.settles
-    )
-
-
-def _next_page_for_script(request: HttpRequest, following: HttpResponseRedirect) -> HttpResponse:
-    """Return the next page's address to a script that posted the answer: a redirect would load that page unseen."""
-    if "X-Answer" not in request.headers:
-        return following
-    return HttpResponse(status=204, headers={"X-Next": following.url})
+    return offer_undo(request, _next_page(viewer, found, place), found.id, reply.settles)
 
 
 def _render_again(

@@ -16,6 +16,8 @@ from wfdash.pages.ui.invisible import visible
 
 MANY = 4
 MAX_LINE = 2000
+MOST_SAID = 200
+"""Characters of a consequence that the dock has room for."""
 PARTS = {
     "proposal": "proposal",
     "evidence": "evidence",
@@ -93,8 +95,9 @@ class CardView:
 
     @property
     def compared(self) -> bool:
-        """Return whether the options are listed in the card: described ones, where the dock has only their buttons."""
-        return not self.many and any(action.choice.description for action in self.actions)
+        """Return whether the card says what each action is and leads to, because the dock has no room for all of it."""
+        said = (action.choice for action in self.actions)
+        return not self.many and any(one.description or len(one.consequence) > MOST_SAID for one in said)
 
     @property
     def outcomes(self) -> bool:
