@@ -26,7 +26,7 @@ QUERIED = frozenset({"names", "ended", "skipped"})
 SHOWN = frozenset(
     {
         *("subject", "how", "from", "to", "words", "version", "level", "logger", "fenced", "unsure", "after"),
-        *("function", "where", "seconds"),
+        *("function", "where", "seconds", "title"),
     }
 )
 """Visible to everyone who sees the run; encrypted at rest."""
@@ -139,6 +139,8 @@ class EventKind(StrEnum):
         "information-circle", "queued", "by forced", PERSON | COURSE)
     RUN_RETRIED = Row("run.retried", "Retried by {by}",
         "information-circle", "queued", "by", PERSON)
+    RUN_TITLED = Row("run.titled", "Titled: {title}",
+        "information-circle", "queued", ACT + "title", REMARK)
     RUN_TAGGED = Row("run.tagged", "Tags changed by {by}",
         "tag", "queued", "by add remove")
     RUN_RESTORED = Row("run.restored", "Restored from an earlier checkpoint by {by}: this is now checkpoint {n}",
@@ -265,7 +267,7 @@ STORED: Mapping[str, EventKind] = {name: kind for name, kind in KINDS.items() if
 def topics_of(kind: str) -> tuple[str, ...]:
     """Return the live lists that change with an event of this kind."""
     known = KINDS.get(kind)
-    return ("runs", "inbox") if known and known.noun == "request" else ("runs",)
+    return ("runs", "inbox") if known and (known.noun == "request" or known is EventKind.RUN_TITLED) else ("runs",)
 
 
 def kinds_with(trait: Trait) -> frozenset[str]:

@@ -51,6 +51,7 @@ LIMITS: Mapping[str, TextLimit] = {
     "parent": TextLimit(ID),
     "workflow name": TextLimit(NAME),
     "workflow title": TextLimit(10_000, 0),
+    "run title": TextLimit(1_000, 0),
     "workflow version": TextLimit(64, 0),
     "engine": TextLimit(40),
     "step name": TextLimit(NAME, remedy="give name= a shorter one, or nest fewer sub-workflows"),

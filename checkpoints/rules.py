@@ -50,6 +50,12 @@ def taken_over(attempts: int, before: str | None, worker: str) -> int:
     return attempts + (before is not None and before != worker)
 
 
+def title_in(events: Iterable[EventDraft]) -> str | None:
+    """Return the title that a commit gives its run, None if none."""
+    titles = [event.data.get("title") for event in events if event.kind == EventKind.RUN_TITLED]
+    return str(titles[-1]) if titles else None
+
+
 def refuse_held(run: RunId, worker: str, expires: datetime) -> None:
     """Raise ``Conflict``: a live claim holds the run."""
     until = expires.isoformat(timespec="seconds")

@@ -94,6 +94,8 @@ class Description(Record):
 
     workflow: WorkflowId
     title: str
+    run_title: str = ""
+    """The template of its runs' titles, with fields of the input; empty where its author gave none."""
     doc: str = ""
     engine: str
     version: str

@@ -49,6 +49,10 @@ class Run(models.Model):
     version = CharField(max_length=64, blank=True)
     engine = CharField(max_length=40, default="native")
     title = CharField(max_length=300, blank=True)
+    own_title = EncryptedTextField("run.own_title", ("id",), null=True)
+    """What it is called, where its author says so (``run_title``, ``ctx.title``): for everyone who sees it."""
+    summary = EncryptedTextField("run.summary", ("id",), null=True)
+    """The first values of its input: for people who may inspect it."""
     phase = CharField(max_length=12, choices=[(p.value, p.value) for p in Phase], default=Phase.READY.value)
     input = EncryptedJsonField("run", ("id",), null=True)
     output = EncryptedJsonField("run", ("id",), null=True)
@@ -300,28 +304,6 @@ class Effect(models.Model):
         return f"{self.name} {self.state}"
 
 
-class Grant(models.Model):
-    """A person's or group's role for one workflow, or for all (``*``)."""
-
-    ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
-
-    user = models.ForeignKey(PERSON, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
-    group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
-    workflow = CharField(max_length=200, default="*")
-    role = CharField(max_length=10, choices=ROLES)
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(user__isnull=False, group__isnull=True) | Q(user__isnull=True, group__isnull=False),
-                name="grant_to_a_person_or_a_group",
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.user or self.group}: {self.role} of {self.workflow}"
-
-
 Bulk = operations.Bulk
 IdempotencyKey = operations.IdempotencyKey
 RunFact = operations.RunFact
@@ -330,6 +312,7 @@ Signal = operations.Signal
 Tally = operations.Tally
 TallyMark = operations.TallyMark
 WorkerBeat = operations.WorkerBeat
+Grant = accounts.Grant
 RecoveryCode = accounts.RecoveryCode
 SecondFactor = accounts.SecondFactor
 SignInLink = accounts.SignInLink

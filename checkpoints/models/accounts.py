@@ -1,9 +1,10 @@
-"""Tables of signing in: one-time links, counts of failed attempts, and second factors."""
+"""Tables of accounts: roles, one-time links, counts of failed attempts, and second factors."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from checkpoints.models.fields import CharField, EncryptedTextField, MomentField
 
@@ -61,3 +62,25 @@ class RecoveryCode(models.Model):
 
     def __str__(self) -> str:
         return f"recovery code of {self.user_id}"
+
+
+class Grant(models.Model):
+    """A person's or group's role for one workflow, or for all (``*``)."""
+
+    ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
+
+    user = models.ForeignKey(PERSON, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
+    workflow = CharField(max_length=200, default="*")
+    role = CharField(max_length=10, choices=ROLES)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=False, group__isnull=True) | Q(user__isnull=True, group__isnull=False),
+                name="grant_to_a_person_or_a_group",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user or self.group}: {self.role} of {self.workflow}"

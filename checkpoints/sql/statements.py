@@ -168,6 +168,7 @@ class Statements:
             f"INSERT INTO checkpoints_answer (request_id, value, by_id, at{verdict}) VALUES (?,?,{by},{{now}}{mark})"
         )
         self.answered = say("UPDATE checkpoints_humanrequest SET answered={now} WHERE id=?")
+        self.entitle = "" if users is None else say("UPDATE checkpoints_run SET own_title=?, listed=? WHERE id=?")
         self.supersede = say(
             "UPDATE checkpoints_humanrequest SET closed={now}, closed_as='superseded' WHERE run_id=? AND closed IS NULL"
         )

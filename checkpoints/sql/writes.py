@@ -87,6 +87,10 @@ class Scripts(ReadScripts):
             batch.append(self._events(given, seq, ids))
         if commit.effects:
             yield from self._effects(commit, n)
+        if self.sql.entitle and (title := rules.title_in(commit.events)) is not None:
+            # Unlisted, so that the sweep indexes the words of the title.
+            encrypted = self.encryptor.encrypt(title, "run.own_title", commit.run)
+            batch.append((self.sql.entitle, (encrypted, False, commit.run)))
         if commit.standing is not None and commit.standing.phase in rules.TIMED:
             batch.append((self.sql.wake_if_answered, (commit.run, commit.run)))
         if commit.checkpoint is not None and given.encoded is not None:

@@ -16,6 +16,7 @@ class RunOut(Schema):
     id: str
     workflow: str
     title: str
+    workflow_title: str
     status: str
     created: datetime
     updated: datetime
@@ -75,6 +76,7 @@ class RequestOut(Schema):
 
     id: str
     run: str
+    run_title: str
     workflow: str
     step: str
     kind: str
@@ -101,6 +103,7 @@ class RequestDetail(Schema):
 
     id: str
     run: str
+    run_title: str
     workflow: str
     step: str
     kind: str

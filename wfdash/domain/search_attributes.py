@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from wfdash.schemas.nodes import Schema, is_secret, is_single, items_of, resolved, under
+
 MOST_INPUTS = 40
 """Values of an input that can be searched for, those nearest its top first."""
 MOST_WORDS = 60
@@ -30,7 +32,6 @@ TOKEN = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 LARGEST = 10**15
-Schema = Mapping[str, Any]
 Path = tuple[str, ...]
 
 
@@ -62,7 +63,7 @@ def number_of(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        return float(value) if math.isfinite(value) and abs(value) < LARGEST else None
+        return float(value) if abs(value) < LARGEST and math.isfinite(value) else None
     return float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else None
 
 
@@ -90,7 +91,7 @@ def facts_of(message: Any, schema: Schema | None = None) -> tuple[SearchAttribut
     """
     values: dict[SearchAttribute, None] = {}
     words: dict[str, None] = {}
-    for path, value in _leaves(message, schema or {}):
+    for path, value in leaves(message, schema or {}):
         fact = _fact(path, value)
         if fact is not None and len(values) < MOST_INPUTS:
             values[fact] = None
@@ -110,7 +111,7 @@ def failure_of(error: Mapping[str, Any] | None, *, content: bool = True) -> tupl
 
 def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
     """Return the paths of the scalar values that an input of this schema may have, those nearest the top first."""
-    waiting, found = deque[tuple[Path, list[Schema]]]([((), _meant([schema], schema))]), dict[Path, None]()
+    waiting, found = deque[tuple[Path, list[Schema]]]([((), resolved([schema], schema))]), dict[Path, None]()
     while waiting and len(found) < most:
         path, nodes = waiting.popleft()
         if any(is_secret(node) for node in nodes) or len(path) > DEEPEST // 2:
@@ -118,9 +119,9 @@ def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
         below = [
             pair for node in nodes if isinstance(node.get("properties"), Mapping) for pair in node["properties"].items()
         ]
-        waiting.extend(((*path, str(name)), _meant([part], schema)) for name, part in below)
-        waiting.extend((path, _meant([part], schema)) for node in nodes for part in _items(node) if path)
-        if path and any(_is_single(node) for node in nodes):
+        waiting.extend(((*path, str(name)), resolved([part], schema)) for name, part in below)
+        waiting.extend((path, resolved([part], schema)) for node in nodes for part in items_of(node) if path)
+        if path and any(is_single(node) for node in nodes):
             found[path] = None
     return tuple(found)
 
@@ -140,9 +141,9 @@ def _fact(path: Path, value: Any) -> SearchAttribute | None:
     return SearchAttribute(name=path_name(path), text=text, number=number)
 
 
-def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
+def leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
     """Yield the scalars of a document with their paths, those nearest the top first."""
-    waiting: deque[tuple[Path, Any, list[Schema]]] = deque([((), message, _meant([schema], schema))])
+    waiting: deque[tuple[Path, Any, list[Schema]]] = deque([((), message, resolved([schema], schema))])
     given = 0
     while waiting and given < MOST_LEAVES:
         path, value, nodes = waiting.popleft()
@@ -150,66 +151,16 @@ def _leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
             continue
         if isinstance(value, Mapping):
             for key, item in value.items():
-                below = [part for node in nodes for part in _under(node, str(key))]
+                below = [part for node in nodes for part in under(node, str(key))]
                 if len(path) < DEEPEST:
-                    waiting.append(((*path, str(key)), item, _meant(below, schema)))
+                    waiting.append(((*path, str(key)), item, resolved(below, schema)))
         elif isinstance(value, list | tuple):
-            below = [part for node in nodes for part in _items(node)]
+            below = [part for node in nodes for part in items_of(node)]
             if len(path) < DEEPEST:
-                waiting.extend((path, item, _meant(below, schema)) for item in value[:MOST_LEAVES])
+                waiting.extend((path, item, resolved(below, schema)) for item in value[:MOST_LEAVES])
         elif value is not None:
             given += 1
             yield path, value
-
-
-def is_secret(node: Any) -> bool:
-    """Say whether a node of a schema calls its value secret."""
-    return isinstance(node, Mapping) and (node.get("writeOnly") is True or node.get("format") == "password")
-
-
-def _is_single(node: Schema) -> bool:
-    return node.get("type") in {"string", "number", "integer", "boolean"} or "enum" in node or "const" in node
-
-
-def _under(node: Schema, key: str) -> Iterator[Schema]:
-    properties = node.get("properties")
-    if isinstance(properties, Mapping) and key in properties:
-        yield properties[key]
-    elif isinstance(node.get("additionalProperties"), Mapping):
-        yield node["additionalProperties"]
-
-
-def _items(node: Schema) -> Iterator[Schema]:
-    for name in ("items", "prefixItems"):
-        found = node.get(name)
-        yield from found if isinstance(found, list) else [found] if found else []
-
-
-def _meant(nodes: Iterable[Any], root: Schema) -> list[Schema]:
-    """Return these schema nodes with everything they refer to and consist of."""
-    waiting, found = deque(nodes), list[Schema]()
-    while waiting:
-        node = waiting.popleft()
-        if not isinstance(node, Mapping) or any(node is known for known in found):
-            continue
-        found.append(node)
-        for name in ("allOf", "anyOf", "oneOf"):
-            if isinstance(node.get(name), list):
-                waiting.extend(node[name])
-        if isinstance(node.get("$ref"), str):
-            waiting.append(_referred(node["$ref"], root))
-    return found
-
-
-def _referred(ref: str, root: Schema) -> Any:
-    """Return the target of a reference within the document, None for any other."""
-    if not ref.startswith("#"):
-        return None
-    node: Any = root
-    for part in ref[1:].strip("/").split("/") if len(ref) > 1 else []:
-        key = part.replace("~1", "/").replace("~0", "~")
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return node
 
 
 TAGGED = re.compile(r"\w[\w.:/@+-]{0,39}")

@@ -52,6 +52,7 @@ def read(batch: Batch, ctx: Context) -> list[Claim]:
     found, dirty = claims.read_claims(batch.claims)
     ctx.state.limits = [batch.ask_above, batch.ask_two_above]
     ctx.state.claims, ctx.state.dirty = found, dirty
+    ctx.title(f"{len(found)} expense claims, {sum(claim.euros for claim in found):,.2f} €")
     ctx.emit("claims_read", {"claims": len(found), "dirty": dirty})
     return found
 

@@ -55,7 +55,7 @@ class Receipt(BaseModel):
     signed_by: str
 
 
-parcel = Workflow("parcel", title="Send a parcel", doc=__doc__ or "")
+parcel = Workflow("parcel", title="Send a parcel", run_title="Parcel to {to}", doc=__doc__ or "")
 
 
 @parcel.step(start=True)

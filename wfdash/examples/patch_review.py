@@ -28,7 +28,7 @@ class Approved(BaseModel):
     patch: Patch
 
 
-patch_review = Workflow("patch_review", title="Patch review", doc=__doc__ or "", state=Trial)
+patch_review = Workflow("patch_review", title="Patch review", run_title="{repository}", doc=__doc__ or "", state=Trial)
 
 
 @patch_review.step(start=True, after=["review", "carry_out"], timeout=300)

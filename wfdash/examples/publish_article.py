@@ -24,7 +24,9 @@ class History(BaseModel):
     comments: list[str] = []
 
 
-publish_article = Workflow("publish_article", title="Publish an article", doc=__doc__ or "", state=History)
+publish_article = Workflow(
+    "publish_article", title="Publish an article", run_title="Publish “{title}”", doc=__doc__ or "", state=History
+)
 
 
 @publish_article.step(start=True, after="revise")

@@ -14,7 +14,8 @@ from django.db import transaction
 
 from checkpoints import ids
 from checkpoints.database.clock import database_now
-from checkpoints.models import HumanRequest, Notice, Preference, Webhook
+from checkpoints.models import HumanRequest, Notice, Preference, Run, Webhook
+from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
@@ -114,9 +115,11 @@ def _notice(
 
 def _facts_of(request: HumanRequest) -> dict[str, Json]:
     """Return what a notification contains of its request: a copy, readable after the row is gone."""
+    title, own = Run.objects.values_list("title", "own_title").get(pk=request.run_id)
     return {
         "request": request.pk,
         "run": request.run_id,
+        "run_title": decrypted(Run, "own_title", own, request.run_id) or title or request.workflow,
         "workflow": request.workflow,
         "step": request.step,
         "subject": card_subject(request.card, request.step)[:300],

@@ -49,6 +49,7 @@ from wfdash.queries.requests.inbox import (
 )
 from wfdash.queries.requests.qualifiers import request_suggestions
 from wfdash.queries.requests.request import AnswerView, RequestView, request
+from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
 from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
@@ -227,6 +228,7 @@ __all__ = [
     "step_transitions",
     "thread",
     "titles",
+    "titles_of",
     "undoable",
     "versions",
     "view",

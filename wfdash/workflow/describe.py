@@ -31,6 +31,7 @@ def describe(workflow: Workflow) -> Description:
     return Description(
         workflow=WorkflowId(workflow.name),
         title=workflow.title,
+        run_title=workflow.run_title,
         doc=inspect.cleandoc(workflow.doc),
         engine="native",
         version=graph.version,

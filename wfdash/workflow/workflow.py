@@ -11,6 +11,7 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import problem_of
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Outcome
+from wfdash.domain.run_titles import problem_of as problem_of_title
 from wfdash.workflow.authoring.edges import After, Named, Switch
 from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
 from wfdash.workflow.authoring.policy import Policy
@@ -36,7 +37,8 @@ class Workflow:
 
     ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``: key
     -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop may
-    run between two answers of people. ``policy``: the default policy of its requests.
+    run between two answers of people. ``policy``: the default policy of its requests. ``run_title``: what its runs are
+    called, with fields of their input: ``"Deploy {service} {version}"``. Everyone who sees a run sees its title.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Workflow:
         name: str,
         *,
         title: str = "",
+        run_title: str = "",
         doc: str = "",
         state: Any = None,
         reducers: Mapping[str, Callable[[Any, Any], Any]] | None = None,
@@ -59,6 +62,7 @@ class Workflow:
             )
         self.title = title or name.replace("_", " ").capitalize()
         checked("workflow title", self.title)
+        self.run_title = checked("run title", run_title)
         self.doc = doc
         self.state = state
         self.reducers: Mapping[str, Callable[[Any, Any], Any]] = dict(reducers or {})
@@ -89,7 +93,10 @@ class Workflow:
     def graph(self) -> Graph:
         """Return the compiled graph. The first use validates: ``InvalidWorkflow`` names what is wrong."""
         if self._graph is None:
-            self._graph = build(self)
+            graph = build(self)
+            if self.run_title and (problem := problem_of_title(self.run_title, input_schema(graph))):
+                raise InvalidWorkflow(f"run_title of workflow {self.name!r}: {problem}")
+            self._graph = graph
         return self._graph
 
     @property

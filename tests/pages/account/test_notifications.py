@@ -22,7 +22,7 @@ def test_notices_are_listed_and_counted_in_the_bar(ana: Client, people) -> None:
     assert "ben mentioned you: Pay &lt;900&gt;?" in shown
     assert "see &lt;b&gt;here&lt;/b&gt;" in shown
     assert "2 unread" in shown
-    assert "<span>Expense batch</span>" in shown, "the workflow by its title"
+    assert "<span>Expenses</span>" in shown, "the run by its title"
     assert "data-notice-count>2<" in flat(ana.get("/runs/").content.decode())
 
 

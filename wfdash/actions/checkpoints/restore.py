@@ -29,6 +29,7 @@ from wfdash.actions.checkpoints.edits import (
 )
 from wfdash.actions.common import append_event, fence, find_checkpoint, find_run, lock_run, notify_inbox, notify_workers
 from wfdash.actions.idempotency import idempotent
+from wfdash.actions.runs.names import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edits
 from wfdash.errors import Changed, Invalid
@@ -231,9 +232,11 @@ def _create_fork(origin: Run, step: RestoreStart) -> Run:
     now = timezone.now()
     inherited = "edited" if step.draft or carries_edits(origin, step.chosen) else ""
     made = {"engine": origin.engine, "title": origin.title, "family": origin.family, "forked_from": step.chosen.id}
+    message = step.draft.input_of(origin) if step.draft else origin.input
     return Run.objects.create(
         **run_row(ids.new_run_id(), workflow=origin.workflow, version=step.chosen.version, n=1, **made),
-        input=step.draft.input_of(origin) if step.draft else origin.input,
+        **names_of_fork(origin, message),
+        input=message,
         altered=restore_point.alterations(inherited),
         # The requester stays the same, so that a fork is no way around "not by the requester".
         created_by=origin.created_by,

@@ -39,7 +39,7 @@ def announce_held(run: Run) -> None:
 
 def _notify(run: Run, kind: str, *, text: str, alike: str) -> None:
     hour = f"{timezone.now():%Y-%m-%dT%H}"
-    facts = {"run": run.pk, "subject": run.title or catalog.titles().get(run.workflow, run.workflow), "text": text}
+    facts = {"run": run.pk, "subject": _title(run), "text": text}
     notify_workflow(kind, run.workflow, _concerned(run), facts=facts, once=f"{kind}:{hour}:{alike}"[:120])
 
 
@@ -50,6 +50,15 @@ def _concerned(run: Run) -> list[User]:
     if starter is not None and starter not in found and viewer_for(starter).may("see", run.workflow):
         found.append(starter)
     return found
+
+
+def _title(run: Run) -> str:
+    """Return what everyone who sees the run may call it."""
+    try:
+        own = run.own_title
+    except CheckpointsError:
+        own = None
+    return own or run.title or catalog.titles().get(run.workflow, run.workflow)
 
 
 def _error_class(run: Run) -> str:

@@ -23,6 +23,7 @@ from wfdash.actions.audit import entries
 from wfdash.actions.common import append_event, find_run, move_run, notify_workers
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.runs import search_index
+from wfdash.actions.runs.names import names_of
 from wfdash.contract import Description, InvalidInput
 from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
 from wfdash.schemas.validate import flaws_of
@@ -80,7 +81,7 @@ def begin_run(
     recorded = dict(facts or {})
     remember_version(entry.description)
     with transaction.atomic():
-        run = _create_run(viewer, entry.description, message, start_key, requesters)
+        run = _create_run(viewer, entry, message, start_key, requesters)
     search_index.index_run(run, message)
     append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **recorded))
     entries.record_run(viewer, "start", run, right=right, **recorded)
@@ -114,13 +115,14 @@ def _refusal(viewer: Viewer, workflow: str, what: str) -> Exception:
 
 
 def _create_run(
-    viewer: Viewer, description: Description, message: Json, start_key: str | None, requesters: Iterable[str]
+    viewer: Viewer, entry: catalog.Entry, message: Json, start_key: str | None, requesters: Iterable[str]
 ) -> Run:
-    now = timezone.now()
+    now, description = timezone.now(), entry.description
     run_id = ids.new_run_id()
     named = {name: getattr(description, name) for name in ("workflow", "version", "engine")}
     return Run.objects.create(
         **run_row(run_id, **named, title=description.title[:300]),
+        **names_of(entry, message),
         input=message,
         created_by=viewer.user if isinstance(viewer.user, User) else None,
         created=now,

@@ -1,6 +1,8 @@
-"""Search attributes of runs: written when a run starts and when it fails, and by the sweep for runs that have none.
+"""Search attributes of runs: written when a run starts and when it fails, and by the sweep for runs that have none, or
+whose title has changed.
 
-Where content is encrypted, only what is readable anyway is indexed: title, workflow, and the class of an error.
+Where content is encrypted, only what is readable anyway is indexed: name and title of the workflow, and the class of an
+error.
 """
 
 from __future__ import annotations
@@ -47,9 +49,7 @@ def _index_these(runs: Sequence[str]) -> int:
         return 0
     with write():
         found = _locked(Q(listed=False, pk__in=runs))
-        RunFact.objects.filter(run__in=found).exclude(
-            name__in=[search_attributes.TAG, search_attributes.ERROR]
-        ).delete()
+        RunFact.objects.filter(run__in=found, name=search_attributes.TITLE).delete()
         for run in found:
             _store_attributes(run, _facts_of_run(run, _decrypted_or_none(run, "input")))
         Run.objects.filter(pk__in=[run.pk for run in found]).update(listed=True)
@@ -82,16 +82,21 @@ def _index_failures_of(runs: Sequence[str]) -> int:
 
 
 def remove_content(chunk: int = 1000) -> int:
-    """Remove attributes that contain content, once that is encrypted. Returns how many were removed."""
-    rows, removed = (
-        RunFact.objects.exclude(
-            name__in=[search_attributes.TAG, search_attributes.ERROR, search_attributes.TITLE]
-        ).order_by("pk"),
-        0,
-    )
-    while found := list(rows.values_list("pk", flat=True)[:chunk]):
+    """Remove attributes that contain content, once that is encrypted. Returns how many were removed.
+
+    Runs with titles of their own are indexed again, by the title of their workflow.
+    """
+    kept = [search_attributes.TAG, search_attributes.ERROR, search_attributes.TITLE]
+    titled = Q(name=search_attributes.TITLE, run__own_title__isnull=False, run__listed=True)
+    # The sweep may index such a run again in the meantime: only what there was counts.
+    newest = RunFact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    rows, removed = RunFact.objects.filter(~Q(name__in=kept) | titled, pk__lte=newest).order_by("pk"), 0
+    while found := list(rows.values_list("pk", "run", "name")[:chunk]):
         with write():
-            RunFact.objects.filter(pk__in=found).delete()
+            RunFact.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
+            renamed = {run for _, run, name in found if name == search_attributes.TITLE}
+            removed += RunFact.objects.filter(run__in=renamed, name=search_attributes.TITLE).delete()[0]
+            Run.objects.filter(pk__in=renamed).update(listed=False)
         removed += len(found)
     return removed
 
@@ -101,14 +106,16 @@ def _locked(which: Q) -> list[Run]:
 
 
 def _facts_of_run(run: Run, message: Json) -> list[search_attributes.SearchAttribute]:
-    words = search_attributes.title_words(run.title, run.workflow, run=run.pk)
+    encrypted = current_encryptor().active
+    own = "" if encrypted else _decrypted_or_none(run, "own_title") or ""
+    words = search_attributes.title_words(own, run.title, run.workflow, run=run.pk)
     attributes = [search_attributes.SearchAttribute(name=search_attributes.TITLE, text=word) for word in words]
-    schema = None if current_encryptor().active or message is None else _schema_of(run)
+    schema = None if encrypted or message is None else _schema_of(run)
     return attributes if schema is None else [*attributes, *search_attributes.facts_of(message, schema)]
 
 
 def _store_attributes(run: Run, attributes: Iterable[search_attributes.SearchAttribute]) -> None:
-    known = set(RunFact.objects.filter(run=run).values_list("name", "text")) if run.listed else set()
+    known = set(RunFact.objects.filter(run=run).values_list("name", "text")) if run.seq else set()
     rows = [
         RunFact(run=run, name=fact.name, text=fact.text, number=fact.number, created=run.created)
         for fact in attributes

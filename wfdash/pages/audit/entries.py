@@ -49,16 +49,21 @@ def acts(request: HttpRequest) -> HttpResponse:
         found = queries.entries(viewer, place.q, cursor=request.GET.get("after", ""))
     except Invalid as error:
         return render(request, "audit/page.html", context | {"flaws": flaws_of(error)}, status=422)
-    context |= {"rows": found.items, "older": place.url(after=found.next) if found.next else ""}
+    called = queries.titles_of(viewer, [row.run for row in found.items if row.run])
+    context["rows"] = [(row, called.get(row.run or "", "")) for row in found.items]
+    context["older"] = place.url(after=found.next) if found.next else ""
     return render(request, "audit/page.html", context)
 
 
 @page("GET")
 def act(request: HttpRequest, n: int) -> HttpResponse:
     """Show one entry: who, by which right, what exactly was shown, what was changed, and why."""
-    row = queries.entry(viewer_of(request), n)
+    viewer = viewer_of(request)
+    row = queries.entry(viewer, n)
     title = queries.titles().get(row.workflow, row.workflow)
-    return render(request, "audit/entry.html", entry_context(row, queries.evidence(row)) | {"title": title})
+    run_title = queries.titles_of(viewer, [row.run]).get(row.run, "") if row.run else ""
+    context = entry_context(row, queries.evidence(row)) | {"title": title, "run_title": run_title}
+    return render(request, "audit/entry.html", context)
 
 
 @page("GET")

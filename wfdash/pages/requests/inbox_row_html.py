@@ -29,7 +29,7 @@ def render_row(line: InboxRow) -> SafeString:
         SafeString(' aria-current="true"') if line.here else NOTHING,
         UNREAD if row.unread and row.open and not line.answered else NOTHING,
         row.subject,
-        line.title,
+        row.run_title,
         line.step,
         _joined(_times(line)),
         format_html('<span class="row-meta row-marks">{}</span>', marks) if marks else NOTHING,

@@ -71,7 +71,7 @@ def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
         "row": row,
         "moments": fire_times(row.upcoming, row.zone, zone_of(viewer)),
         "here": zone_of(viewer),
-        "runs": queries.runs_of(row),
+        "runs": queries.runs_of(viewer, row),
         "missed": MISSED.get(row.missed, row.missed),
         "overlap": OVERLAP.get(row.overlap, row.overlap),
         "inspect": viewer.may("inspect", row.workflow),

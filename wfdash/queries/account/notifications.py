@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
 from wfdash.notifications.kinds import BROWSER, KINDS, WEBHOOK
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
+from wfdash.queries.run_names import titles_of
 from wfdash.queries.unreadable import UNREADABLE, document
 
 ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
@@ -29,7 +31,8 @@ class NoticeView:
     kind: str
     headline: str
     text: str
-    workflow: str
+    run: str
+    """What the run is called; the title of its workflow where that is all this person may know."""
     at: datetime
     read: bool
     moot: bool
@@ -78,19 +81,20 @@ def count_unread(viewer: Viewer) -> int:
 
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
-    """Return this person's notifications, newest first (one query)."""
+    """Return this person's notifications, newest first (two queries)."""
     rows = _own_notifications(viewer).select_related("request").order_by("-id")
     if before:
         rows = rows.filter(id__lt=before)
     found = list(rows[: limit + 1])
     older = found[limit - 1].pk if len(found) > limit else ""
-    return NoticePage(items=tuple(_view(row) for row in found[:limit]), older=older)
+    called = titles_of(viewer, map(_run_of, found))
+    return NoticePage(items=tuple(_view(row, called) for row in found[:limit]), older=older)
 
 
 def notice(viewer: Viewer, notice_id: str) -> NoticeView | None:
     """Return one of this person's notifications, None if there is none."""
     row = _own_notifications(viewer).select_related("request").filter(pk=notice_id).first()
-    return None if row is None else _view(row)
+    return None if row is None else _view(row, titles_of(viewer, [_run_of(row)]))
 
 
 def deliveries(webhook: Webhook, *, limit: int = 20) -> list[Delivery]:
@@ -127,7 +131,7 @@ def _own_notifications(viewer: Viewer) -> QuerySet[Notice]:
     return mine.filter(plain | Q(request__in=visible))
 
 
-def _view(row: Notice) -> NoticeView:
+def _view(row: Notice, called: Mapping[str, str]) -> NoticeView:
     request = row.request
     payload = document(row, "payload")
     name = str(payload.get("workflow") or "")
@@ -137,13 +141,17 @@ def _view(row: Notice) -> NoticeView:
         kind=row.kind,
         headline=payload.get(UNREADABLE) or headline(row.kind, payload),
         text=str(payload.get("text") or "")[:300],
-        workflow=titles().get(name, name),
+        run=called.get(_run_of(row)) or titles().get(name, name),
         at=row.created,
         read=row.read is not None,
         moot=row.kind in ANSWERABLE and decided,
         request=row.request_id or "",
         page="" if row.request_id else page_of(row.kind, payload),
     )
+
+
+def _run_of(row: Notice) -> str:
+    return str(document(row, "payload").get("run") or "")
 
 
 def _delivery_state(row: Notice) -> str:

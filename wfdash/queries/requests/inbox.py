@@ -26,6 +26,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.queries.requests import audience
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import subject_in
 from wfdash.workflow.authoring.policy import HIGH_RISK
@@ -282,6 +283,8 @@ FIELDS = (
     "id",
     "run_id",
     "run__title",
+    "run__own_title",
+    "run__summary",
     "workflow",
     "step",
     "kind",
@@ -306,7 +309,7 @@ def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     # Where cards are encrypted, the database cannot read their headlines.
     fields = (*FIELDS, "card") if current_encryptor().active else FIELDS
     found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*fields)
-    rows = {values["id"]: _request_row(values) for values in found}
+    rows = {values["id"]: _request_row(viewer, values) for values in found}
     return _with_people(viewer, [rows[one] for one in ids if one in rows])
 
 
@@ -324,12 +327,14 @@ def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ..
     return tuple(replace(row, unread=row.id not in read, here=tuple(sorted(here.get(row.id, ())))) for row in rows)
 
 
-def _request_row(values: dict[str, Any]) -> RequestRow:
+def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     row = dict(values)
     if "card" in row:
         row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
     row["run"] = row.pop("run_id")
-    row["run_title"] = row.pop("run__title")
+    named = {name: row.pop(f"run__{name}") for name in ("title", "own_title", "summary")}
+    run = {"id": row["run"], "workflow": row["workflow"], **named}
+    row["run_title"] = title_in(run, viewer.may("inspect", row["workflow"]))
     row["subject"] = str(row["subject"] or row["step"])
     row["risk"] = RISK_NAMES.get(row["risk"], "")
     row["answered_by"] = row.pop("answer__by__username") or ""

@@ -7,10 +7,11 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 
-from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, RunFact
 from checkpoints.rules import RISKS
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.domain import search_attributes
 from wfdash.queries.search.conditions import FilterContext, ToQ, comes, condition_of, equals, equals_or_begins
 from wfdash.queries.search.json_names import NamesAny
 from wfdash.queries.search.language import INEQUALITIES, Term
@@ -140,7 +141,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         condition=_is,
     ),
 )
-FILTER = ListFilter(qualifiers=QUALIFIERS, words="words in the subject or workflow name")
+FILTER = ListFilter(qualifiers=QUALIFIERS, words="words in the subject, run title or workflow name")
 
 
 def filter_requests(viewer: Viewer, text: str) -> Q:
@@ -155,9 +156,12 @@ def request_suggestions(viewer: Viewer) -> dict[str, Any]:
 
 
 def _word(word: str) -> Q:
-    """Return the condition that the subject, or the name or title of the workflow, contains the word."""
+    """Return the condition that the subject, or the name or title of the workflow, contains the word, or a word of the
+    run's title begins with it.
+    """
     lower = word.lower()
     titled = [entry.name for entry in catalog.entries() if lower in (entry.description.title or "").lower()]
     # Null for a headline that cannot be read: it must not make "not this word" neither true nor false.
     subject = Q(subject__isnull=False, subject__icontains=word)
-    return subject | Q(workflow__icontains=word) | Q(workflow__in=titled)
+    of_run = RunFact.objects.filter(name=search_attributes.TITLE, text__startswith=search_attributes.folded(word))
+    return subject | Q(workflow__icontains=word) | Q(workflow__in=titled) | Q(run__in=of_run.values("run"))

@@ -17,6 +17,7 @@ from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.access.voters import Decidability, decidability_of
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import NotFound
+from wfdash.queries.run_names import title_of
 from wfdash.schemas.secrets import without
 from wfdash.timemachine import restore_point
 from wfdash.workflow.authoring.policy import Policy, sentence
@@ -167,7 +168,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         id=row.id,
         key=row.key,
         run=row.run_id,
-        run_title=row.run.title,
+        run_title=title_of(row.run, viewer.may("inspect", row.workflow)),
         run_phase=row.run.phase,
         workflow=row.workflow,
         version=row.run.version,

@@ -19,6 +19,7 @@ from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
+from wfdash.queries.run_names import own_title_of, summary_of, worded
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
 from wfdash.queries.runs.qualifiers import search_for
 from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
@@ -37,7 +38,7 @@ class RunRow:
 
     id: str
     workflow: str
-    title: str
+    workflow_title: str
     status: Status
     created: datetime
     updated: datetime
@@ -64,6 +65,20 @@ class RunRow:
     failure: str = ""
     """Class and start of the message of its error, as far as the viewer may see it."""
     tags: tuple[str, ...] = ()
+    own_title: str = ""
+    """What its author calls it; empty where they say nothing."""
+    summary: str = ""
+    """The first values of its input, for those who may inspect them."""
+
+    @property
+    def title(self) -> str:
+        """Return what it is called, for this viewer."""
+        return worded(self.workflow_title, self.own_title, self.summary)
+
+    @property
+    def label(self) -> str:
+        """Return what it is called among runs of its workflow; empty where only its id tells them apart."""
+        return self.own_title or self.summary
 
     @property
     def ended(self) -> bool:
@@ -222,7 +237,9 @@ def _common(run: Any, asked: list[_OpenRequest], inspect: bool, progress: dict[s
     return {
         "id": run.id,
         "workflow": run.workflow,
-        "title": run.title,
+        "workflow_title": run.title or run.workflow,
+        "own_title": own_title_of(run),
+        "summary": summary_of(run) if inspect else "",
         "status": _status(run),
         "created": run.created,
         "updated": run.updated,

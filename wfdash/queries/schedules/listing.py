@@ -17,6 +17,7 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import NotFound
+from wfdash.queries.run_names import own_title_of, summary_of
 from wfdash.queries.runs.before_acting import without_secrets
 from wfdash.queries.schedules.qualifiers import filter_schedules
 
@@ -34,6 +35,8 @@ class ScheduledRun:
     status: Status
     created: datetime
     created_by: str
+    label: str = ""
+    """What it is called among runs of its workflow, for this viewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +92,7 @@ def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[Schedu
     rows = Schedule.objects.filter(viewer.scope("see"), filter_schedules(viewer, text)).select_related("owner")
     rows = rows.filter(workflow=workflow.replace("\0", "")) if workflow else rows
     found = list(rows.order_by("workflow", "name").defer("message")[:MOST])
-    last = _runs_in(Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
+    last = _runs_in(viewer, Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
     shown = [_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found]
     return sorted(shown, key=lambda row: (row.next_at is None, row.next_at or row.created))
 
@@ -99,16 +102,16 @@ def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
     row = Schedule.objects.filter(viewer.scope("see"), pk=schedule_id).select_related("owner").first()
     if row is None:
         raise NotFound("Schedule not found, or you do not have access")
-    last = _runs_in(Run.objects.filter(pk=row.last_run)) if row.last_run else {}
+    last = _runs_in(viewer, Run.objects.filter(pk=row.last_run)) if row.last_run else {}
     message = without_secrets(row.workflow, row.message) if viewer.may("inspect", row.workflow) else None
     return _schedule_row(viewer, row, last.get(row.last_run or ""), message=message)
 
 
-def runs_of(row: ScheduleRow, limit: int = 10) -> list[ScheduledRun]:
+def runs_of(viewer: Viewer, row: ScheduleRow, limit: int = 10) -> list[ScheduledRun]:
     """Return the last runs a schedule started, newest first (two queries)."""
     facts = RunFact.objects.filter(name=FACT, text=row.id).order_by("-created", "-run")
     ids = list(facts.values_list("run_id", flat=True)[:limit])
-    found = _runs_in(Run.objects.filter(pk__in=ids, workflow=row.workflow))
+    found = _runs_in(viewer, Run.objects.filter(pk__in=ids, workflow=row.workflow))
     return [found[run] for run in ids if run in found]
 
 
@@ -148,7 +151,7 @@ def _cron_sentence(row: Schedule) -> str:
         return row.cron
 
 
-def _runs_in(rows: QuerySet[Run]) -> dict[str, ScheduledRun]:
+def _runs_in(viewer: Viewer, rows: QuerySet[Run]) -> dict[str, ScheduledRun]:
     claim = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"))
     found: Iterable[Any] = (
         rows.select_related("created_by")
@@ -161,6 +164,7 @@ def _runs_in(rows: QuerySet[Run]) -> dict[str, ScheduledRun]:
             status=status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by),
             created=run.created,
             created_by=run.created_by.get_username() if run.created_by else "",
+            label=own_title_of(run) or (summary_of(run) if viewer.may("inspect", run.workflow) else ""),
         )
         for run in found
     }

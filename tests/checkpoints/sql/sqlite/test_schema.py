@@ -19,7 +19,7 @@ from checkpoints.sql.sqlite.executor import connect
 from checkpoints.sql.sqlite.schema import UPGRADES, VERSION, create_tables, run_all
 
 OF_THE_DASHBOARD = {
-    "checkpoints_run": "altered created_by_id ending ending_as listed noted requesters start_key",
+    "checkpoints_run": "altered created_by_id ending ending_as listed noted own_title requesters start_key summary",
     "checkpoints_humanrequest": "asked assignee_id replaces settles stuck subject suggestion told",
     "checkpoints_answer": "acting_for others verdict",
     "checkpoints_chunk": "id",

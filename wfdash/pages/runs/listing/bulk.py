@@ -50,7 +50,9 @@ def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
     if request.method == "POST":
         actions.continue_bulk(row.pk)
         return redirect("runs-told", row.pk)
-    some = [{"id": run, "title": title, "problem": problem} for run, title, problem in row.refused.get("some", [])]
+    refused = row.refused.get("some", [])
+    called = queries.titles_of(viewer, [run for run, _, _ in refused])
+    some = [{"id": run, "title": called.get(run, title), "problem": problem} for run, title, problem in refused]
     context = {
         "bulk": row,
         "of": len(row.runs),

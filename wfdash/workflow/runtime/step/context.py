@@ -7,13 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
 
-from checkpoints.events import EventKind
 from checkpoints.records import Answer, Json, Request
 from checkpoints.rules import check_label
 from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.authoring.steps import StepContext
-from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, WrongType
+from wfdash.workflow.errors import CallStopped, InvalidCall, WrongType
 from wfdash.workflow.questions.answer_types import marked
 from wfdash.workflow.questions.ask_policy import policy_of
 from wfdash.workflow.questions.call_intent import intent
@@ -26,8 +24,9 @@ from wfdash.workflow.reducer.ticks import CallDone
 from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
 from wfdash.workflow.runtime.step.invoke import name_of, retrying
 from wfdash.workflow.runtime.step.repeated_calls import await_decision
+from wfdash.workflow.runtime.step.reports import StepReports
 from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
-from wfdash.workflow.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
+from wfdash.workflow.values.codec import Codec, codec_for, copy_plain, return_type
 from wfdash.workflow.values.exception_codec import decode_exception, encode_exception, message_of
 from wfdash.workflow.values.fingerprints import identify, parts_to_keep
 from wfdash.workflow.values.position import JournalEntry
@@ -36,7 +35,7 @@ T = TypeVar("T")
 Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Context(StepContext):
+class Context(StepReports):
     """A step's way to the world. One per activation; takes the second parameter of a step."""
 
     def __init__(self, ops: StepOps, state: StateView, *, item: int | None, attempt: int) -> None:
@@ -53,11 +52,6 @@ class Context(StepContext):
     def run_id(self) -> str:
         """The run's id."""
         return self._ops.host.run_id
-
-    @property
-    def step(self) -> str:
-        """The step's name."""
-        return self._ops.node.name
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -330,21 +324,3 @@ class Context(StepContext):
             raise InvalidCall(f"ctx.checkpoint: {error}") from error
         index = self._ops.issue({"k": "label", "name": "checkpoint", "label": label})
         return self._ops.expect(index, "checkpoint", self._await_end(index, people=False))
-
-    def emit(self, name: str, data: Json = None) -> None:
-        """Add an event of your own to the run: ``name`` and JSON ``data``."""
-        check_plain(data, f"event {name!r}")
-        self._ops.host.event(self._ops.activation, EventKind.CUSTOM, {"name": name, "data": copy_plain(data)})
-
-    def progress(self, fraction: float | None = None, text: str = "") -> None:
-        """Say how far the step is: a fraction from 0 to 1, or None if unknown."""
-        if fraction is not None and not 0 <= fraction <= 1:
-            raise InvalidCall(f"ctx.progress takes a fraction from 0 to 1, not {fraction!r}")
-        check_plain(text, "progress")
-        if type(text) is not str:
-            raise NotStorable(f"ctx.progress takes text, not {type(text).__name__}")
-        self._ops.host.event(self._ops.activation, EventKind.PROGRESS, {"fraction": fraction, "text": text})
-
-    def stream(self, text: str) -> None:
-        """Show text while it is made. It is not stored."""
-        self._ops.host.stream(self.step, text)
