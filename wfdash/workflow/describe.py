@@ -15,6 +15,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError
 from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.domain.labels import humanize
 from wfdash.workflow.compiler.aliases import earlier_names
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
 from wfdash.workflow.reducer.inputs import input_schema
@@ -47,7 +48,7 @@ def _step(node: Node, was: tuple[str, ...]) -> StepInfo:
     own = node.name.rsplit("/", 1)[-1]
     return StepInfo(
         name=node.name,
-        title=node.title or own.replace("_", " ").capitalize(),
+        title=node.title or humanize(own),
         doc=inspect.getdoc(node.function) or "",
         person=node.people or asks_people(node),
         parent=node.parent,

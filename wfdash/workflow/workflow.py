@@ -11,6 +11,7 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import problem_of
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Outcome
+from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
 from wfdash.workflow.authoring.edges import After, Named, Switch
 from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
@@ -60,7 +61,7 @@ class Workflow:
                 f"workflow name {name!r}: it is part of addresses, so use letters, digits, . _ and - only,"
                 " and say in title= what people read"
             )
-        self.title = title or name.replace("_", " ").capitalize()
+        self.title = title or humanize(name)
         checked("workflow title", self.title)
         self.run_title = checked("run title", run_title)
         self.doc = doc

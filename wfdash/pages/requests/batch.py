@@ -15,13 +15,13 @@ from django.urls import reverse
 
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.domain.labels import label_of_key
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.tables import TableView, cell
 from wfdash.pages.ui.event_text import past
-from wfdash.pages.ui.forms.spec import humanize
 
 RESULT = "batch_result"
 LEAD = ("subject",)
@@ -188,4 +188,5 @@ def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[
     last = path[-1]
     alone = sum(other[-1] == last for other in others) < 2
     parts = path[-1:] if alone else path
-    return ": ".join(humanize(part) if part.isidentifier() else f"{part[:1].upper()}{part[1:]}" for part in parts)
+    labels = (label_of_key(part) for part in parts)
+    return ": ".join(f"{label[:1].upper()}{label[1:]}" for label in labels)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints.events import KINDS, EventKind
-from wfdash.pages.ui.forms.spec import humanize
+from wfdash.domain.labels import humanize
 from wfdash.pages.ui.times import duration, exact
 from wfdash.queries import RunRow
 from wfdash.workflow.questions.signals import name_in

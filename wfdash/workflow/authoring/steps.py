@@ -54,6 +54,8 @@ class Signature:
     is_async: bool
     context: str = ""
     """The name of its context parameter, empty without one."""
+    message: str = ""
+    """The name of its message parameter, empty without one."""
 
 
 def read_hints(function: Function, names: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def read_signature(step: Step) -> Signature:
     return Signature(
         order=order,
         context=named.get("ctx", ""),
+        message=named.get("message", ""),
         takes=hints.get(named.get("message", ""), Any),
         gives=hints.get("return", Any),
         is_async=inspect.iscoroutinefunction(step.function),

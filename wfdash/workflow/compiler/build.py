@@ -102,6 +102,7 @@ def _node(plan: GraphPlan, place: PlannedStep, edges: list[Edge], paths: dict[st
         title=place.step.title,
         people=place.step.people,
         context=place.signature.context,
+        message=place.signature.message,
         policy=_policy(plan, place.name),
         parent=place.parent,
         hidden=place.hidden,

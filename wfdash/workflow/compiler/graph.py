@@ -71,6 +71,8 @@ class Node:
     people: bool = False
     context: str = ""
     """The name of the function's context parameter."""
+    message: str = ""
+    """The name of its message parameter."""
     policy: Policy | None = None
     """The default policy of its requests."""
     parent: str | None = None

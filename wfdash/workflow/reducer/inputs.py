@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from checkpoints.records import Json
 from wfdash.contract import InvalidInput
+from wfdash.domain.labels import humanize
 from wfdash.schemas.regex import UnsupportedPattern, refuse_unsupported
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidWorkflow, NotStorable
@@ -31,7 +32,8 @@ def input_type(graph: Graph) -> Any:
 
 
 def input_schema(graph: Graph) -> dict[str, Json]:
-    """Return the JSON Schema of the message; ``{"type": "null"}`` if the run needs none.
+    """Return the JSON Schema of the message; ``{"type": "null"}`` if the run needs none. A value that has no title is
+    called as the start step's parameter.
 
     ``InvalidWorkflow`` if it has a pattern that cannot be checked.
     """
@@ -40,6 +42,9 @@ def input_schema(graph: Graph) -> dict[str, Json]:
         refuse_unsupported(schema)
     except UnsupportedPattern as error:
         raise InvalidWorkflow(f"The type that starts {graph.name!r} cannot be used: {error}") from error
+    named = {node.message for node in start_nodes(graph) if node.takes_message}
+    if len(named) == 1 and not schema.keys() & {"title", "$ref", "properties"} and schema.get("type") != "null":
+        return {"title": humanize(named.pop()), **schema}
     return schema
 
 

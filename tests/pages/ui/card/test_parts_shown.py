@@ -141,7 +141,7 @@ def test_a_link_says_where_it_leads_and_not_what_it_claims() -> None:
 
 def test_the_fields_of_a_proposal_are_named() -> None:
     html = shown({"proposal": {"to": "jana", "body": "Dear Jana,\n\nbye", "tags": ["a"], "none": None}})
-    assert "<dt>to</dt>" in html
+    assert "<dt>To</dt>" in html
     assert "Dear Jana,\n\nbye" in html
     assert "1 item" in html
 

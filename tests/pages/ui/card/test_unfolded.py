@@ -41,9 +41,9 @@ def test_the_iban_of_a_vendor_is_on_the_card_under_its_title() -> None:
     assert [inner.template for _, inner in part.value][1] == "components/parts/text.html"
 
 
-def test_without_a_schema_the_names_are_the_proposals_own() -> None:
-    assert unfold({"to": {"iban": "DE1", "a.b": {}}}, {}) == (("to › iban", "DE1"), ("to › a.b", {}))
-    assert unfold([{"iban": "DE1"}], {}) == (("1 › iban", "DE1"),)
+def test_without_a_schema_the_names_of_code_are_labels_and_others_stay() -> None:
+    assert unfold({"to": {"iban": "DE1", "a.b": {}}}, {}) == (("To › IBAN", "DE1"), ("To › a.b", {}))
+    assert unfold([{"iban": "DE1"}], {}) == (("1 › IBAN", "DE1"),)
 
 
 def test_many_values_stay_a_tree() -> None:
@@ -56,4 +56,4 @@ def test_a_proposal_that_goes_deep_ends_somewhere() -> None:
     for _ in range(50):
         deep = {"a": deep}
     ((label, _),) = unfold(deep, {})
-    assert label == " › ".join("a" * 6)
+    assert label == " › ".join("A" * 6)

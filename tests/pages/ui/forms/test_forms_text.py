@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tests.pages.controls import post_of, read_controls
 from wfdash.pages.ui.forms import BoundForm, FormView, durations, json_text
-from wfdash.pages.ui.forms.spec import label_of_field
 
 
 class Line(BaseModel):
@@ -174,17 +173,3 @@ def test_a_file_that_is_too_large_is_refused_and_the_one_before_is_kept() -> Non
     bound = form.bind(post_of(render(form)), files)
     assert bound.value == "YQ=="
     assert bound.errors[0]["msg"] == "The file is too large: at most 4 bytes"
-
-
-@pytest.mark.parametrize(
-    ("name", "title", "label"),
-    [
-        ("customer_reference", "Customer Reference", "Customer reference"),
-        ("customer_id", "Customer Id", "Customer ID"),
-        ("id", None, "ID"),
-        ("identity", "", "Identity"),
-        ("sent", "Sent On", "Sent On"),
-    ],
-)
-def test_a_label_is_the_author_s_title_and_not_the_one_that_pydantic_makes(name, title, label) -> None:
-    assert label_of_field(name, title) == label

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
+from wfdash.domain.labels import humanize
 from wfdash.pages.ui.card.tables import cell
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.fields import part
 from wfdash.pages.ui.forms.kinds import mapping
 from wfdash.pages.ui.forms.rows import BUTTONS
-from wfdash.pages.ui.forms.spec import Schemas, humanize
+from wfdash.pages.ui.forms.spec import Schemas
 from wfdash.schemas.validate import problems_of
 
 ACTION = "_action"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from wfdash.domain.labels import label_of_key
 from wfdash.pages.ui.card.media import Attachment, attachment, read_media
 from wfdash.pages.ui.card.tables import TableView, cell, read_table
 from wfdash.pages.ui.card.texts import TextBlock, block
@@ -128,7 +129,7 @@ def context_part(card: Mapping[str, Any]) -> CardPart | None:
 def facts(value: Any) -> tuple[tuple[str, str | datetime], ...]:
     """Return names and short texts of a flat mapping, for a definition list; times with a zone as such."""
     pairs = value.items() if isinstance(value, Mapping) else ()
-    return tuple((cell(str(key)), _parse_time(item) or cell(item)) for key, item in pairs)
+    return tuple((cell(label_of_key(str(key))), _parse_time(item) or cell(item)) for key, item in pairs)
 
 
 def _parse_time(item: Any) -> datetime | None:
@@ -142,7 +143,7 @@ def _parse_time(item: Any) -> datetime | None:
 
 def fields(value: Mapping[str, Any]) -> tuple[tuple[str, CardPart], ...]:
     """Return names and values of an object, each value by its kind: text, long text, tree."""
-    return tuple((cell(str(key)), _field(item)) for key, item in value.items())
+    return tuple((cell(label_of_key(str(key))), _field(item)) for key, item in value.items())
 
 
 def _field(item: Any) -> CardPart:

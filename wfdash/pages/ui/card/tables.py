@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from wfdash.domain.labels import label_of_key
 from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.json_value import describe, is_opaque
 
@@ -74,6 +75,7 @@ def read_table(value: Any, columns: Any = None) -> TableView | None:
     if value and all(isinstance(row, Mapping) for row in value):
         names = picked or [str(name) for name in dict.fromkeys(key for row in value[:MAX_ROWS] for key in row)]
         rows = [[row.get(name) for name in names] for row in value[:MAX_ROWS]]
+        names = [label_of_key(name) for name in names]
     elif all(isinstance(row, list) for row in value):
         names, rows = picked, value[:MAX_ROWS]
     else:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from wfdash.domain.labels import label_of_field, label_of_key
 from wfdash.pages.ui.card.actions import EDITED
 from wfdash.pages.ui.card.tables import cell
 from wfdash.pages.ui.forms.kinds import mapping
-from wfdash.pages.ui.forms.spec import Schemas, label_of_field
+from wfdash.pages.ui.forms.spec import Schemas
 from wfdash.pages.ui.json_value import is_opaque
 
 MOST = 20
@@ -71,6 +72,6 @@ def _object(node: Any, schemas: Schemas) -> Mapping[str, Any]:
 def _title(key: str, node: Any, schemas: Schemas) -> str:
     """Return a field's title; its own name where no schema knows it. A model's name is no title of a field."""
     if not isinstance(node, Mapping):
-        return cell(key)
+        return cell(label_of_key(key))
     own = node.get("title") or ("" if "$ref" in node else schemas.resolve(node).get("title"))
     return cell(label_of_field(key, own))

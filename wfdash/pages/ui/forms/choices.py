@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from wfdash.domain.labels import humanize, label_of_type
 from wfdash.pages.ui.forms import scalars
 from wfdash.pages.ui.forms.fields import FieldOption
 from wfdash.pages.ui.forms.scalars import MISSING
-from wfdash.pages.ui.forms.spec import Schemas, Spec, humanize
+from wfdash.pages.ui.forms.spec import Schemas, Spec
 from wfdash.schemas.validate import problems_of
 
 _NAMES = {
@@ -92,10 +93,18 @@ def _likeness(branch: Mapping[str, Any], value: Any) -> int:
 def name_branch(schemas: Schemas, spec: Spec, index: int) -> str:
     """Return a branch's name: its title, its discriminator, or its kind."""
     branch = schemas.spec(spec.branches[index])
-    own = spec.branches[index].get("title")
+    own = title_of(schemas, spec.branches[index])
     if len(spec.branches) == 1:
         return str(own or _ALONE.get(branch.kind) or _NAMES.get(branch.kind) or "Value")
     return str(own or _tag(schemas, spec, spec.branches[index]) or _NAMES.get(branch.kind, f"Choice {index + 1}"))
+
+
+def title_of(schemas: Schemas, schema: Any) -> str:
+    """Return the title of a schema, empty without one; that of a model is the name of its class, as words."""
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    models = schemas.root.get("$defs")
+    made = isinstance(models, Mapping) and title in models
+    return label_of_type(str(title)) if made else str(title or "")
 
 
 def _tag(schemas: Schemas, spec: Spec, branch: Mapping[str, Any]) -> Any:

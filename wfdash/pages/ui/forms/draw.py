@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from wfdash.domain.labels import label_of_field
 from wfdash.pages.ui.forms import json_text, scalars
-from wfdash.pages.ui.forms.choices import match_branch, name_branch, options_of
+from wfdash.pages.ui.forms.choices import match_branch, name_branch, options_of, title_of
 from wfdash.pages.ui.forms.fields import Field, FieldOption, FieldRow, Loc, UnionBranch, child, others
 from wfdash.pages.ui.forms.hints import control, describe_file, help_of, preview_of
 from wfdash.pages.ui.forms.json_text import Unreadable
 from wfdash.pages.ui.forms.read import ReadNotes
 from wfdash.pages.ui.forms.scalars import MISSING
-from wfdash.pages.ui.forms.spec import Schemas, Spec, label_of_field
+from wfdash.pages.ui.forms.spec import Schemas, Spec
 from wfdash.schemas.media import wanted_types
 
 MAX_RADIOS = 4
@@ -176,7 +177,7 @@ class Drawer:
         return self._field("rows", spec, place, rows=rows, original=_emptiness(spec, place, value))
 
     def _row(self, schema: Any, place: FieldSlot, index: int, item: Any, count: int) -> FieldRow:
-        label = f"{_title(self.schemas.resolve(schema)) or place.label or 'Item'} {index + 1}"
+        label = f"{title_of(self.schemas, self.schemas.resolve(schema)) or place.label or 'Item'} {index + 1}"
         spot = place.inner(index, label, True)
         field = self.draw(schema, spot, self._unless_blank(spot, item))
         return FieldRow(
@@ -193,7 +194,7 @@ class Drawer:
         children = tuple(
             self.draw(
                 schema,
-                place.inner(index, _title(schema) or f"Part {index + 1}", True),
+                place.inner(index, title_of(self.schemas, schema) or f"Part {index + 1}", True),
                 self._unless_blank(place.inner(index, "", True), items[index]) if index < len(items) else MISSING,
             )
             for index, schema in enumerate(schemas)
@@ -258,10 +259,6 @@ class Drawer:
             )
             field = self.draw(schema, spot, value if chosen else MISSING)
         return UnionBranch(sent=str(index), label=label, chosen=chosen, field=field)
-
-
-def _title(schema: Any) -> str:
-    return str(schema.get("title") or "") if isinstance(schema, Mapping) else ""
 
 
 def _shows(spec: Spec, value: Any) -> bool:

@@ -16,8 +16,6 @@ Schema = Mapping[str, Any]
 
 COMPOUND = frozenset({"group", "rows", "tuple", "pairs", "checks"})
 MAX_DEPTH = 24
-INITIALS = frozenset({"api", "bic", "csv", "iban", "id", "ip", "pdf", "url", "vat"})
-"""Words of a field's name that a label writes in capitals."""
 _INPUTS = {"email": "email", "idn-email": "email", "uri": "url", "url": "url"}
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
 _STRUCTURE = frozenset({"type", "properties", "patternProperties", "items", "prefixItems", "enum", "const"})
@@ -226,16 +224,3 @@ def _is_null(schema: Schema) -> bool:
 def _label(branch: Schema) -> str:
     title = branch.get("title")
     return title if isinstance(title, str) and len(kinds.options_of(branch)) == 1 else ""
-
-
-def humanize(name: str) -> str:
-    """Return a field's name as a label: ``due_at`` becomes ``Due at``, ``customer_id`` becomes ``Customer ID``."""
-    words = name.replace("_", " ").replace("-", " ").strip()
-    spelt = " ".join(word.upper() if word.lower() in INITIALS else word for word in words.split(" "))
-    return spelt[:1].upper() + spelt[1:] if words else name
-
-
-def label_of_field(name: str, title: Any) -> str:
-    """Return a field's title; its name as a label where it has none but the one that pydantic makes of the name."""
-    made = name.replace("_", " ").title()
-    return humanize(name) if not title or title == made else str(title)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
-from wfdash.pages.ui.forms.spec import humanize
+from wfdash.domain.labels import humanize
 from wfdash.pages.ui.graph.drawing import (
     CHAR,
     HEATS,

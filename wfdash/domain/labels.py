@@ -1,0 +1,49 @@
+"""Names of code as labels for people: the same on cards, forms, tables, graphs and lists. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+ACRONYMS = {
+    word.lower(): word
+    for word in (
+        *("API", "BIC", "CSV", "DNS", "EU", "EUR", "GBP", "HTML", "HTTP", "IBAN", "ID", "IDs", "IP", "JSON", "PDF"),
+        *("SKU", "SQL", "UK", "URL", "URLs", "USD", "UTC", "VAT", "XML"),
+    )
+}
+"""Words of a name that are written in capitals wherever they are."""
+LEADING = {"us": "US"}
+"""Words that are an acronym before others, and a word after them: ``us_account``, ``contact_us``."""
+CODE = re.compile(r"[^\W\d_A-Z][^\W_A-Z]*([_-]+[^\W_A-Z]+)*[_-]*")
+"""A name as code has it: lower case, words joined by underscores or hyphens."""
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+
+
+def humanize(name: str) -> str:
+    """Return a name as a label: ``due_at`` becomes ``Due at``, ``customer_id`` becomes ``Customer ID``."""
+    words = name.replace("_", " ").replace("-", " ").split()
+    spelt = " ".join(_spelt(word, last=number == len(words)) for number, word in enumerate(words, 1))
+    return spelt[:1].upper() + spelt[1:] if words else name
+
+
+def label_of_key(key: str) -> str:
+    """Return the label of a key that no schema describes: a name of code humanised, any other text unchanged."""
+    return humanize(key) if CODE.fullmatch(key) else key
+
+
+def label_of_field(name: str, title: Any) -> str:
+    """Return a field's title; its name as a label where it has none but the one that pydantic makes of the name."""
+    made = name.replace("_", " ").title()
+    return humanize(name) if not title or str(title).strip() == made.strip() else str(title)
+
+
+def label_of_type(name: str) -> str:
+    """Return a class name as a label: ``UsAccount`` becomes ``US account``."""
+    parts = PART.findall(name) if name.isidentifier() and "_" not in name else []
+    return humanize("_".join(part if part.isupper() else part.lower() for part in parts)) if parts else name
+
+
+def _spelt(word: str, *, last: bool) -> str:
+    lower = word.lower()
+    return ACRONYMS.get(lower) or ("" if last else LEADING.get(lower, "")) or word
