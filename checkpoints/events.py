@@ -161,7 +161,7 @@ class EventKind(StrEnum):
     RUN_OVERRIDDEN = Row("run.overridden", "Continued on the current version by {by}",
         "forward", "interrupted", "by how from to words names ended", PERSON | COURSE)
     STEP_STARTED = Row("step.started", "{step} started",
-        "play-circle", "running", ACT)
+        "play-circle", "running", ACT + "label")
     STEP_FINISHED = Row("step.finished", "{step} finished",
         "check-circle", "completed", ACT + "ms output skipped", MEASURED)
     STEP_FAILED = Row("step.failed", "{step} failed",

@@ -15,6 +15,8 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import EventItem, event_row_of
 
 STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "done")
+MANY = 8
+"""Items from which on they can be looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +31,14 @@ class StepPanel:
     inside: queries.ActivationDetail | None
     logs: tuple[EventItem, ...]
     state: str
+    find: str
     next: str
     close: str
+
+    @property
+    def searchable(self) -> bool:
+        """Return whether items are looked for: there are several, and they are called something."""
+        return bool(self.find) or (self.found.total >= MANY and any(row.item is not None for row in self.found.rows))
 
     @property
     def filters(self) -> tuple[tuple[str, int], ...]:
@@ -47,8 +55,8 @@ def step_panel(
 ) -> StepPanel | None:
     """Return the panel of ``?step=``; None if none is requested or the run has no such step.
 
-    ``activation``: the open one, by default the only one; ``of``: those in one state; ``page``: the activation after
-    which the list starts.
+    ``activation``: the open one, by default the only one; ``of``: those in one state; ``item``: those of items with
+    this index, or with this in their label; ``page``: the activation after which the list starts.
     """
     name = request.GET.get("step", "")
     known = {step.name: step for step in described.steps} if described else {}
@@ -57,7 +65,8 @@ def step_panel(
     state = request.GET.get("of", "")
     state = state if state in STATES else ""
     page, driven = request.GET.get("page", ""), run.status == "running"
-    found = queries.activations(viewer, run.id, [name], state=state, after=page, driven=driven)
+    find = request.GET.get("item", "").strip()[:100]
+    found = queries.activations(viewer, run.id, [name], state=state, find=find, after=page, driven=driven)
     wanted = request.GET.get("activation", "") or (found.rows[0].id if found.total == 1 and found.rows else "")
     inside = queries.activation_detail(viewer, run.id, wanted, driven=driven) if wanted else None
     info = known.get(name)
@@ -70,8 +79,9 @@ def step_panel(
         inside=inside if inside and inside.activation.step == name else None,
         logs=_lines(run, inside),
         state=state,
+        find=find,
         next=address(request, page=found.after, activation="") if found.after else "",
-        close=address(request, step="", activation="", of="", page=""),
+        close=address(request, step="", activation="", of="", item="", page=""),
     )
 
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 from django.db.models import Q
-from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from checkpoints.database.rows import read_row
@@ -25,18 +24,21 @@ from checkpoints.models import Event as Row
 from checkpoints.records import Event, Json
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.domain.search_attributes import folded
 from wfdash.queries.history.events import event_of, workflow_of
 from wfdash.queries.history.idle_periods import OPEN, STOPPED
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.inbox import RequestRow, request_rows
-from wfdash.queries.unreadable import document
+from wfdash.queries.unreadable import data_of, document
 from wfdash.schemas.secrets import masked
 from wfdash.timemachine.restore_point import secrets_of
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.values.position import position_in
 
 PAGE = 50
+MOST_SEARCHED = 2000
+"""Activations among which a label is looked for, the first of a step."""
 MOST_EVENTS = 500
 """Events of one activation that are read; its logs alone may be many."""
 REPORTED = frozenset({EventKind.PROGRESS, EventKind.CUSTOM})
@@ -54,6 +56,8 @@ class StepActivation:
     ended: datetime | None
     attempts: int
     item: int | None = None
+    label: str = ""
+    """What the item is called, for people who may inspect values."""
     spent: timedelta = timedelta()
     since: datetime | None = None
     """When its present state began, while its duration grows."""
@@ -62,6 +66,11 @@ class StepActivation:
     def lasting(self) -> timedelta | None:
         """Return its duration up to now, as the graph shows it; None once it no longer grows."""
         return self.spent + max(timezone.now() - self.since, timedelta()) if self.since else None
+
+    @property
+    def name(self) -> str:
+        """Return what it is called among those of its step."""
+        return self.label or (f"#{self.id}" if self.item is None else f"Item {self.item}")
 
     @property
     def lasted(self) -> timedelta | None:
@@ -139,18 +148,23 @@ def activations(
     state: str = "",
     after: str = "",
     limit: int = PAGE,
+    find: str = "",
     driven: bool = True,
 ) -> ActivationPage:
-    """Return a page of the activations of these steps (four queries, however many there are); ``state`` narrows
-    them.
+    """Return a page of the activations of these steps (four queries, however many there are).
+
+    ``state`` narrows them, and so does ``find``: the index of an item, or a part of its label.
     """
-    workflow_of(viewer, run_id)
+    inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     lives = transitions_by_activation(step_transitions(run_id, driven=driven), set(steps))
     found = [_activation(life) for life in lives.values()]
     fit = [one for one in found if not state or one.state == state]
+    if find:
+        items = _items([lives[one.id][0] for one in fit[:MOST_SEARCHED]], inspect)
+        fit = [one for one in fit if one.id in items and items[one.id].matches(find)]
     begin = next((place + 1 for place, one in enumerate(fit) if one.id == after), 0)
     shown = fit[begin : begin + limit]
-    items = _items([lives[one.id][0] for one in shown])
+    items = _items([lives[one.id][0] for one in shown], inspect)
     rows = tuple(_with_item(one, items.get(one.id)) for one in shown)
     more = shown[-1].id if len(fit) > begin + limit else ""
     return ActivationPage(rows=rows, total=len(found), matching=len(fit), after=more)
@@ -167,7 +181,7 @@ def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: b
         return None
     inspect, operate = viewer.may("inspect", workflow), viewer.may("operate", workflow)
     events, more = _events_of(life, activation)
-    first = _with_item(_activation(life), next((e.data.get("item") for e in events if "item" in e.data), None))
+    first = _with_item(_activation(life), next((_item_in(e.data, inspect) for e in events if "item" in e.data), None))
     output = next((e for e in reversed(events) if e.kind == EventKind.STEP_FINISHED), None)
     given, source, names = (
         _input(life[0], activation, catalog.secrets_of(workflow)) if inspect else (None, 0, frozenset[str]())
@@ -212,20 +226,39 @@ def _activation(life: list[StepTransition]) -> StepActivation:
     )
 
 
-def _with_item(activation: StepActivation, item: Any) -> StepActivation:
-    return replace(activation, item=item) if isinstance(item, int) else activation
+@dataclass(frozen=True, kw_only=True)
+class _MapItem:
+    """An item of a map: its index, and what it is called."""
+
+    index: int
+    label: str
+
+    def matches(self, text: str) -> bool:
+        """Return whether it is what someone looks for."""
+        return text == str(self.index) or folded(text) in folded(self.label)
 
 
-def _items(firsts: list[StepTransition]) -> dict[str, int]:
-    """Return activation -> index of its item, of those inside a map (one query)."""
+def _with_item(activation: StepActivation, item: _MapItem | None) -> StepActivation:
+    return replace(activation, item=item.index, label=item.label) if item else activation
+
+
+def _item_in(data: dict[str, Json], inspect: bool) -> _MapItem | None:
+    index = data.get("item")
+    return (
+        _MapItem(index=index, label=str(data.get("label") or "") if inspect else "") if isinstance(index, int) else None
+    )
+
+
+def _items(firsts: list[StepTransition], inspect: bool) -> dict[str, _MapItem]:
+    """Return activation -> its item, of those inside a map (one query)."""
     by_run: dict[str, list[int]] = {}
     for move in firsts:
         by_run.setdefault(move.run, []).append(move.seq)
     within = Q(pk__in=[])
     for run, seqs in by_run.items():
         within |= Q(run_id=run, seq__in=seqs)
-    rows = Row.objects.filter(within).annotate(activation=KT("data__activation"), item=KT("data__item"))
-    return {act: int(item) for act, item in rows.values_list("activation", "item") if item is not None}
+    found = [(data, _item_in(data, inspect)) for data in map(data_of, Row.objects.filter(within))]
+    return {str(data.get("activation")): item for data, item in found if item is not None}
 
 
 def _events_of(life: list[StepTransition], activation: str) -> tuple[list[Event], bool]:

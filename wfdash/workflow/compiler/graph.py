@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from wfdash.workflow.authoring.policy import Policy
@@ -138,6 +139,12 @@ class Graph:
     """Step or sub-workflow -> its last name part in earlier versions."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     """The workflow itself (``""``) and every sub-workflow by name; empty if there are none."""
+
+    @cached_property
+    def secrets(self) -> frozenset[str]:
+        """The names of the fields that a type of a message calls secrets."""
+        codecs = [codec for node in self.nodes.values() for codec in (*(node.accepts or ()), *(node.produces or ()))]
+        return frozenset[str]().union(*(codec.secret_names for codec in codecs))
 
     @property
     def marks(self) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json, Reason
 from wfdash.workflow.compiler.graph import Graph, Node
+from wfdash.workflow.reducer.routing import label_of
 from wfdash.workflow.reducer.ticks import Command, EmitEvent, Moment, RunStep, SaveCheckpoint
 from wfdash.workflow.values.position import (
     Activation,
@@ -135,8 +136,13 @@ class MomentBuilder:
             return
         record.pop("queued", None)
         record["born"] = self.position["v"]
-        self.emit(EventKind.STEP_STARTED, activation)
+        self.emit(EventKind.STEP_STARTED, activation, **self._item_label(node, record))
         self.commands.append(RunStep(activation))
+
+    def _item_label(self, node: Node, record: Activation) -> dict[str, Json]:
+        inside = record["scope"] and not node.hidden and item_of(node.path, record["scope"]) is not None
+        label = label_of(self.graph, node, record["message"]) if inside else ""
+        return {"label": label} if label else {}
 
     def _busy(self, step: str, but: str) -> int:
         live = self.position["live"].items()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from checkpoints.records import Json
+from wfdash.domain.run_titles import summary_of
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
 from wfdash.workflow.errors import WrongType
 from wfdash.workflow.reducer.ticks import Route
@@ -96,18 +97,31 @@ def unpack(graph: Graph, node: Node, packed: Packed) -> Any:
     """Return a decoded value: a new object each time."""
     code, data = packed
     path = f"message of {node.name!r}"
-    if code is None:
-        return PLAIN.decode(data, path)
     if code == "*":
         return [unpack(graph, node, part) for part in data]
+    return codec_of(graph, node, code).decode(data, path)
+
+
+def codec_of(graph: Graph, node: Node, code: Any) -> Codec:
+    """Return the codec of a packed value that is no list of them; that of plain JSON where no type is declared."""
+    if code is None:
+        return PLAIN
     if isinstance(code, int):
-        return node.accepts[code].decode(data, path) if node.accepts else PLAIN.decode(data, path)
+        return node.accepts[code] if node.accepts else PLAIN
     mark = next(mark for mark in "*:<" if mark in code)
     name, index = code.rsplit(mark, 1)
     if mark == "<":
-        return unpack(graph, graph.nodes[name], [None if index == "None" else int(index), data])
+        return codec_of(graph, graph.nodes[name], None if index == "None" else int(index))
     codecs = item_codecs(graph.nodes[name]) if mark == "*" else graph.nodes[name].produces
-    return (codecs[int(index)] if codecs else PLAIN).decode(data, path)
+    return codecs[int(index)] if codecs else PLAIN
+
+
+def label_of(graph: Graph, node: Node, packed: Packed) -> str:
+    """Return what an item of a map is called: its first short values, none that its type calls a secret."""
+    code, data = packed
+    if code == "*" or "" in codec_of(graph, node, code).secret_names:
+        return ""
+    return summary_of(data, {}, graph.secrets)
 
 
 def plain(packed: Packed) -> Json:

@@ -30,7 +30,7 @@ class CheckpointWriter:
             run=self.run,
             checkpoint=fresh,
             events=tuple(batch.events),
-            opened=tuple(batch.opened.values()),
+            opened=batch.opened_in_order,
             closed=tuple(batch.closed),
             effects=tuple(batch.effects.values()),
             standing=standing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from wfdash.workflow.reducer.ticks import (
     SaveCheckpoint,
 )
 
+NUMBERS = re.compile(r"-(\d+)\.(\d+)")
+
 
 class CommitBatch:
     """Events, requests, effects; ``follow_ups``: what to do once they are durable."""
@@ -37,10 +40,23 @@ class CommitBatch:
         self.failure: FailRun | None = None
         self.complete = False
 
+    @property
+    def opened_in_order(self) -> tuple[Request, ...]:
+        """Return the new requests in the order in which their steps started: those of a map in the order of its
+        items.
+        """
+        return tuple(sorted(self.opened.values(), key=_started))
+
     def take(self, commands: list[Command]) -> None:
         """Add what a tick gave."""
         for command in commands:
             TAKERS[type(command)](self, command)
+
+
+def _started(request: Request) -> tuple[int, int]:
+    """Return the numbers of a request's activation and operation, from its key (``review-7.0``)."""
+    found = NUMBERS.findall(request.key)
+    return (int(found[-1][0]), int(found[-1][1])) if found else (0, 0)
 
 
 def _note(batch: CommitBatch, command: EmitEvent) -> None:

@@ -18,6 +18,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from checkpoints.records import Json
+from wfdash.schemas.secrets import secret_names
 from wfdash.workflow.errors import NotStorable, WrongType
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
@@ -127,13 +128,14 @@ def revealed(dumped: Any, held: Any) -> Any:
 class Codec:
     """Carries values of one declared type. ``plain`` types (untyped, ``list``, ``dict``) take JSON only."""
 
-    __slots__ = ("_adapter", "_secret", "kind", "plain")
+    __slots__ = ("_adapter", "_names", "_secret", "kind", "plain")
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
         self.plain = kind in ANY or kind in (list, dict) if _hashable(kind) else False
         self._adapter: TypeAdapter[Any] | None = None
         self._secret: bool | None = None
+        self._names: frozenset[str] | None = None
 
     @property
     def adapter(self) -> TypeAdapter[Any]:
@@ -151,6 +153,16 @@ class Codec:
             except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema has no form either.
                 self._secret = False
         return self._secret
+
+    @property
+    def secret_names(self) -> frozenset[str]:
+        """Return the names of the fields that the type calls secrets; the empty name if it is one itself."""
+        if self._names is None:
+            try:
+                self._names = secret_names({"properties": {"": self.schema()}})
+            except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema: nothing is known of it.
+                self._names = frozenset({""})
+        return self._names
 
     def fits(self, value: Any) -> bool:
         """Return whether the value is already of this type; nothing is converted."""

@@ -33,7 +33,7 @@ def timeline_context(
     shown = _window_of(request)
     if apart and panel:
         rows = panel.found.rows
-        titles = {row.id: f"Item {row.item}" if row.item is not None else f"#{row.id}" for row in rows}
+        titles = {row.id: row.name for row in rows}
         if shown is None and rows:
             last = max(row.ended or end for row in rows)
             shown = tuple((at - moved[0].at).total_seconds() for at in (rows[0].began, last))
