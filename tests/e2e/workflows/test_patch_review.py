@@ -53,6 +53,18 @@ def open_from_run(page: Page, address: str) -> None:
     expect(card(page)).to_be_visible()
 
 
+def on_paper(page: Page) -> None:
+    """Check that a printed request has all of its proposal, in dark on light, and nothing to press."""
+    page.emulate_media(media="print", color_scheme="dark")
+    for hidden in (".bar", ".dock", ".thread-form"):
+        expect(page.locator(hidden).first).to_be_hidden()
+    expect(page.get_by_text("requirements.txt").first).to_be_visible()
+    cut = "nodes => nodes.filter((node) => node.scrollHeight > node.clientHeight + 2).length"
+    assert page.locator(".diff-scroll").evaluate_all(cut) == 0
+    assert page.evaluate("getComputedStyle(document.body).color.match(/\\d+/)[0] < 80")
+    page.emulate_media(media="screen", color_scheme="light")
+
+
 def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_first(
     person: OpenPage, server: Server, troubles: Troubles, shop: Path
 ) -> None:
@@ -65,6 +77,7 @@ def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_
         open_from_run(reviewer, adam.url)
     expect(card(ana).locator("ins, .is-added, .added").first).to_be_attached()
     picture_page(ana, "request")
+    on_paper(ben)
     assert snapshot(shop) == before
     act(ana, "approve")
     after = wait_for_change(shop, before)

@@ -22,6 +22,7 @@ SHEETS = (
     "requests/dock",
     "site/diff",
     "account/notifications",
+    "site/print",
 )
 """The style sheets of every page, in the order in which they apply."""
 SITE_SHEET = "css/site.css"
