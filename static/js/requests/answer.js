@@ -1,7 +1,7 @@
 // Sends an answer, or its undo, by fetch and shows the next card in place. Until the server has taken it the form stays
 // as it is: a server that is gone is asked again, and a refusal is shown in the card. The form carries a key, so an
 // answer that arrives twice counts once. Without this the browser sends the same form.
-import { fits, parse, show } from "./swap.js";
+import { fits, isOfThisVersion, parse, show } from "./swap.js";
 import "./undo.js";
 
 const FORMS = "#answer-form, .undo-last, .undo-more form";
@@ -11,6 +11,7 @@ const PATIENCE = 60_000;
 const GONE = new Set([502, 503, 504]);
 const KEPT = "input[type=password], input[type=file]";
 
+// A field may be named "action" or "id": of a form's own attributes only getAttribute is sure.
 let sending = null;
 let wake = () => {};
 
@@ -53,7 +54,7 @@ function cancel(form) {
   wake();
   settle(form);
   form.querySelector("[data-unsent]")?.remove();
-  const key = document.querySelector(`input[name=_key][form="${form.id}"]`);
+  const key = document.querySelector("input[name=_key][form=answer-form]");
   if (key) key.value = crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
@@ -77,10 +78,9 @@ async function renewToken(form) {
   return true;
 }
 
-async function post(form, submitter) {
-  const body = new FormData(form, submitter);
-  const options = { method: "POST", headers: { accept: "text/html" } };
-  const send = () => fetch(form.action, { ...options, body, signal: AbortSignal.timeout(PATIENCE) });
+async function post(form, body) {
+  const options = { method: "POST", headers: { accept: "text/html" }, body };
+  const send = () => fetch(form.getAttribute("action"), { ...options, signal: AbortSignal.timeout(PATIENCE) });
   const answer = await send();
   if (answer.status !== 403 || !(await renewToken(form))) return answer;
   body.set("csrfmiddlewaretoken", form.querySelector("input[name=csrfmiddlewaretoken]").value);
@@ -88,11 +88,12 @@ async function post(form, submitter) {
 }
 
 async function persist(form, submitter) {
+  const body = new FormData(form, submitter);
   sending = form;
   busy(form, true);
   for (let tries = 0; sending === form; tries++) {
     try {
-      const answer = await post(form, submitter);
+      const answer = await post(form, body);
       if (GONE.has(answer.status)) throw new TypeError(`${answer.status}`);
       const page = parse(await answer.text());
       if (sending !== form) return;
@@ -108,16 +109,17 @@ async function persist(form, submitter) {
 }
 
 function arrived(form, answer, page) {
-  const taken = answer.ok && answer.redirected;
+  const signedOut = page.querySelector("[data-sign-in]") !== null;
+  const taken = answer.ok && answer.redirected && !signedOut;
+  if (taken) form.dispatchEvent(new CustomEvent("answer:taken", { bubbles: true }));
+  if (taken && !(fits(page) && isOfThisVersion(page))) return location.assign(answer.url);
   if (fits(page)) {
-    if (taken) form.dispatchEvent(new CustomEvent("answer:taken", { bubbles: true }));
     const kept = taken ? [] : [...form.querySelectorAll(KEPT)];
     show(page, taken ? answer.url : location.href);
     return taken ? readOn() : pointOut(kept);
   }
-  if (taken && form.closest(".batch-decision") && !page.querySelector("[data-sign-in]")) return location.assign(answer.url);
   settle(form);
-  const words = page.querySelector("[data-sign-in]") ? "Not sent: you are signed out. Sign in in another tab, then send again." : page.querySelector("main")?.innerText ?? "";
+  const words = signedOut ? "Not sent: you are signed out. Sign in in another tab, then send again." : page.querySelector("main")?.innerText ?? "";
   say(form, words.trim().replace(/\s*\n\s*/g, " ").slice(0, 300) || `Not sent (${answer.status}).`);
 }
 
@@ -146,7 +148,7 @@ function pointOut(kept) {
 document.addEventListener("submit", (event) => {
   const { target: form, submitter } = event;
   if (event.defaultPrevented || !form.matches(FORMS) || submitter?.hasAttribute("formaction")) return;
-  if (form.id === "answer-form" && submitter?.name && submitter.name !== "_action") return;
+  if (form.getAttribute("id") === "answer-form" && submitter?.name && submitter.name !== "_action") return;
   event.preventDefault();
   if (!sending) persist(form, submitter);
 });

@@ -48,7 +48,7 @@ document.addEventListener("input", (event) => {
 
 // An answer that is sent needs no draft any more.
 function forget(event) {
-  if (event.target.id !== "answer-form" || event.defaultPrevented) return;
+  if (event.target.getAttribute("id") !== "answer-form" || event.defaultPrevented) return;
   clearTimeout(timer);
   pending = false;
 }

@@ -5,12 +5,12 @@ const ROWS = "#inbox-list [data-row]";
 
 export const parse = (text) => new DOMParser().parseFromString(text, "text/html");
 
-// Whether the page is of the same kind and of the same version of wfdash as this one.
-export function fits(page) {
-  const names = (root) => [...root.querySelectorAll(PARTS)].map((part) => part.dataset.swap).sort().join();
-  const sheet = (root) => root.querySelector('link[rel="stylesheet"]')?.getAttribute("href");
-  return names(page) === names(document) && names(page) !== "" && sheet(page) === sheet(document);
-}
+const names = (root) => [...root.querySelectorAll(PARTS)].map((part) => part.dataset.swap).sort().join();
+const sheet = (root) => root.querySelector('link[rel="stylesheet"]')?.getAttribute("href");
+
+// Whether the page has the same parts as this one, and was made by the same version of wfdash.
+export const fits = (page) => names(page) === names(document) && names(page) !== "";
+export const isOfThisVersion = (page) => sheet(page) === sheet(document);
 
 export function show(page, address) {
   for (const part of document.querySelectorAll(PARTS)) {

@@ -4,7 +4,7 @@ const ROW_BUTTONS = new Set(["_add", "_remove", "_up", "_down", "_show", "_mode"
 async function redraw(form, button) {
   const part = button.closest("[data-form]");
   const body = new FormData(form, button);
-  const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/html" } });
+  const answer = await fetch(form.getAttribute("action") ?? "", { method: "POST", body, headers: { accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.getElementById(part.id);
   if (!fresh) throw new Error(`no form in the answer (${answer.status})`);

@@ -77,7 +77,7 @@ function known() {
     if (!keys.has(element.dataset.key)) keys.set(element.dataset.key, element.dataset.keyLabel ?? element.textContent.trim());
   }
   const rest = places().length ? [["j", "Next row"], ["k", "Previous row"]] : [];
-  const sends = document.getElementById("answer-form") ? [["Ctrl Enter", "Send what you are typing"]] : [];
+  const sends = document.getElementById("answer-form") ? [["Ctrl ⏎", "Send what you are typing"]] : [];
   for (const [key, words] of [...rest, ...sends, ["Esc", "Close what is open, or leave field"], ["?", "Show keyboard shortcuts"]]) if (!keys.has(key)) keys.set(key, words);
   return [...keys];
 }

@@ -201,6 +201,9 @@ def test_options_that_are_described_can_be_compared_beside_the_dock() -> None:
     html = flat(shown(asking.card, asking.schema, "/x/"))
     assert "<dt>DHL</dt><dd>Two days</dd>" in html
     assert '<div class="dock">' in html
+    assert "<h2>Options</h2>" in html
+    long = prepare(Approval(subject="x", consequence={"approve": "Paid. " * 50}), None)
+    assert "<h2>What happens next</h2>" in shown(long.card, long.schema, "/x/")
     many = prepare(Choice(subject="Which?", options=[*options, "a", "b", "c"]), None)
     html = flat(shown(many.card, many.schema, "/x/"))
     assert "<dt>DHL</dt>" not in html

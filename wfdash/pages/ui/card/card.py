@@ -96,8 +96,13 @@ class CardView:
     @property
     def compared(self) -> bool:
         """Return whether the card says what each action is and leads to, because the dock has no room for all of it."""
-        said = (action.choice for action in self.actions)
-        return not self.many and any(one.description or len(one.consequence) > MOST_SAID for one in said)
+        long = any(len(action.choice.consequence) > MOST_SAID for action in self.actions)
+        return not self.many and (long or self.described)
+
+    @property
+    def described(self) -> bool:
+        """Return whether the author described what the options are."""
+        return any(action.choice.description for action in self.actions)
 
     @property
     def outcomes(self) -> bool:
