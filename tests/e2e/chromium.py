@@ -48,13 +48,18 @@ class Chromium:
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
 
+    def running(self) -> Browser | None:
+        """Return the browser that runs, None if none does."""
+        return self._browser if self._browser is not None and self._browser.is_connected() else None
+
     def browser(self) -> Browser:
         """Return the browser that runs, or a new one."""
-        if self._browser is None or not self._browser.is_connected():
+        if self.running() is None:
             self.stop()
             self._playwright = sync_playwright().start()
             launch = self._playwright.chromium.launch
             self._browser = launch(executable_path=executable(), args=self._flags, timeout=LAUNCH_SECONDS * 1000)
+        assert self._browser is not None
         return self._browser
 
     def close(self, context: BrowserContext) -> None:

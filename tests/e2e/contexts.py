@@ -45,9 +45,10 @@ class Contexts:
             self._chromium.close(context)
 
     def close(self) -> None:
-        """Close every context that is free."""
+        """Close every context that is free; those of a browser that was killed are gone."""
         while self._free:
-            self._chromium.close(self._free.pop())
+            if (context := self._free.pop()).browser is self._chromium.running():
+                self._chromium.close(context)
 
 
 def opened(browser: Browser, url: str) -> BrowserContext:
