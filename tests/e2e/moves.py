@@ -37,6 +37,13 @@ def expect_status(page: Page, status: str, *, timeout: float = LATER) -> None:
     expect(pill).to_have_attribute("data-status", status, timeout=timeout)
 
 
+def choose_action(page: Page, label: str) -> None:
+    """Open the menu of a run's actions and choose one."""
+    menu = page.locator("#run-actions")
+    menu.locator("summary").click()
+    menu.get_by_text(label, exact=True).click()
+
+
 def expect_live(page: Page) -> None:
     """Wait until the page's socket is connected and has caught up."""
     expect(page.locator("[data-live-state]").first).to_have_attribute("data-live-state", "live", timeout=LATER)

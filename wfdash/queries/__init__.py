@@ -45,6 +45,7 @@ from wfdash.queries.requests.inbox import (
     neighbours,
     next_request,
     request_rows,
+    request_to_answer,
     requests_of,
 )
 from wfdash.queries.requests.qualifiers import request_suggestions
@@ -209,6 +210,7 @@ __all__ = [
     "request",
     "request_rows",
     "request_suggestions",
+    "request_to_answer",
     "requests_of",
     "run",
     "run_rows",

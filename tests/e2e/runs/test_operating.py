@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
-from tests.e2e.moves import check_events, expect_live, expect_status, start_run
+from tests.e2e.moves import check_events, choose_action, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
 
@@ -42,7 +42,7 @@ def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
     expect(events).to_contain_text("Charging 70")
     expect(events).to_contain_text("Calling bank")
 
-    head.get_by_role("link", name=re.compile("Cancel")).click()
+    choose_action(page, "Cancel run…")
     check_accessibility(page)
     check_no_sideways_scrolling(page)
     expect(page.get_by_role("main")).to_contain_text("The outcome of bank is unknown.")

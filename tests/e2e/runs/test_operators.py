@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
-from tests.e2e.moves import act, check_events, expect_status, run_of, start_run
+from tests.e2e.moves import act, check_events, choose_action, expect_status, run_of, start_run
 from tests.e2e.server import Server, shell
 
 MANY = 3000
@@ -64,7 +64,7 @@ def test_a_failed_run_is_found_read_mended_and_watched_to_its_end(
     olga.locator(f"a[href='/runs/{failed}/']").first.click()
     expect(olga.get_by_role("main")).to_contain_text("EURO is no currency that Blue Chair Ltd can be charged in")
 
-    olga.get_by_role("link", name=re.compile("Edit and retry")).first.click()
+    choose_action(olga, "Edit and retry…")
     olga.get_by_role("main").get_by_label("Currency").fill("EUR")
     olga.get_by_role("button", name=re.compile("fork")).click()
     expect(olga.get_by_role("heading", level=1)).to_contain_text("with edits?")
@@ -95,8 +95,8 @@ def test_of_two_who_operate_one_run_the_second_is_shown_what_has_changed(
     omar.get_by_role("button", name=re.compile("^Restore checkpoint")).click()
     expect(omar.get_by_role("alert").first).to_contain_text("The run changed since this preview")
     omar.goto(f"/runs/{run}/")
-    omar.get_by_role("link", name=re.compile("Cancel")).first.click()
-    olga.get_by_role("button", name="Pause").first.click()
+    choose_action(omar, "Cancel run…")
+    choose_action(olga, "Pause")
     expect_status(olga, "paused")
     omar.get_by_role("button", name=re.compile("^Cancel")).first.click()
     expect_status(omar, "cancelled")

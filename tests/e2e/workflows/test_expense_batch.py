@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
-from tests.e2e.moves import LATER, act, card, check_events, expect_live, expect_status, start_run
+from tests.e2e.moves import LATER, act, card, check_events, choose_action, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
 CLAIMS = """id,employee,date,category,amount,currency,description
@@ -44,7 +44,7 @@ def cancel_the_demo_s_batch(page: Page) -> None:
     page.goto("/runs/?q=workflow:expense_batch")
     page.get_by_role("main").get_by_role("row").get_by_role("link").first.click()
     expect_status(page, "waiting")
-    page.locator("#run-head").get_by_role("link", name="Cancel run…").click()
+    choose_action(page, "Cancel run…")
     page.get_by_role("button", name="Cancel now").click()
     expect_status(page, "cancelled")
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from checkpoints.models import Event, HumanRequest, Run
-from wfdash.pages.runs.actions import ACTIONS
+from wfdash.pages.runs.actions import ACTIONS, RunButton, next_action
 from wfdash.pages.ui.event_text import cancelled, describe
 
 pytestmark = pytest.mark.django_db
@@ -80,3 +81,37 @@ def test_a_pause_that_is_on_its_way_is_not_offered_a_second_time(run, as_):
     assert pause in as_("otto").get(f"/runs/{run.pk}/").content.decode()
     Run.objects.filter(pk=run.pk).update(ending="otto", ending_as="paused")
     assert pause not in as_("otto").get(f"/runs/{run.pk}/").content.decode()
+
+
+def lead_of(client, run):
+    return client.get(f"/runs/{run.pk}/?fragment=head").context["lead"]
+
+
+def test_the_next_action_of_a_waiting_run_is_to_review_it_for_those_who_may_answer(run, question, as_):
+    lead = lead_of(as_("ben"), run)
+    assert (lead.verb.label, lead.address) == ("Review request", f"/requests/{question.pk}/")
+    assert lead_of(as_("vera"), run) is None
+
+
+@pytest.mark.parametrize(("phase", "label"), [("failed", "Retry"), ("paused", "Resume"), ("completed", None)])
+def test_the_next_action_stands_apart_and_is_not_repeated_in_the_menu(phase, label, run, as_):
+    Run.objects.filter(pk=run.pk).update(phase=phase, acted_by="otto")
+    client = as_("otto")
+    lead = lead_of(client, run)
+    assert (lead.verb.label if lead else None) == label
+    head = client.get(f"/runs/{run.pk}/?fragment=head").content.decode()
+    menu = head[head.index('id="run-actions"') :]
+    assert label is None or f"> {label}" not in menu.replace("\n", " ")
+    assert "Run again…" in menu
+
+
+def test_a_run_that_waits_for_a_signal_offers_to_send_it():
+    buttons = [RunButton(verb=ACTIONS[name], address="/there/") for name in ("pause", "signal")]
+    waits = SimpleNamespace(status=SimpleNamespace(value="waiting"), signal="go")
+    lead = next_action(waits, buttons)
+    assert (lead.verb.label, lead.verb.style) == ("Send signal…", "primary")
+    assert next_action(SimpleNamespace(status=waits.status, signal=""), buttons) is None
+
+
+def test_who_may_not_operate_has_no_menu(run, as_):
+    assert 'id="run-actions"' not in as_("vera").get(f"/runs/{run.pk}/").content.decode()

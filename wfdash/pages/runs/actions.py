@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from django.contrib import messages
@@ -132,6 +132,14 @@ ACTIONS = {
         page="run-delete",
     ),
 }
+REVIEW = RunAction(
+    name="review",
+    label="Review request",
+    style="primary",
+    statuses=ACTIVE,
+    icon="chat-bubble-left-ellipsis",
+    page="request",
+)
 PAUSES_LATER = "The run pauses after the running steps. Their results are kept and no other step starts."
 HANDLERS: dict[str, Callable[..., Run]] = {
     "retry": actions.retry_run,
@@ -143,13 +151,27 @@ HANDLERS: dict[str, Callable[..., Run]] = {
 
 
 def action_buttons(run: queries.RunView) -> list[RunButton]:
-    """Return the buttons of a run, for ``runs/actions/buttons.html``; none for people who may not operate."""
+    """Return the buttons of a run; none for people who may not operate."""
     offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
     offered = [verb for verb in offered if verb.name != "force" or run.lingers]
     offered = [verb for verb in offered if verb.name != "pause" or run.ending != "paused"]
     return [
         RunButton(verb=verb, address=address, key=new_key()) for verb in offered if (address := _address(run, verb))
     ]
+
+
+def next_action(run: queries.RunView, buttons: list[RunButton], review: str = "") -> RunButton | None:
+    """Return the one action that takes the run further, None where there is nothing to do but wait.
+
+    ``review``: the id of its open request that this person should answer first.
+    """
+    if lead := next((button for button in buttons if button.verb.style == "primary"), None):
+        return lead
+    if review and run.status.value in REVIEW.statuses:
+        return RunButton(verb=REVIEW, address=reverse(REVIEW.page, args=[review]))
+    send = next((button for button in buttons if button.verb.name == "signal"), None)
+    waits = run.status.value == "waiting" and run.signal
+    return replace(send, verb=replace(send.verb, style="primary")) if send and waits else None
 
 
 def new_key() -> str:

@@ -41,12 +41,16 @@ def head(
     course = queries.course_changes(run.id)
     waits = run.status == "waiting" and not asked
     requests = queries.requests_of(viewer, run.id) if waits else asked
+    buttons = actions.action_buttons(run)
+    asks = any(row.open for row in requests)
+    lead = actions.next_action(run, buttons, queries.request_to_answer(viewer, run.id) if asks else "")
     return {
         "run": run,
+        "lead": lead,
         "where": status_sentence(run, requests, course, busy),
         "marks": intervention_sentences(course, run.altered),
         "hint": hint(run.error) if run.error else "",
-        "verbs": actions.action_buttons(run),
+        "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": queries.graph_difference(run),
         "schedule": queries.schedule_of(viewer, run.id),
         "tabs": tabs(run, here),

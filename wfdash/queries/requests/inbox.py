@@ -15,7 +15,7 @@ from operator import or_
 from typing import Any
 
 from django.db import connection
-from django.db.models import Case, Count, Q, QuerySet, Value, When
+from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -251,6 +251,14 @@ def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestR
     """Return a run's requests, newest first, answered and closed ones included (three queries)."""
     rows = HumanRequest.objects.filter(viewer.scope("see"), run_id=run_id).order_by("-created", "-id")
     return _rows_of(viewer, list(rows.values_list("id", flat=True)[:limit]))
+
+
+def request_to_answer(viewer: Viewer, run_id: str) -> str:
+    """Return the id of a run's open request that this person should answer first, or an empty string (one query)."""
+    if not viewer.may_anywhere("answer"):
+        return ""
+    rows = HumanRequest.objects.filter(tab_filter(viewer, "mine"), run_id=run_id)
+    return str(rows.order_by(F("due").asc(nulls_last=True), "created", "id").values_list("id", flat=True).first() or "")
 
 
 def _visible(viewer: Viewer) -> Q:
