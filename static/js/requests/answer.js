@@ -123,11 +123,12 @@ function arrived(form, answer, page) {
   say(form, words.trim().replace(/\s*\n\s*/g, " ").slice(0, 300) || `Not sent (${answer.status}).`);
 }
 
-// The next card begins at its headline.
+// The next card begins at its headline; where there is none to decide, what became of this one is read.
 function readOn() {
-  const headline = document.getElementById("card-subject") ?? document.getElementById("main");
-  headline?.setAttribute("tabindex", "-1");
-  headline?.focus({ preventScroll: true });
+  const outcome = document.querySelector(".dock") ? null : document.querySelector(".request-notice .alert, .link-card > [role=status]");
+  const place = outcome ?? document.getElementById("card-subject") ?? document.getElementById("main");
+  place?.setAttribute("tabindex", "-1");
+  place?.focus({ preventScroll: true });
   scrollTo({ top: 0, behavior: "instant" });
 }
 
