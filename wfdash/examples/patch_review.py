@@ -1,7 +1,6 @@
 """Tests a patch in a scratch index, reviews it file by file and applies it after approval.
 
-The reviewer can also edit the patch, which is then tested again. Before the approval the repository is not changed
-and no code of the patch is run. An approved patch is applied at most once.
+Edits are tested again. Before approval nothing is changed and none of its code runs; it is applied at most once.
 """
 
 from __future__ import annotations
@@ -28,13 +27,14 @@ class Approved(BaseModel):
     patch: Patch
 
 
-patch_review = Workflow("patch_review", title="Patch review", run_title="{repository}", doc=__doc__ or "", state=Trial)
+patch_review = Workflow("patch_review", title="Patch review", doc=__doc__ or "", state=Trial)
 
 
 @patch_review.step(start=True, after=["review", "carry_out"], timeout=300)
 def try_out(patch: Patch, ctx: Context) -> list[FileChange] | Result:
     """Apply the patch in a scratch index; compile and lint the resulting text."""
     ctx.state.patch = patch
+    ctx.title(f"Patch of {Path(patch.repository).name}")
     try:
         changes, checks = repository.try_out(patch)
     except repository.Refused as refusal:

@@ -179,3 +179,15 @@ def queries_of(viewer):
     from wfdash.queries.account.notifications import notices
 
     return notices(viewer).items
+
+
+def test_a_card_names_the_run_beside_its_workflow(serve):
+    otto = people.viewer("otto")
+    serve(deploy(run_title=""))
+    plain = people.ask(actions.start_run(otto, "deploy", {"service": "Ledger"}))
+    serve(deploy())
+    titled = people.ask(actions.start_run(otto, "deploy", {"service": "Billing"}))
+    labels = [
+        queries.request(people.viewer(name), one.pk).run_label for one in (plain, titled) for name in ("otto", "ben")
+    ]
+    assert labels == ["Ledger", "", "Deploy Billing", "Deploy Billing"]

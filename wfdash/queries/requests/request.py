@@ -103,6 +103,12 @@ class RequestView:
     row: HumanRequest = field(repr=False, compare=False)
 
     @property
+    def run_label(self) -> str:
+        """Return what the run is called beside its workflow's title; empty where that is all it is called."""
+        title = self.row.run.title or self.workflow
+        return "" if self.run_title == title else self.run_title.removeprefix(f"{title}: ")
+
+    @property
     def open(self) -> bool:
         """Return whether it still waits for an answer."""
         return self.state == "open"

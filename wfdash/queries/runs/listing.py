@@ -287,7 +287,7 @@ def _open_requests(run_ids: Iterable[str]) -> defaultdict[str, list[_OpenRequest
     """Return run id -> its open requests, oldest first (one query)."""
     asked: defaultdict[str, list[_OpenRequest]] = defaultdict(list)
     rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
-    rows = rows.order_by("created")
+    rows = rows.order_by("created", "id")
     hidden = ("card",) if current_encryptor().active else ()
     columns = ("id", "run_id", "subject", "step", "by", "kind", "key", *hidden)
     for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
