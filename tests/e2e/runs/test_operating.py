@@ -23,7 +23,7 @@ def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
 ) -> None:
     troubles.expect("422")
     page = person("olga")
-    start_run(page, "purchase", {"Value": "chairs"})
+    start_run(page, "purchase", {"Item": "chairs"})
     expect_status(page, "waiting")
     expect_live(page)
     head, events = page.locator("#run-head"), page.locator("#run-events")
