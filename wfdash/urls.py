@@ -12,7 +12,7 @@ from wfdash.pages.account import notifications, out_of_office, saved_views, seco
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
 from wfdash.pages.requests import answer_links, batch, collaboration, comments, deadline, evidence, inbox, request
-from wfdash.pages.runs import actions, delete, events, migrate, replay, run, signal, state
+from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
 from wfdash.pages.site import health, list_page, metrics, static_files, url_converters
@@ -59,6 +59,8 @@ urlpatterns = [
     path("runs/<id:run_id>/", run.run, name="run"),
     path("runs/<id:run_id>/events/", events.events, name="run-events"),
     path("runs/<id:run_id>/events.jsonl", events.export, name="run-events-export"),
+    path("runs/<id:run_id>/logs/", logs.logs, name="run-logs"),
+    path("runs/<id:run_id>/logs.txt", logs.download, name="run-logs-text"),
     path("runs/<id:run_id>/state/", state.state, name="run-state"),
     path("runs/<id:run_id>/checkpoints/", run.history, name="run-history"),
     path("runs/<id:run_id>/migrate/", migrate.migrate, name="run-migrate"),

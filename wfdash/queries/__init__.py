@@ -57,6 +57,7 @@ from wfdash.queries.runs.interventions import Intervention, course_changes, inte
 from wfdash.queries.runs.listing import RunRow, RunView, all_ids, count_found, every_page, run, runs
 from wfdash.queries.runs.listing import count_since as count_runs_since
 from wfdash.queries.runs.listing import rows_of as run_rows
+from wfdash.queries.runs.logs import LogFilter, LogPage, LogRecord, all_logs, find_logs
 from wfdash.queries.runs.qualifiers import run_suggestions
 from wfdash.queries.runs.replay import ReplayView, replay
 from wfdash.queries.runs.signals import PendingSignal, RunSignals, SignalWait, signal_wait, signals
@@ -117,6 +118,9 @@ __all__ = [
     "GraphDifference",
     "Intervention",
     "ListFilter",
+    "LogFilter",
+    "LogPage",
+    "LogRecord",
     "MigrationPreview",
     "OldRuns",
     "OpenWork",
@@ -151,6 +155,7 @@ __all__ = [
     "activations",
     "all_events",
     "all_ids",
+    "all_logs",
     "answerable_for",
     "assignable",
     "audit_suggestions",
@@ -186,6 +191,7 @@ __all__ = [
     "exported_rows",
     "failures",
     "find_events",
+    "find_logs",
     "graph_difference",
     "head_of",
     "inbox",

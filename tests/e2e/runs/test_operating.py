@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
-from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
+from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page
 from tests.e2e.moves import check_events, choose_action, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
@@ -16,6 +16,31 @@ from tests.e2e.server import Server
 @pytest.fixture
 def server(shared_gate: Server) -> Server:
     return shared_gate
+
+
+def open_the_log(page: Page) -> Page:
+    """Open the run's log beside it; nothing reloads that page."""
+    log = page.context.new_page()
+    log.goto(page.url)
+    log.locator(".run-tabs").get_by_role("link", name="Log").click()
+    expect(log.locator(".log-text")).to_have_text(["Prepared chairs"])
+    expect_live(log)
+    return log
+
+
+def search_the_log(log: Page) -> None:
+    """See the new line come, find it by its text, and take what was found away."""
+    expect(log.locator(".log-text").last).to_have_text("Charging 70")
+    log.get_by_role("searchbox").fill("charging")
+    log.get_by_role("button", name="Filter").click()
+    expect(log.locator("mark")).to_have_text(["Charging"])
+    log.get_by_role("link", name="Do not wrap").click()
+    expect(log.locator(".log.is-unwrapped mark")).to_have_text(["Charging"])
+    with log.expect_download() as started:
+        log.get_by_role("link", name="Download").click()
+    assert re.search(r"WARNING charge .*: Charging 70\n$", started.value.path().read_text())
+    check_page(log)
+    log.close()
 
 
 def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
@@ -30,6 +55,7 @@ def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
     expect(head).to_contain_text("Waiting for signal 'go'")
     expect(events).to_contain_text("Prepared chairs")
 
+    log = open_the_log(page)
     head.get_by_role("link", name=re.compile("Send signal")).click()
     check_accessibility(page)
     page.get_by_label("Amount").fill("5000")
@@ -41,6 +67,7 @@ def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
     expect_status(page, "running")
     expect(events).to_contain_text("Charging 70")
     expect(events).to_contain_text("Calling bank")
+    search_the_log(log)
 
     choose_action(page, "Cancel run…")
     check_accessibility(page)

@@ -24,7 +24,13 @@ PAGES = [
     *("/notices/", "/away/", "/workflows/", "/workflows/expense_batch/"),
     *("/schedules/", "/schedules/?q=state:up", "/schedules/new/?workflow=expense_batch", "/runs/"),
     *("/numbers/", "/audit/", "/settings/", "/settings/webhooks/", "/requests/{request}/", "/runs/{run}/"),
-    *("/runs/{run}/events/", "/runs/{run}/state/", "/runs/{run}/checkpoints/", "/runs/{run}/at/1/"),
+    *(
+        "/runs/{run}/events/",
+        "/runs/{run}/logs/",
+        "/runs/{run}/state/",
+        "/runs/{run}/checkpoints/",
+        "/runs/{run}/at/1/",
+    ),
     *("/runs/{run}/cancel/", "/runs/{run}/checkpoints/{checkpoint}/", "/runs/{run}/checkpoints/{checkpoint}/restore/"),
 ]
 

@@ -24,6 +24,7 @@ def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, boo
     pages = (
         ("run", "Overview", "run", ""),
         ("events", "Events", "run-events", f"{run.seq:,}"),
+        ("logs", "Log", "run-logs", ""),
         ("state", "State", "run-state", ""),
         ("history", "History", "run-history", f"{run.n:,}"),
     )

@@ -30,7 +30,7 @@ NAV_LINKS = (
         "Runs",
         "queue-list",
         (
-            *("runs", "run", "run-events", "run-state", "run-history", "runs-bulk", "runs-told"),
+            *("runs", "run", "run-events", "run-logs", "run-state", "run-history", "runs-bulk", "runs-told"),
             *("run-act", "run-cancel", "run-signal", "run-migrate", "run-override", "run-delete"),
             *("checkpoint", "restore", "fork", "edit", "compare", "replay", "checkpoint-delete"),
         ),

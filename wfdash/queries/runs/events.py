@@ -72,11 +72,11 @@ def find_events(
     rows = _filtered(models.Event.objects.filter(run_id=run_id), wanted)
     rows = rows.filter(seq__lte=top) if top else rows
     if after is not None:
-        found, more, last = _scan(rows.filter(seq__gt=after).order_by("seq"), _matcher(wanted), inspect, limit)
+        found, more, last = scan(rows.filter(seq__gt=after).order_by("seq"), _matcher(wanted), inspect, limit)
         newer = found[-1].seq if more else last
         return EventPage(events=tuple(found), older=after + 1 if after > 0 else 0, newer=newer, partly=bool(last))
     rows = rows.filter(seq__lt=before) if before else rows
-    found, more, last = _scan(rows.order_by("-seq"), _matcher(wanted), inspect, limit)
+    found, more, last = scan(rows.order_by("-seq"), _matcher(wanted), inspect, limit)
     older = found[-1].seq if more else last
     return EventPage(events=tuple(found[::-1]), older=older, newer=max(before - 1, 0), partly=bool(last))
 
@@ -118,7 +118,7 @@ def _matcher(wanted: EventFilter) -> Callable[[models.Event, bool], bool]:
     return match
 
 
-def _scan(
+def scan(
     rows: QuerySet[models.Event], match: Callable[[models.Event, bool], bool], inspect: bool, limit: int
 ) -> tuple[list[Event], bool, int]:
     """Return the first that match, whether there are more, and the seq of the last scanned if rows were left."""
