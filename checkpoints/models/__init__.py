@@ -93,6 +93,7 @@ class Run(models.Model):
             models.Index(fields=["-created", "-id"], condition=Q(altered__gt=""), name="run_altered"),
             models.Index(fields=["-created", "-id"], condition=Q(forked_from__isnull=False), name="run_forked"),
             models.Index(fields=["finished"], condition=Q(finished__isnull=False), name="run_finished"),
+            models.Index(fields=["phase", "finished"], condition=Q(finished__isnull=False), name="run_ended"),
             models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
             models.Index(fields=["id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
