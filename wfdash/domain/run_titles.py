@@ -55,8 +55,10 @@ def cleaned(text: str, most: int = LONGEST) -> str:
     """Return text as one line of at most ``most`` characters, without controls, bidirectional marks and invisible
     characters.
     """
-    plain = unicodedata.normalize("NFC", "".join(_kept(char) for char in text[: most * 10]))
-    line = " ".join(plain.split())
+    text = text[: most * 10]
+    if not (text.isascii() and text.isprintable()):
+        text = unicodedata.normalize("NFC", "".join(map(_kept, text)))
+    line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
