@@ -165,3 +165,13 @@ def test_waiting_is_folded_unless_the_address_asks_for_the_wall_clock(run, as_):
     assert " waiting</tspan>" not in wall
     assert 'href="?from=1&amp;to=2#run-timeline"' in wall, "the window stays"
     assert 'aria-label="Time in UTC, from ' in wall
+
+
+@pytest.mark.parametrize(("phase", "word"), [("paused", "paused"), ("failed", "stopped")])
+def test_a_step_that_stopped_with_its_run_is_called_as_the_run_is(phase, word, run, as_):
+    people.happen(run, *people.step("read", "started", activation="7"), (f"run.{phase}", None, {"by": "otto"}))
+    Run.objects.filter(pk=run.pk).update(phase=phase, acted_by="otto")
+    page = flat(as_("otto").get(f"/runs/{run.pk}/?step=read&activation=7").content.decode())
+    assert re.search(rf'aria-label="[^"]*: {word}[,"]', page), re.findall(r'aria-label="[^"]*"', page)
+    assert re.search(rf'chip tone is-stopped"\s*>{word}</span>', page)
+    assert f'<li class="is-stopped">{word.capitalize()} 1</li>' in page

@@ -10,13 +10,18 @@ from wfdash.contract import Description
 from wfdash.pages.runs.intervals import Intervals, length, total_busy, union
 from wfdash.pages.ui.graph import Drawing, Folded, RunOverlay, fold, layout, travelled
 from wfdash.pages.ui.times import duration
-from wfdash.queries import StepCounts, StepTransition
+from wfdash.queries import RunView, StepCounts, StepTransition
 from wfdash.queries.history.idle_periods import OPEN
 
 ATTENTION = frozenset({"failed", "waiting", "retrying"})
 """States in which a step is drawn beside those it is like."""
 Link = Callable[..., str]
 """Returns an address of the current page with these parts changed."""
+
+
+def stopped_as(run: RunView) -> str:
+    """Return what a step is called that was stopped with its run: as the run, where that may be resumed."""
+    return run.status.value if run.status.value in {"paused", "held"} else "stopped"
 
 
 def draw(
@@ -30,10 +35,12 @@ def draw(
     chosen: str = "",
     live: bool = True,
     compared: bool = False,
+    stopped: str = "stopped",
 ) -> Drawing:
     """Return the drawing. ``counts``, ``found``: states of each step; ``opened``: what is open of what can be folded.
 
     ``live``: the run has not ended, so durations still grow. ``compared``: colours show how long steps ran.
+    ``stopped``: what a stopped step is called.
     """
     apart = {name for name, states in counts.items() if states.state in ATTENTION}
     folded = fold(described, opened, apart | {chosen})
@@ -54,6 +61,7 @@ def draw(
         similar={name: len(steps) for name, steps in folded.similar.items()},
         lengths=_running(times) if compared else {},
         chosen=names.get(chosen, chosen),
+        stopped=stopped,
     )
     return layout(folded.description, _merged(counts, names), taken, extras)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from wfdash import queries
 from wfdash.access.viewer import Viewer
-from wfdash.pages.runs.graph import draw
+from wfdash.pages.runs.graph import draw, stopped_as
 from wfdash.pages.runs.header import DRIVEN, address, head, page_number
 from wfdash.pages.runs.intervals import intervals_by_state
 from wfdash.pages.runs.step import step_panel
@@ -85,13 +86,10 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
         return address(request, **{**emptied, **changes}) + ("#run-step" if changes.get("step") else "#run-graph")
 
     chosen, compared = panel.name if panel else "", request.GET.get("colour") == "duration"
-    live = not run.ended
+    shown = partial(draw, link=link, opened=opened, chosen=chosen, live=not run.ended, compared=compared)
     return {
-        "drawing": draw(
-            described, moved, counts, found, link=link, opened=opened, chosen=chosen, live=live, compared=compared
-        )
-        if described
-        else None,
+        "drawing": shown(described, moved, counts, found, stopped=stopped_as(run)) if described else None,
+        "stopped": stopped_as(run),
         "step": panel,
         "opened": opened,
         "compared": compared,

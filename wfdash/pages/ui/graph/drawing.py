@@ -57,6 +57,8 @@ class DrawnStep:
     state: str
     person: bool
     counts: str = ""
+    stopped: str = "stopped"
+    """What a stopped step is called: as its run, where that is paused or held."""
     shows_state: bool = True
     """Whether its state is shown: not in the drawing of a workflow without a run."""
     note: str = ""
@@ -95,7 +97,12 @@ class DrawnStep:
         if not self.shows_state:
             return f"{self.title}{who}"
         more = "".join(f", {part}" for part in (self.counts, self.note) if part)
-        return f"{self.title}{who}: {WORDS[self.state]}{more}"
+        return f"{self.title}{who}: {self.state_words}{more}"
+
+    @property
+    def state_words(self) -> str:
+        """Return its state as text."""
+        return self.stopped if self.state == "stopped" else WORDS[self.state]
 
     @property
     def radius(self) -> float:
@@ -245,8 +252,9 @@ class Drawing:
     @property
     def states(self) -> tuple[tuple[str, str, int], ...]:
         """Return the legend of the colours by state: (state, in words, how many steps), of those that occur."""
-        counts = Counter(node.state for node in self.nodes if node.shows_state)
-        return tuple((state, words, counts[state]) for state, words in WORDS.items() if counts[state])
+        counts = Counter((node.state, node.state_words) for node in self.nodes if node.shows_state)
+        order = list(WORDS)
+        return tuple((*key, number) for key, number in sorted(counts.items(), key=lambda item: order.index(item[0][0])))
 
     @property
     def least(self) -> float:

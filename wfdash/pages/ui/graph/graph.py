@@ -57,8 +57,8 @@ class RunOverlay:
     that grow; ``links``: addresses by step.
 
     ``folded``: steps that contain others; ``similar``: of those, how many similar ones; ``lengths``: how long each ran,
-    in seconds, where durations are compared; ``chosen``: the selected step; ``closing``: the address that folds an open
-    sub-workflow.
+    in seconds, where durations are compared; ``chosen``: the selected step; ``stopped``: what a stopped step is called;
+    ``closing``: the address that folds an open sub-workflow.
     """
 
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class RunOverlay:
     similar: Mapping[str, int] = field(default_factory=dict)
     lengths: Mapping[str, float] = field(default_factory=dict)
     chosen: str = ""
+    stopped: str = "stopped"
 
 
 def layout(
@@ -241,6 +242,7 @@ def _node(step: StepInfo, box: Rectangle, counts: Any, shows_state: bool, extras
         state=next((state for state in ORDER if _state_count(counts, state)), "idle"),
         person=step.person,
         counts=_progress_text(counts),
+        stopped=extras.stopped,
         shows_state=shows_state,
         note=extras.notes.get(step.name, ""),
         growing=extras.growing.get(step.name),
