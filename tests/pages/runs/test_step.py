@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -50,7 +51,9 @@ def test_a_node_leads_to_its_step_and_the_panel_lists_its_activations_in_pages(r
 
 
 def test_an_activation_tells_input_output_attempts_calls_and_logs(run, mapped, as_):
-    inside = as_("otto").get(f"/runs/{run.pk}/?step=review&activation=2").context["step"].inside
+    page = as_("otto").get(f"/runs/{run.pk}/?step=review&activation=2")
+    inside = page.context["step"].inside
+    assert re.search(r"started\s+<time [^>]+>[\d: .-]{23}</time> <span class=.elapsed.>\+", page.content.decode())
     assert (inside.input, inside.input_from, inside.output) == ({"claim": 2}, 1, {"paid": 4242})
     assert [attempt.error and attempt.error["type"] for attempt in inside.attempts] == ["CardDeclined", None]
     assert [(call.name, call.once, call.state, call.result) for call in inside.calls] == [
