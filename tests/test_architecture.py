@@ -20,7 +20,7 @@ SHARED = {
     "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
     "wfdash/api": {"auth.py", "bodies.py", "router.py", "schemas.py"},
     "wfdash/pages": {"site", "ui"},
-    "wfdash/queries": {"history", "search", "run_names.py", "secrets.py", "unreadable.py"},
+    "wfdash/queries": {"history", "palette", "search", "run_names.py", "secrets.py", "unreadable.py"},
     "templates": {"base.html", "bare.html", "components", "errors", "mail"},
     "static/js": {"live", "site"},
     "static/css": {"site"},

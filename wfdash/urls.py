@@ -15,7 +15,7 @@ from wfdash.pages.requests import answer_links, batch, collaboration, comments, 
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
-from wfdash.pages.site import health, list_page, metrics, static_files, url_converters
+from wfdash.pages.site import health, list_page, metrics, search, static_files, url_converters
 from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 
@@ -87,6 +87,7 @@ urlpatterns = [
     path("audit/export.<kind:kind>", entries.export, name="audit-export"),
     path("notices/", notifications.notifications, name="notices"),
     path("notices/<id:notice_id>/", notifications.notification, name="notice"),
+    path("search/", search.search, name="search"),
     path("settings/", settings.settings, name="settings"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
     path("settings/webhooks/", settings.webhooks, name="webhooks"),

@@ -18,6 +18,7 @@ from wfdash.queries.checkpoints.preview import Preview, preview
 from wfdash.queries.history.events import CheckpointRow, Rail, checkpoints, events, last_events
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import StepCounts, count_states, step_counts, step_transitions
+from wfdash.queries.palette.everything import Everything, RunHit, WorkflowHit, named, search_everything
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, similar_requests
 from wfdash.queries.requests.collaboration import (
     Collaboration,
@@ -114,6 +115,7 @@ __all__ = [
     "ErrorGroup",
     "EventFilter",
     "EventPage",
+    "Everything",
     "Evidence",
     "GraphDifference",
     "Intervention",
@@ -133,6 +135,7 @@ __all__ = [
     "RequestRow",
     "RequestView",
     "RunContents",
+    "RunHit",
     "RunRow",
     "RunSignals",
     "RunValues",
@@ -149,6 +152,7 @@ __all__ = [
     "Undoable",
     "VersionRow",
     "ViewRow",
+    "WorkflowHit",
     "WorkflowRow",
     "absences",
     "activation_detail",
@@ -202,6 +206,7 @@ __all__ = [
     "matching",
     "mentionable",
     "migration_plan",
+    "named",
     "neighbours",
     "next_request",
     "old_runs",
@@ -228,6 +233,7 @@ __all__ = [
     "schedule_of",
     "schedule_suggestions",
     "schedules",
+    "search_everything",
     "signal_wait",
     "signals",
     "similar_requests",

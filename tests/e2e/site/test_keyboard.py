@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.conftest import OpenContext, OpenPage, sign_in
 from tests.e2e.looks import check_accessibility
@@ -52,6 +54,57 @@ def test_every_place_is_two_keys_away_and_each_page_lists_its_keys(person: OpenP
     page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}/$"))
     press(page, "?")
     check_accessibility(page)
+
+
+def test_everything_is_found_from_any_page_by_keyboard_alone(person: OpenPage) -> None:
+    page = person("adam")
+    page.goto("/workflows/")
+    filter_ = page.locator("[data-key='/']").first
+    filter_.focus()
+    press(page, "Control+k")
+    dialog = page.get_by_role("dialog", name="Search")
+    box = dialog.get_by_role("combobox")
+    expect(box).to_be_focused()
+    expect(dialog.get_by_role("option", name="Inbox", exact=True)).to_have_attribute("aria-selected", "true")
+    check_accessibility(page)
+    press(page, "Escape")
+    expect(dialog).to_be_hidden()
+    expect(filter_).to_be_focused()
+    late_answers_are_dropped(page, dialog, box)
+    expect(dialog.get_by_role("group", name="Workflows").get_by_role("option")).to_have_count(1)
+    chosen = dialog.locator("[aria-selected=true]")
+    press(page, "ArrowDown")
+    expect(chosen).to_have_text(re.compile("Start Expense batch"))
+    assert box.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    check_accessibility(page)
+    # Enter before the answer opens what was typed, not what is shown.
+    box.fill("audit lo")
+    press(page, "Enter")
+    page.wait_for_url("**/audit/")
+    page.get_by_role("link", name="Search", exact=True).click()
+    box.fill("colour:red statist")
+    expect(dialog).to_contain_text('Unknown filter "colour"')
+    expect(dialog.get_by_role("option", name="Statistics", exact=True)).to_be_visible()
+    press(page, "Enter")
+    page.wait_for_url("**/numbers/")
+    press(page, "?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Search everything")
+
+
+def late_answers_are_dropped(page: Page, dialog: Locator, box: Locator) -> None:
+    """Type twice, and let the first answer come after the second: it must not replace it."""
+    held: list[Route] = []
+    page.route("**/search/?q=patch&*", lambda route: held.append(route))
+    press(page, "Control+k")
+    with page.expect_request("**/search/?q=patch&*"):
+        box.fill("patch")
+    box.fill("expense")
+    expect(dialog.get_by_role("option", name=re.compile("^Expense batch")).first).to_be_visible()
+    for route in held:
+        with suppress(PlaywrightError):  # the browser may have given up on it
+            route.continue_()
+    page.unroute_all()
+    expect(dialog.get_by_role("option", name=re.compile("^Patch review"))).to_have_count(0)
 
 
 def test_the_places_are_a_tap_away_on_a_phone(open_context: OpenContext, server: Server) -> None:

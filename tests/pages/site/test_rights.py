@@ -49,6 +49,7 @@ def addresses(run, question, history):
         "operations": "/operations/",
         "numbers": "/numbers/",
         "notices": "/notices/",
+        "search": f"/search/?q={run.pk}",
         "settings": "/settings/",
         "webhooks": "/settings/webhooks/",
     }
@@ -89,6 +90,7 @@ EXPECTED = {
     "operations": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"otto": 200, "adam": 200},
     "numbers": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "notices": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
+    "search": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "settings": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "webhooks": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }

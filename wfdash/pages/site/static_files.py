@@ -16,6 +16,7 @@ SHEETS = (
     "site/tokens",
     "site/base",
     "site/components",
+    "site/palette",
     "site/forms",
     "site/content",
     "requests/card",
@@ -46,7 +47,7 @@ def static_file(request: HttpRequest, version: str, name: str) -> HttpResponseBa
 
 @cache
 def site_sheet() -> str:
-    """Return the style sheets of every page as one: a browser asks once instead of nine times."""
+    """Return the style sheets of every page as one: a browser asks once."""
     return "\n".join(Path(str(finders.find(f"css/{name}.css"))).read_text() for name in SHEETS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
@@ -31,6 +32,14 @@ def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
     """Return a person's saved views of a page and the shared ones, their own first (one query)."""
     rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MOST]
     return tuple(sorted((_view_row(viewer, row) for row in rows), key=lambda row: not row.mine))
+
+
+def views_named(viewer: Viewer, words: Iterable[str], most: int) -> tuple[ViewRow, ...]:
+    """Return the saved views of any page whose name contains each of the words (one query)."""
+    rows = _visible(viewer)
+    for word in words:
+        rows = rows.filter(name__icontains=word)
+    return tuple(_view_row(viewer, row) for row in rows.order_by("name", "id")[:most])
 
 
 def view(viewer: Viewer, view_id: str) -> ViewRow:

@@ -1,0 +1,137 @@
+"""The search over everything: a page with an address per text, and the options that the dialog of every page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from checkpoints.records import Status
+from wfdash import queries
+from wfdash.access.viewer import Viewer
+from wfdash.pages.site.context_processors import SiteContext
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.destinations import actions_named, pages_named
+from wfdash.pages.ui.event_text import step_label
+from wfdash.pages.ui.fragments import respond
+
+FRAGMENTS = {"options": "components/search/options.html"}
+MOST_NAMED = 6
+"""Pages and actions that are shown for words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A place that a text leads to. ``status``: of a run."""
+
+    label: str
+    icon: str
+    href: str
+    detail: str = ""
+    status: Status | str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Places of one kind. ``key`` is part of its element's id."""
+
+    key: str
+    title: str
+    hits: tuple[Hit, ...]
+
+
+@page("GET")
+def search(request: HttpRequest) -> HttpResponse:
+    """Show what ``q`` leads to; ``fragment=options`` as options of a listbox."""
+    viewer, text = viewer_of(request), request.GET.get("q", "").replace("\0", "").strip()
+    found = queries.search_everything(viewer, text)
+    groups = tuple(group for group in _groups(SiteContext(request), viewer, found, text) if group.hits)
+    context = {
+        "q": text,
+        "groups": groups,
+        "flaws": found.intent.flaws,
+    }
+    return respond(request, "components/search/page.html", context, FRAGMENTS)
+
+
+def _groups(site: SiteContext, viewer: Viewer, found: queries.Everything, text: str) -> Iterator[Group]:
+    """Yield the groups in their order; some may be empty."""
+    yield Group(key="id", title="ID", hits=(*_by_id(found),))
+    if not text or found.intent.names:
+        named = _named(pages_named(site, viewer, found.intent.names))
+        yield Group(key="pages", title="Pages", hits=named if not text else named[:MOST_NAMED])
+    yield Group(key="workflows", title="Workflows", hits=tuple(_workflow(one) for one in found.workflows))
+    if not text or found.intent.names:
+        yield Group(key="actions", title="Actions", hits=_actions(viewer, found))
+    yield Group(key="views", title="Saved views", hits=tuple(_view(one) for one in found.views))
+    yield Group(key="requests", title="Open requests", hits=(*_requests(found),))
+    yield Group(key="runs", title="Runs", hits=(*_runs(found),))
+    yield Group(key="people", title="People", hits=tuple(_person(name) for name in found.people))
+
+
+def _named(places: Iterable[tuple[str, str, str]]) -> tuple[Hit, ...]:
+    return tuple(Hit(label=label, icon=icon, href=href) for label, icon, href in places)
+
+
+def _by_id(found: queries.Everything) -> Iterator[Hit]:
+    yield from (_run(row) for row in found.ids_of_runs)
+    yield from (_request(row) for row in found.ids_of_requests)
+    for one in found.checkpoints:
+        href = reverse("checkpoint", args=[one.run, one.id])
+        step = f" · {step_label(one.step)}" if one.step else ""
+        yield Hit(label=f"Checkpoint {one.n}", icon="bookmark", href=href, detail=f"run {one.run[-8:]}{step}")
+
+
+def _actions(viewer: Viewer, found: queries.Everything) -> tuple[Hit, ...]:
+    starts = tuple(
+        Hit(label=f"Start {one.title}…", icon="play", href=_workflow(one).href + "#start-title")
+        for one in found.startable
+    )
+    return (*_named(actions_named(viewer, found.intent.names)), *starts)[:MOST_NAMED]
+
+
+def _workflow(one: queries.WorkflowHit) -> Hit:
+    href = reverse("workflow", args=[one.name])
+    return Hit(label=one.title, icon="rectangle-group", href=href, detail=one.name if one.name != one.title else "")
+
+
+def _view(one: queries.ViewRow) -> Hit:
+    owner = "" if one.mine else f" of {one.owner}"
+    return Hit(label=one.name, icon="bookmark", href=reverse("view", args=[one.id]), detail=f"saved view{owner}")
+
+
+def _run(row: queries.RunHit) -> Hit:
+    href, detail = reverse("run", args=[row.id]), f"{row.workflow} · {row.id[-8:]}"
+    return Hit(label=row.title, icon="queue-list", href=href, detail=detail, status=row.status)
+
+
+def _runs(found: queries.Everything) -> Iterator[Hit]:
+    yield from (_run(row) for row in found.runs)
+    wanted = found.intent.runs
+    if wanted is not None and (found.runs or not found.by_id):
+        yield Hit(label=f"All runs matching {wanted}", icon="magnifying-glass", href=_list("runs", q=wanted))
+
+
+def _request(row: queries.RequestRow) -> Hit:
+    detail = f"{row.run_title} · {step_label(row.step)}"
+    state = "" if row.open else " · closed" if row.closed_as and not row.answered else " · answered"
+    return Hit(label=row.subject, icon="inbox", href=reverse("request", args=[row.id]), detail=detail + state)
+
+
+def _requests(found: queries.Everything) -> Iterator[Hit]:
+    yield from (_request(row) for row in found.requests)
+    wanted = found.intent.requests
+    if wanted is not None and (found.requests or not found.intent.names):
+        href = _list("inbox", tab="all", q=wanted)
+        yield Hit(label=f"All open requests matching {wanted}", icon="magnifying-glass", href=href)
+
+
+def _person(name: str) -> Hit:
+    return Hit(label=name, icon="user", href=_list("runs", q=f"by:{name}"), detail="runs started by this person")
+
+
+def _list(page_: str, **query: str) -> str:
+    return f"{reverse(page_)}?{urlencode(query, quote_via=quote)}"
