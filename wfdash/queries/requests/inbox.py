@@ -340,13 +340,10 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     if "card" in row:
         row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
     row["run"] = row.pop("run_id")
-    named = {name: row.pop(f"run__{name}") for name in ("title", "own_title", "summary")}
-    run = {"id": row["run"], "workflow": row["workflow"], **named}
-    row["run_title"] = title_in(run, viewer.may("inspect", row["workflow"]))
+    run = {name: row.pop(f"run__{name}") for name in ("title", "own_title", "summary")} | {"id": row["run"]}
+    row["run_title"] = title_in(run | {"workflow": row["workflow"]}, viewer.may("inspect", row["workflow"]))
     row["subject"] = str(row["subject"] or row["step"])
-    row["risk"] = RISK_NAMES.get(row["risk"], "")
     row["answered_by"] = row.pop("answer__by__username") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop("assignee__username") or ""
-    row["by"] = tuple(row["by"])
-    return RequestRow(**row)
+    return RequestRow(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})

@@ -130,19 +130,12 @@ def timeline(
     if window.zoomed:
         found = _cut(found, begin, window)
     going = {move.activation if apart else move.step for move in _last_transitions(moves) if move.state in OPEN}
-    rows = tuple(
-        _timeline_row(
-            name,
-            (titles or {}).get(name, ""),
-            found[name],
-            begin,
-            axis,
-            open_ended=name in going and not window.zoomed,
-        )
-        for name in [*found][:MAX_ROWS]
-    )
+    open_ended = frozenset() if window.zoomed else frozenset(going)
     return Timeline(
-        rows=rows,
+        rows=tuple(
+            _timeline_row(name, (titles or {}).get(name, ""), found[name], begin, axis, open_ended=name in open_ended)
+            for name in [*found][:MAX_ROWS]
+        ),
         axis=axis,
         texts=fold_texts(axis, whole, growing=bool(going)),
         ticks=tick_texts(axis, begin, origin or begin),
