@@ -81,7 +81,7 @@ def retry_all(olga: Page, server: Server, runs: set[str]) -> None:
     """Open the warehouse, and retry all that failed; they are seen to end."""
     olga.goto("/runs/?q=error:warehouseshut")
     expect_live(olga)
-    olga.get_by_label("Action").select_option("retry")
+    olga.get_by_label("Action", exact=True).select_option("retry")
     olga.get_by_role("button", name="Apply to all matching…").click()
     expect(olga.get_by_role("heading", level=1)).to_have_text("Retry 3 runs?")
     check_accessibility(olga)
