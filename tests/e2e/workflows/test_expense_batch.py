@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
+from tests.e2e.looks import picture_page
 from tests.e2e.moves import LATER, act, card, check_events, choose_action, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
@@ -56,6 +57,7 @@ def test_a_batch_is_paid_after_finance_decided_and_a_second_person_agreed(person
     start_run(adam, "expense_batch", {"Claims": CLAIMS})
     expect_live(adam)
     expect(adam.locator("#run-requests").get_by_role("listitem")).to_have_count(3, timeout=LATER)
+    picture_page(adam, "run")
     assert decide_all(ana, 10) == 3
     expect(adam.locator("#run-requests").get_by_role("listitem")).to_have_count(4, timeout=LATER)
     expect_status(adam, "waiting")

@@ -70,7 +70,6 @@ def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_
 ) -> None:
     adam, ana, ben = person("adam"), person("ana"), person("ben")
     start_review(adam, shop)
-    picture_page(adam, "run")
     expect_live(adam)
     before = snapshot(shop)
     for reviewer in (ana, ben):
