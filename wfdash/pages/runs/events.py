@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -14,13 +13,19 @@ from checkpoints.events import EventKind
 from checkpoints.records import Event
 from wfdash import queries
 from wfdash.pages.runs.header import address, head, page_number
+from wfdash.pages.runs.paging import (
+    download_of,
+    following_in,
+    level_in,
+    part_context,
+    search_in,
+    step_titles,
+    text_in,
+)
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import EventItem, event_row_of, respond
 
 SHOWN = 200
-LINES = 500
-"""Events of an export that are sent at a time."""
 VIEWS = (("raw", "Chronological"), ("grouped", "By step"))
 GROUPS = (
     ("step", "Steps"),
@@ -59,16 +64,13 @@ def events(request: HttpRequest, run_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
     wanted, seq = filter_of(request), page_number(request.GET.get("seq", ""))
-    before, after = page_number(request.GET.get("before", "")), request.GET.get("after", "")
+    before = page_number(request.GET.get("before", ""))
     if seq:
         before = min(seq + SHOWN // 2, run.seq) + 1
-    following = page_number(after) if after.isascii() and after.isdigit() else None
     found = queries.find_events(
-        viewer, run_id, wanted, before=before, after=following, limit=SHOWN, top=0 if before else run.seq
+        viewer, run_id, wanted, before=before, after=following_in(request), limit=SHOWN, top=0 if before else run.seq
     )
-    # Only the newest page is updated live.
-    at_end = not found.newer or found.newer >= run.seq
-    context = head(viewer, run, "events") | _page_context(request, run, found, wanted, seq) | {"at_end": at_end}
+    context = head(viewer, run, "events") | _page_context(request, run, found, wanted, seq)
     return respond(request, "runs/events/page.html", context, FRAGMENTS)
 
 
@@ -78,25 +80,15 @@ def _page_context(
     view = request.GET.get("view", "raw")
     view = view if view in dict(VIEWS) else "raw"
     lines = [event_row_of(event, inspect=run.inspect, start=run.created) for event in found.events]
-    described = queries.description_of(run.workflow, run.version)
-    steps = [(step.name, step.title or step_label(step.name)) for step in described.steps] if described else []
-    at_end = not found.newer or found.newer >= run.seq
-    return {
+    return part_context(request, run, found) | {
         "view": view,
         "views": _views(request, view),
         "wanted": wanted,
         "kinds": GROUPS,
-        "levels": queries.LEVELS,
-        "steps": steps,
+        "steps": step_titles(run).items(),
         "seq": seq,
         "lines": lines,
         "groups": group_by_step(found.events, lines) if view == "grouped" else (),
-        "last_seq": run.seq,
-        "older": address(request, before=str(found.older)) if found.older > 1 else "",
-        "newer": "" if at_end else address(request, after=str(found.newer)),
-        "newest": "" if at_end else address(request),
-        "partly": found.partly,
-        "kept": address(request),
         "follows": "rows" if view == "raw" and not wanted else "page",
     }
 
@@ -111,27 +103,21 @@ def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the events that match as JSON lines, oldest first; ``after``: those that follow this one."""
     viewer = viewer_of(request)
     found = queries.all_events(viewer, run_id, filter_of(request), after=page_number(request.GET.get("after", "")))
-    # Errors are raised before anything is sent.
-    first = list(islice(found, LINES))
-    response = StreamingHttpResponse(_lines(first, found), content_type="application/x-ndjson; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="wfdash-events-{run_id[-8:]}.jsonl"'
-    return response
-
-
-def _lines(some: list[Event], rest: Iterator[Event]) -> Iterator[str]:
-    while some:
-        yield "".join(json.dumps(event.model_dump(mode="json"), ensure_ascii=False) + "\n" for event in some)
-        some = list(islice(rest, LINES))
+    return download_of(
+        found,
+        lambda event: json.dumps(event.model_dump(mode="json"), ensure_ascii=False) + "\n",
+        name=f"wfdash-events-{run_id[-8:]}.jsonl",
+        content_type="application/x-ndjson; charset=utf-8",
+    )
 
 
 def filter_of(request: HttpRequest) -> queries.EventFilter:
     """Return the filter of an address; unknown values are ignored."""
-    level = request.GET.get("level", "").upper()
     return queries.EventFilter(
-        kind=request.GET.get("kind", "")[:60].replace("\0", ""),
-        step=request.GET.get("step", "")[:200].replace("\0", ""),
-        level=level if level in queries.LEVELS else "",
-        text=request.GET.get("q", "").strip()[:200].replace("\0", ""),
+        kind=text_in(request, "kind", 60),
+        step=text_in(request, "step"),
+        level=level_in(request),
+        text=search_in(request),
     )
 
 

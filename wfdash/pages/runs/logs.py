@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -12,6 +10,15 @@ from django.urls import reverse
 
 from wfdash import queries
 from wfdash.pages.runs.header import address, head, page_number
+from wfdash.pages.runs.paging import (
+    download_of,
+    following_in,
+    level_in,
+    part_context,
+    search_in,
+    step_titles,
+    text_in,
+)
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
@@ -20,8 +27,6 @@ from wfdash.pages.ui.log_line import LogLine
 from wfdash.pages.ui.times import elapsed
 
 SHOWN = 300
-LINES = 500
-"""Records of a download that are sent at a time."""
 HIDDEN = "Not shown: your role doesn't include log text"
 FRAGMENTS = {"head": "runs/header/header.html", "log": "runs/logs/records.html"}
 
@@ -35,11 +40,8 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
     wanted = log_filter_of(request)
-    after = request.GET.get("after", "")
-    following = page_number(after) if after.isascii() and after.isdigit() else None
-    found = queries.find_logs(
-        viewer, run_id, wanted, before=page_number(request.GET.get("before", "")), after=following, limit=SHOWN
-    )
+    before, after = page_number(request.GET.get("before", "")), following_in(request)
+    found = queries.find_logs(viewer, run_id, wanted, before=before, after=after, limit=SHOWN)
     context = head(viewer, run, "logs") | _page_context(request, run, found, wanted)
     return respond(request, "runs/logs/page.html", context, FRAGMENTS)
 
@@ -47,25 +49,15 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
 def _page_context(
     request: HttpRequest, run: queries.RunView, found: queries.LogPage, wanted: queries.LogFilter
 ) -> dict[str, Any]:
-    described = queries.description_of(run.workflow, run.version)
-    steps = {step.name: step.title or step_label(step.name) for step in described.steps} if described else {}
-    at_end = not found.newer or found.newer >= run.seq
+    steps = step_titles(run)
     wrap, events = request.GET.get("wrap", "") != "off", reverse("run-events", args=[run.id])
-    return {
+    return part_context(request, run, found) | {
         "wanted": wanted,
-        "levels": queries.LEVELS,
         "steps": steps.items(),
         "title": _title(wanted, steps),
         "lines": [
             LogLine(record=record, wanted=wanted.text, start=run.created, events=events) for record in found.records
         ],
-        "last_seq": run.seq,
-        "at_end": at_end,
-        "older": address(request, before=str(found.older)) if found.older > 1 else "",
-        "newer": "" if at_end else address(request, after=str(found.newer)),
-        "newest": "" if at_end else address(request),
-        "partly": found.partly,
-        "kept": address(request),
         "wrap": wrap,
         "wrapping": address(request, wrap="off" if wrap else ""),
         "download": reverse("run-logs-text", args=[run.id]) + address(request, wrap=""),
@@ -79,12 +71,11 @@ def _title(wanted: queries.LogFilter, steps: dict[str, str]) -> str:
 
 def log_filter_of(request: HttpRequest) -> queries.LogFilter:
     """Return the filter of an address; unknown values are ignored."""
-    level = request.GET.get("level", "").upper()
     return queries.LogFilter(
-        step=request.GET.get("step", "")[:200].replace("\0", ""),
-        activation=request.GET.get("activation", "")[:200].replace("\0", ""),
-        level=level if level in queries.LEVELS else "",
-        text=request.GET.get("q", "").strip()[:200].replace("\0", ""),
+        step=text_in(request, "step"),
+        activation=text_in(request, "activation"),
+        level=level_in(request),
+        text=search_in(request),
     )
 
 
@@ -93,18 +84,12 @@ def download(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the records that match as text, oldest first, a line each; times are in UTC."""
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
-    found = queries.all_logs(viewer, run_id, log_filter_of(request))
-    # Errors are raised before anything is sent.
-    first = list(islice(found, LINES))
-    response = StreamingHttpResponse(_texts(first, found, run.created), content_type="text/plain; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="wfdash-log-{run_id[-8:]}.txt"'
-    return response
-
-
-def _texts(some: list[queries.LogRecord], rest: Iterator[queries.LogRecord], begin: datetime) -> Iterator[str]:
-    while some:
-        yield "".join(_text_line(record, begin) for record in some)
-        some = list(islice(rest, LINES))
+    return download_of(
+        queries.all_logs(viewer, run_id, log_filter_of(request)),
+        lambda record: _text_line(record, run.created),
+        name=f"wfdash-log-{run_id[-8:]}.txt",
+        content_type="text/plain; charset=utf-8",
+    )
 
 
 def _text_line(record: queries.LogRecord, begin: datetime) -> str:
