@@ -14,11 +14,11 @@ from django.urls import reverse
 from wfdash import queries
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_address import InboxAddress
+from wfdash.pages.statistics.statistics import named_requests, runs_address
 from wfdash.pages.ui.charts import duration_or_dash
-from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries import ErrorGroup, Operations, RunRow
-from wfdash.queries.statistics.figures import WaitingRequest
 from wfdash.queries.statistics.operations import MOST_FAILED
 
 RANGES = ((1, "24 hours"), (7, "7 days"))
@@ -68,8 +68,8 @@ def operations(request: HttpRequest) -> HttpResponse:
         "stuck": [
             (one, titles.get(one.run.workflow, one.run.workflow), duration_or_dash(one.usual)) for one in found.stuck
         ],
-        "overdue": _asked(found.overdue, titles),
-        "unanswerable": _asked(found.unanswerable, titles),
+        "overdue": named_requests(found.overdue, titles),
+        "unanswerable": named_requests(found.unanswerable, titles),
         "delay": {name: duration_or_dash(getattr(found.backlog.delay, name)) for name in ("p50", "p95")},
         "late": [(one, titles.get(one.workflow, one.workflow)) for one in found.late],
     }
@@ -78,16 +78,15 @@ def operations(request: HttpRequest) -> HttpResponse:
 
 def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
     """Return the numbers at the top, each with the list of what it counts."""
-    runs, inbox, schedules = reverse("runs"), reverse("inbox"), reverse("schedules")
     failed = f"{found.failed:,}{'+' if found.failed == MOST_FAILED else ''}"
     return (
-        _figure("Failed", found.failed, f"{runs}?{_query(f'status:failed finished:<{days}d')}", "failed", failed),
-        _figure("Held", found.held_count, f"{runs}?{_query('status:held')}", "held"),
+        _figure("Failed", found.failed, runs_address(f"status:failed finished:<{days}d"), "failed", failed),
+        _figure("Held", found.held_count, runs_address("status:held"), "held"),
         _figure("Stuck", len(found.stuck), "#stuck", "interrupted"),
-        _figure("Overdue requests", found.overdue_count, f"{inbox}?tab=all&{_query('is:overdue')}", "waiting"),
-        _figure("No one can answer", found.unanswerable_count, f"{inbox}?tab=all&{_query('is:unanswerable')}", "held"),
-        _figure("Queued", found.backlog.count, f"{runs}?{_query('status:queued')}", "queued"),
-        _figure("Overdue schedules", len(found.late), f"{schedules}", "failed"),
+        _figure("Overdue requests", found.overdue_count, _open_requests("is:overdue"), "waiting"),
+        _figure("No one can answer", found.unanswerable_count, _open_requests("is:unanswerable"), "held"),
+        _figure("Queued", found.backlog.count, runs_address("status:queued"), "queued"),
+        _figure("Overdue schedules", len(found.late), reverse("schedules"), "failed"),
     )
 
 
@@ -98,14 +97,14 @@ def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
     parts = ["status:failed", f"workflow:{group.workflow}", f"finished:<{days}d"]
     if group.error:
         parts.append(f"error:{_quoted(group.error)}")
-    query = _query(" ".join(parts))
+    text = " ".join(parts)
     return GroupRow(
         group=group,
         error=kind.rpartition(".")[2] if known else group.error or "Unknown error",
         title=titles.get(group.workflow, group.workflow),
         message=message,
-        runs=f"{reverse('runs')}?{query}",
-        retry=f"{reverse('runs-bulk')}?verb=retry&all=1&{query}" if group.error else "",
+        runs=runs_address(text),
+        retry=f"{reverse('runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}" if group.error else "",
     )
 
 
@@ -117,12 +116,8 @@ def _titled(rows: Iterable[RunRow], titles: dict[str, str]) -> list[tuple[RunRow
     return [(row, titles.get(row.workflow, row.workflow)) for row in rows]
 
 
-def _asked(rows: Iterable[WaitingRequest], titles: dict[str, str]) -> list[tuple[WaitingRequest, str, str]]:
-    return [(one, one.subject or step_label(one.step), titles.get(one.workflow, one.workflow)) for one in rows]
-
-
-def _query(text: str) -> str:
-    return urlencode({"q": text})
+def _open_requests(text: str) -> str:
+    return InboxAddress(tab="all", q=text).url()
 
 
 def _quoted(value: str) -> str:

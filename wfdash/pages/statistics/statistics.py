@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 
 from checkpoints.records import Status
 from wfdash import queries
 from wfdash.domain.histograms import ANYONE, GROUP, NAMED, REQUESTER, Measure
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_address import RunsAddress
 from wfdash.pages.ui.charts import BarChart, LineChart, bar_chart, duration_or_dash, line_chart, nice_count, share
 from wfdash.pages.ui.event_text import step_label
-from wfdash.queries.statistics.figures import FailureReason, Statistics, Timing
+from wfdash.queries.statistics.figures import FailureReason, Statistics, Timing, WaitingRequest
 
 RANGES = ((1, "24 hours"), (7, "7 days"), (30, "30 days"))
 DEFAULT_DAYS = 7
@@ -95,9 +94,7 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "people": timed_rows(found.people, titles),
         "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
         "reasons": reason_rows(found.reasons, titles),
-        "oldest": [
-            (one, one.subject or step_label(one.step), titles.get(one.workflow, one.workflow)) for one in found.oldest
-        ],
+        "oldest": named_requests(found.oldest, titles),
     }
     return render(request, "statistics/page.html", context)
 
@@ -207,7 +204,11 @@ def reason_rows(rows: Sequence[FailureReason], titles: dict[str, str]) -> tuple[
     )
 
 
-def runs_address(text: str, workflow: str) -> str:
+def runs_address(text: str, workflow: str = "") -> str:
     """Return the address of the runs that a filter finds, of one workflow or of all."""
-    wanted = f"{text} workflow:{workflow}" if workflow else text
-    return f"{reverse('runs')}?{urlencode({'q': wanted})}"
+    return RunsAddress(q=f"{text} workflow:{workflow}" if workflow else text).url()
+
+
+def named_requests(rows: Iterable[WaitingRequest], titles: Mapping[str, str]) -> list[tuple[WaitingRequest, str, str]]:
+    """Return requests, each with its subject (else its step) and the title of its workflow."""
+    return [(one, one.subject or step_label(one.step), titles.get(one.workflow, one.workflow)) for one in rows]
