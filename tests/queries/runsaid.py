@@ -56,6 +56,12 @@ def _one(viewer: Viewer, run: Run, held: list[RunFact], term: Term, value: str, 
         return given.startswith(value.rstrip("*")) if begins else given == value
     if term.key in {"started", "finished"}:
         return _within(run.created if term.key == "started" else run.finished, times_of(value, term.sign, now))
+    if term.key == "active":
+        since, until = times_of(value, term.sign, now)
+        begun = until is None or run.created < until
+        return begun and (since is None or run.finished is None or run.finished >= since)
+    if term.key == "step":
+        return run.events.filter(step=value).exists()
     if term.key == "by":
         by = viewer.name if value == "me" else value
         return run.created_by is None if value == "none" else bool(run.created_by and run.created_by.username == by)

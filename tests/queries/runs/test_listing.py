@@ -52,6 +52,8 @@ def thirty(everybody):
         RunFact.objects.bulk_create(
             RunFact(run=run, name="tag", text=tag, created=run.created) for tag in TAGS[number % 4]
         )
+        if number % 4 == 1:
+            people.happen(run, *people.step("read", "finished"))
         if phase == "ready" and number % 12:
             ends = now + timedelta(hours=1) * (1 if number % 18 else -1)
             Claim.objects.create(run=run, token=run.pk, worker="w", epoch=1, expires=ends)
@@ -80,7 +82,10 @@ TERMS = st.sampled_from(
             "started:<=2030-01-01",
             "started:>2030-01-01",
             "finished:<12h",
+            "started:2020-01-01..",
+            "finished:..2030-01-01T10",
         ),
+        *("active:<12h", "active:>1d", "active:today", "active:..2030-01-01", "active:2030-01-01T00..", "step:read"),
         *(
             "finished:>12h",
             "by:me",

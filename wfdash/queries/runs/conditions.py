@@ -14,7 +14,7 @@ from django.db.models import BooleanField, F, Func, OuterRef, Q
 from django.db.models.functions import Now
 from django.db.models.lookups import Contains, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
-from checkpoints.models import Claim
+from checkpoints.models import Claim, Event
 from checkpoints.records import ENDED, Phase, Status
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
@@ -36,7 +36,7 @@ from wfdash.queries.runs.expressions import (
     within,
 )
 from wfdash.queries.search.language import Term
-from wfdash.queries.search.times import times_of
+from wfdash.queries.search.times import Span, times_of
 
 MOST_NAMES = 300
 """Workflows, or versions, among which those that begin so are looked for."""
@@ -175,6 +175,26 @@ def has_started(asker: SearchContext, term: Term) -> Condition:
     """Return the condition of ``started:<1h``, where it does not bound the search itself."""
     spans = [times_of(value, term.sign, asker.now) for value in term.values]
     return Condition(holds=lambda root: _either(within(F("created"), span) for span in spans))
+
+
+def was_active(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``active:2026-01-31``: begun before its end, and not ended before its start."""
+    spans = [times_of(value, term.sign, asker.now) for value in term.values]
+
+    def lasted(root: Root, span: Span) -> Q:
+        finished = NoIndex(f"{root.run}finished")
+        ended = Q(IsNull(finished, True)) | Q(GreaterThanOrEqual(finished, span[0])) if span[0] else Q()
+        return ended & within(NoIndex("created"), (None, span[1]))
+
+    return Condition(holds=lambda root: _either(lasted(root, span) for span in spans))
+
+
+def reached_step(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``step:review``."""
+    names = list(term.values)
+    return Condition(
+        holds=lambda root: Q(RowExists(Event.objects.filter(run_id=OuterRef(root.id), step__in=names))),
+    )
 
 
 def started_by(asker: SearchContext, term: Term) -> Condition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -62,7 +63,7 @@ QUALIFIERS: tuple[Qualifier[ToCondition, Viewer], ...] = (
     Qualifier(
         key="started",
         example="started:<2d",
-        meaning="<2d: within two days, >2d: longer ago, today, 2026-01-31, <2026-01-31",
+        meaning="<2d: within two days, >2d: longer ago, today, 2026-01-31, 2026-01-31T14, a range with two dots",
         accepts=is_time,
         signs=SIGNS,
         values=("<1h", "<1d", "<7d", ">7d", "today"),
@@ -71,11 +72,26 @@ QUALIFIERS: tuple[Qualifier[ToCondition, Viewer], ...] = (
     Qualifier(
         key="finished",
         example="finished:<1h",
-        meaning="<1h, >2d, today, 2026-01-31",
+        meaning="<1h, >2d, today, 2026-01-31, 2026-01-31T14..2026-02-01",
         accepts=is_time,
         signs=SIGNS,
         values=("<1h", "<1d", "today"),
         condition=conditions.has_finished,
+    ),
+    Qualifier(
+        key="active",
+        example="active:<1h",
+        meaning="open at any time in this period: <1h, today, 2026-01-31T14..2026-01-31T15",
+        accepts=is_time,
+        signs=SIGNS,
+        values=("<1h", "<1d", "today"),
+        condition=conditions.was_active,
+    ),
+    Qualifier(
+        key="step",
+        example="step:review",
+        meaning="has reached this step",
+        condition=conditions.reached_step,
     ),
     Qualifier(
         key="by",
@@ -156,6 +172,16 @@ def run_suggestions(viewer: Viewer) -> dict[str, Any]:
     return FILTER.suggestions(viewer)
 
 
+def _bounded(until: datetime | None, asker: SearchContext, term: Term) -> datetime | None:
+    """Return before when runs began: those active in a time had begun by its end, so the search need not pass later
+    ones.
+    """
+    if term.key != "active" or term.negated or len(term.values) > 1:
+        return until
+    below = times_of(term.values[0], term.sign, asker.now)[1]
+    return min(filter(None, (until, below)), default=None)
+
+
 def _search(asker: SearchContext, wanted: ParsedFilter) -> Search:
     since = until = None
     parts = conditions.visible_to(asker)
@@ -165,6 +191,7 @@ def _search(asker: SearchContext, wanted: ParsedFilter) -> Search:
             since = max(filter(None, (since, least)), default=None)
             until = min(filter(None, (until, below)), default=None)
         else:
+            until = _bounded(until, asker, term)
             part = FILTER[term.key].condition(asker, term)
             parts.append(conditions.inverse(part) if term.negated else part)
     parts += [conditions.word_occurs(asker, word) for word in wanted.words]
