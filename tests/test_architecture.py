@@ -216,3 +216,15 @@ def shape_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
         if node.id in names:
             node.id = numbers.setdefault(node.id, f"local_{len(numbers)}")
     return "\n".join(ast.dump(node) for node in body)
+
+
+def test_every_script_that_a_page_names_exists() -> None:
+    """They are named in a block, ``{% block scripts %}live/live{% endblock %}``: one file holds all of them."""
+    blocks = re.compile(r"\{% block scripts %\}(.*?)\{% endblock %\}", re.DOTALL)
+    pages = [path.read_text() for path in (ROOT / "templates").rglob("*.html")]
+    base = (ROOT / "templates/base.html").read_text()
+    attribute = base[base.index("data-scripts=") : base.index("{% block scripts %}")]
+    named = {name for page in pages for block in blocks.findall(page) for name in block.split()}
+    named |= set(re.findall(r"\b[a-z]+/[a-z-]+\b", attribute))
+    assert {"live/live", "site/theme"} <= named
+    assert {name for name in named if not (ROOT / f"static/js/{name}.js").is_file()} == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from playwright.sync_api import Request
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_page
@@ -34,6 +35,22 @@ PAGES = [
     *("/runs/{run}/cancel/", "/runs/{run}/checkpoints/{checkpoint}/", "/runs/{run}/checkpoints/{checkpoint}/restore/"),
 ]
 
+MOST_REQUESTS = 15
+"""Files and answers of a page, for a browser with an empty cache."""
+
+
+class Loads:
+    """What each load of a page asks for, whether or not the browser has it."""
+
+    def __init__(self) -> None:
+        self.found: list[list[str]] = []
+
+    def add(self, request: Request) -> None:
+        """Note a request: of a new page, or of the one that is open."""
+        if request.is_navigation_request():
+            self.found.append([])
+        self.found[-1].append(request.url)
+
 
 @pytest.fixture(scope="module")
 def server(shared_demo: Server) -> Server:
@@ -43,9 +60,11 @@ def server(shared_demo: Server) -> Server:
 
 def test_everybody_can_use_every_page_by_day_by_night_and_on_a_phone(person: OpenPage, server: Server) -> None:
     found = wait_until(lambda: json.loads(shell(server, FOUND)), what="a request of the demo")
-    page = person("adam")
+    page, loads = person("adam"), Loads()
+    page.on("request", loads.add)
     for address in PAGES:
         answer = page.goto(address.format(**found))
         assert answer is not None
         assert answer.status == 200, address
         check_page(page)
+    assert {load[0]: load for load in loads.found if len(load) > MOST_REQUESTS} == {}

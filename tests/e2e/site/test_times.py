@@ -16,7 +16,7 @@ from tests.pages.ui.time_cases import AWAY, LENGTHS, MOMENTS, NOW, SINCE, ZONES
 from wfdash.pages.ui import times
 
 ASK = """async ([now, away, since, lengths, moments]) => {
-  const time = await import(document.querySelector('script[src*="js/site/time"]').src);
+  const time = await import(new URL("site/time.js", document.querySelector("script[data-scripts]").src));
   const from = new Date(now);
   const moved = (seconds) => new Date(from.getTime() + Math.round(seconds * 1000));
   return [

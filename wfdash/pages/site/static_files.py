@@ -1,7 +1,10 @@
-"""Static files that WhiteNoise does not serve: the style sheet of every page, and addresses of another version."""
+"""Static files that WhiteNoise does not serve: the style sheet and script of every page, and addresses of another
+version.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +14,8 @@ from django.core.exceptions import SuspiciousFileOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.templatetags.static import static
 from django.views.decorators.http import require_safe
+
+from wfdash.pages.site.scripts import bundle_of, map_of
 
 SHEETS = (
     "site/tokens",
@@ -26,7 +31,6 @@ SHEETS = (
     "site/print",
 )
 """The style sheets of every page, in the order in which they apply."""
-SITE_SHEET = "css/site.css"
 FOREVER = "max-age=31536000, public, immutable"
 BRIEFLY = "max-age=60, public"
 
@@ -38,8 +42,9 @@ def static_file(request: HttpRequest, version: str, name: str) -> HttpResponseBa
     Pages of another version of wfdash, in a browser or from another server during an upgrade, get today's file.
     """
     current = version == settings.STATIC_VERSION
-    if name == SITE_SHEET and current:
-        return HttpResponse(site_sheet(), content_type="text/css; charset=utf-8", headers={"Cache-Control": FOREVER})
+    if name in MADE and current:
+        make, content_type = MADE[name]
+        return HttpResponse(make(), content_type=content_type, headers={"Cache-Control": FOREVER})
     if current or not _exists(name):
         raise Http404
     return HttpResponseRedirect(static(name), headers={"Cache-Control": BRIEFLY})
@@ -51,8 +56,36 @@ def site_sheet() -> str:
     return "\n".join(Path(str(finders.find(f"css/{name}.css"))).read_text() for name in SHEETS)
 
 
+@cache
+def site_script() -> str:
+    """Return the scripts of every page as one."""
+    return bundle_of(script_sources())
+
+
+@cache
+def script_map() -> str:
+    """Return where each line of the script is from, for a browser's developer tools."""
+    return map_of(script_sources())
+
+
+def script_sources() -> dict[str, str]:
+    """Return the text of each script by its name, ``site/time``."""
+    folder = Path(str(finders.find("js/site/theme.js"))).parents[1]
+    return {
+        path.relative_to(folder).with_suffix("").as_posix(): path.read_text() for path in sorted(folder.rglob("*.js"))
+    }
+
+
+MADE: Mapping[str, tuple[Callable[[], str], str]] = {
+    "css/site.css": (site_sheet, "text/css; charset=utf-8"),
+    "js/site.js": (site_script, "text/javascript; charset=utf-8"),
+    "js/site.js.map": (script_map, "application/json"),
+}
+"""Files made of several, and their content type."""
+
+
 def _exists(name: str) -> bool:
     try:
-        return name == SITE_SHEET or finders.find(name) is not None
+        return name in MADE or finders.find(name) is not None
     except (SuspiciousFileOperation, ValueError):  # above the folder, or no file's name
         return False
