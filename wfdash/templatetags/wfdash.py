@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from html import escape
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from django import template
@@ -22,6 +22,7 @@ from wfdash.pages.ui import event_text, times
 from wfdash.pages.ui.card import CardView
 from wfdash.pages.ui.diff import (
     MAX_DRAWN,
+    MAX_FILES,
     FileDiff,
     TextRun,
     ValueChange,
@@ -250,6 +251,18 @@ def unified_diff(text: Any) -> dict[str, Any]:
 
 
 @register.filter
+def first_files(files: Sequence[FileDiff]) -> Sequence[FileDiff]:
+    """Return the files of a diff that are shown."""
+    return files[:MAX_FILES]
+
+
+@register.filter
+def unlisted(files: Sequence[FileDiff]) -> int:
+    """Return how many files of a diff are not shown."""
+    return max(len(files) - MAX_FILES, 0)
+
+
+@register.filter
 def added(files: Iterable[FileDiff]) -> int:
     """Return how many lines a diff adds."""
     return sum(file.added for file in files)
@@ -281,10 +294,13 @@ def undrawn(changes: Collection[ValueChange]) -> int:
 
 @register.filter
 def marked(pieces: Iterable[TextRun]) -> SafeString:
-    """Return a line of a difference with the changed parts marked."""
-    return SafeString(
-        "".join(f"<mark>{escape(piece.text)}</mark>" if piece.marked else escape(piece.text) for piece in pieces)
-    )
+    """Return a line of a difference with the changed parts marked, each part in its colour."""
+    groups = ((marked, "".join(map(_run_html, runs))) for marked, runs in groupby(pieces, key=lambda run: run.marked))
+    return SafeString("".join(f"<mark>{html}</mark>" if marked else html for marked, html in groups))
+
+
+def _run_html(run: TextRun) -> str:
+    return f'<span class="{run.look}">{escape(run.text)}</span>' if run.look else escape(run.text)
 
 
 @register.inclusion_tag("components/card.html", takes_context=True)

@@ -22,6 +22,7 @@ from markdown_it.token import Token
 from pygments import highlight as highlighted
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
 
 from wfdash.pages.ui.invisible import is_deceiving, visible
 from wfdash.pages.ui.text_cache import TextCache
@@ -51,6 +52,12 @@ LEXERS = {
 """Languages that are coloured, by their usual names: lexers measured on hostile text of ``MAX_COLOURED``."""
 _COSTLY = re.compile(r"\s{120}")
 """Long runs of blanks or blank lines are what lexers are slowest at, and they need no colour."""
+HAS_COLOUR = frozenset(
+    {"k", "kn", "kd", "kr", "kt", "kc", "kp", "ow", "nt", "nf", "nc", "nn", "nb", "bp", "na", "nd", "fm", "no"}
+    | {"s", "s1", "s2", "sa", "sb", "sc", "sd", "se", "si", "sr", "ss", "sx", "m", "mi", "mf", "mh", "mb", "mo", "il"}
+    | {"c", "c1", "cm", "cp", "ch", "cs"}
+)
+"""Kinds of tokens that ``static/css/site/content.css`` gives a colour."""
 _rendered = TextCache(max_chars=16_000_000)
 _ODD_ADDRESS = re.compile(r"[\s\\]")
 
@@ -167,6 +174,24 @@ def _coloured(text: str, language: str) -> str:
     if name is None or len(text) > MAX_COLOURED or _COSTLY.search(text):
         return escape(text)
     return highlighted(text, get_lexer_by_name(name, stripnl=False), HtmlFormatter(nowrap=True, classprefix="hl-"))
+
+
+def tokens_of(text: str, language: str) -> list[tuple[str, str]]:
+    """Return (class of its colour, characters) of everything in a text, under the bounds of a code block.
+
+    Empty where it has no colour: an unknown language, or a text too long. Characters without colour have no class.
+    """
+    name = LEXERS.get(language.lower())
+    if name is None or len(text) > MAX_COLOURED or _COSTLY.search(text):
+        return []
+    return [(_look(kind), part) for kind, part in get_lexer_by_name(name, stripnl=False).get_tokens(text)]
+
+
+def _look(kind: Any) -> str:
+    while kind not in STANDARD_TYPES:
+        kind = kind.parent
+    look = STANDARD_TYPES[kind]
+    return f"hl-{look}" if look in HAS_COLOUR else ""
 
 
 def _diff_line(line: str) -> str:

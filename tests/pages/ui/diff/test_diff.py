@@ -105,8 +105,8 @@ def test_a_patch_is_read_by_file_and_hunk() -> None:
         ("note", None, None),
     ]
     assert (deleted.path, deleted.status, deleted.removed) == ("gone.txt", "deleted", 1)
-    assert (binary.path, binary.status) == ("x.png", "binary")
-    assert (renamed.path, renamed.old, renamed.status) == ("b.txt", "a.txt", "renamed")
+    assert (binary.path, binary.status, binary.binary) == ("x.png", "added", True)
+    assert (renamed.path, renamed.moved_from, renamed.status) == ("b.txt", "a.txt", "renamed")
 
 
 def test_a_plain_patch_without_git_headers_is_read() -> None:
@@ -231,3 +231,78 @@ def test_values_that_are_no_json_are_compared_too() -> None:
     odd = {1: Odd(), "a": {1, 2}, "b": b"x"}
     page = Template("{% load wfdash %}{% value_diff a b %}").render(Context({"a": odd, "b": {"a": {2}, "c": Odd()}}))
     assert "cannot be shown" in page
+
+
+def drawn(text: str, anchor: str = "proposal") -> str:
+    page = Template('{% load wfdash %}{% include "components/diff_unified.html" with anchor=anchor %}')
+    return page.render(Context({"files": parse_unified(text), "text": text, "anchor": anchor}))
+
+
+def test_a_patch_of_several_files_begins_with_links_to_them() -> None:
+    html = drawn(PATCH)
+    assert html.count('<a href="#proposal-') == html.count('class="diff-content"') == 4
+    assert 'href="#proposal-3" data-file' in html
+    assert 'id="proposal-3"' in html
+    assert "Binary file: its content is not shown" in html
+    assert "Renamed without changes" in html
+    assert "diff-list" not in drawn("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y")
+
+
+def test_what_a_patch_does_to_a_file_beside_its_lines_is_said() -> None:
+    mode, copied = parse_unified(
+        "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/one b/two\nsimilarity index 100%\ncopy from one\ncopy to two\n"
+    )
+    assert (mode.mode, mode.nothing_shown) == ("100644 → 100755", "Only its permissions change")
+    assert (copied.status, copied.moved_from, copied.nothing_shown) == ("copied", "one", "Copied without changes")
+
+
+def test_long_unchanged_stretches_of_a_patch_are_folded() -> None:
+    same = "".join(f" {n}\n" for n in range(40))
+    (file,) = parse_unified(f"--- a\n+++ a\n@@ -1,80 +1,81 @@\n{same}+new\n{same}")
+    assert [line.count for line in file.hunks[0].lines if line.kind == "fold"] == [37, 37]
+
+
+def test_names_in_a_patch_hide_nothing() -> None:
+    (quoted,) = parse_unified(
+        '--- "a/\\303\\244\\302\\255.py"\n+++ "b/\\303\\244\\302\\255.py"\n@@ -1 +1 @@ \u202etitle\n-x\n+y'
+    )
+    assert quoted.path == "ä[U+00AD].py"
+    assert quoted.hunks[0].title == "[U+202E]title"
+    (turned,) = parse_unified("--- a/\u202egnp.py\n+++ b/\u202egnp.py\n@@ -1 +1 @@\n-x\n+y")
+    assert turned.path == "[U+202E]gnp.py"
+
+
+def test_lines_have_the_colours_of_the_file_and_the_marks_of_the_change() -> None:
+    html = drawn("--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 'one'\n+    return 'two'")
+    assert '<span class="hl-k">def</span>' in html
+    assert '<mark><span class="hl-s1">two</span></mark>' in html
+    assert "hl-" not in drawn("--- a/a.xyz\n+++ b/a.xyz\n@@ -1 +1 @@\n-def f(): pass\n+def g(): pass")
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(alphabet="'\"# \tdef(x):\\[]{}\r", max_size=30), max_size=8))
+def test_colours_never_change_a_line(lines: list[str]) -> None:
+    body = "".join(f"+{line}\n" for line in lines)
+    colour, plain = (parse_unified(f"--- a\n+++ b.{end}\n@@ -0,0 +1,{len(lines)} @@\n{body}") for end in ("py", "no"))
+    shown = [
+        ["".join(run.text for run in line.pieces) for f in one for h in f.hunks for line in h.lines]
+        for one in (colour, plain)
+    ]
+    assert shown[0] == shown[1]
+
+
+def test_the_same_changes_have_the_same_mark_and_others_another() -> None:
+    patch = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+{}"
+    marks = [parse_unified(patch.format(text))[0].mark for text in ("y", "y", "z")]
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_a_patch_of_many_files_is_bounded() -> None:
+    one = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -0,0 +1,10 @@\n" + "+x\n" * 10
+    text = "".join(one.format(n) for n in range(10_000))
+    html = drawn(text)
+    assert "10,000 files" in html
+    assert "9,700 more files not shown" in html
+    assert "+100,000" in html
+    assert len(html) < 2_000_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -50,6 +50,8 @@ class CardPart:
     block: TextBlock | None = None
     table: TableView | None = None
     files: tuple[FileDiff, ...] = ()
+    anchor: str = ""
+    """Where its files are in the page."""
     changes: tuple[ValueChange, ...] = ()
     diff: TextDiff | None = None
     href: str = ""
@@ -101,10 +103,10 @@ def compare(before: Any, after: Any, title: str = "") -> CardPart:
 
 def _proposal_alone(proposal: Any, schema: Mapping[str, Any]) -> CardPart:
     if isinstance(proposal, str):
-        files = parse_unified(proposal) if "@@" in proposal else ()
-        return (
-            CardPart(kind="diff", files=files, text=proposal) if files else CardPart(kind="text", block=block(proposal))
-        )
+        files = parse_unified(proposal) if "@@" in proposal or proposal.startswith("diff --git ") else ()
+        if files:
+            return CardPart(kind="diff", files=files, text=proposal, anchor="proposal")
+        return CardPart(kind="text", block=block(proposal))
     if isinstance(proposal, (bool, int, float)):
         return CardPart(kind="text", block=block(cell(proposal)))
     known = unfold(proposal, schema)
@@ -167,17 +169,18 @@ def evidence_parts(card: Mapping[str, Any], files: str = "") -> tuple[CardPart, 
     """Return the evidence, each piece by its kind. ``files``: the address under which its bytes are, by number."""
     pieces = card.get("evidence")
     listed = pieces if isinstance(pieces, list) else ()
-    return tuple(_evidence(piece, f"{files}{number}/" if files else "") for number, piece in enumerate(listed))
+    return tuple(_evidence(piece, number, f"{files}{number}/" if files else "") for number, piece in enumerate(listed))
 
 
-def _evidence(piece: Any, href: str) -> CardPart:
+def _evidence(piece: Any, number: int, href: str) -> CardPart:
     if not isinstance(piece, Mapping):
         return CardPart(kind="json", title="Evidence", value=piece)
     title, value, kind = cell(str(piece.get("title") or "")), piece.get("value"), str(piece.get("kind"))
     if kind in {"image", "file"}:
         return _media(title, piece, href)
     draw = DRAWN.get(kind)
-    return draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
+    part = draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
+    return replace(part, anchor=f"evidence-{number}")
 
 
 def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:

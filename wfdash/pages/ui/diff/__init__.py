@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from wfdash.pages.ui.diff.lines import DiffLine, LinePair, TextDiff, TextRun, diff_text
 from wfdash.pages.ui.diff.trees import MAX_DRAWN, ValueChange, diff_values, grouped
-from wfdash.pages.ui.diff.unified import FileDiff, Hunk, parse_unified
+from wfdash.pages.ui.diff.unified import MAX_FILES, FileDiff, Hunk, parse_unified
 
 __all__ = [
     "MAX_DRAWN",
+    "MAX_FILES",
     "DiffLine",
     "FileDiff",
     "Hunk",

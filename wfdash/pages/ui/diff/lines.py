@@ -30,10 +30,11 @@ _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun:
-    """A run of characters; ``marked`` where it differs from the opposite line."""
+    """A run of characters; ``marked`` where it differs from the opposite line, ``look``: the class of its colour."""
 
     text: str
     marked: bool = False
+    look: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any
 
-from wfdash.pages.ui.diff.lines import MAX_LINES, DiffLine, LinePair, changed_lines, pair_up, whole
+from wfdash.pages.ui.diff.colours import Colours
+from wfdash.pages.ui.diff.lines import MAX_LINES, DiffLine, LinePair, changed_lines, fold, pair_up, whole
+from wfdash.pages.ui.invisible import visible
 
-_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$")
-_MODES = (("new file mode", "added"), ("deleted file mode", "deleted"), ("rename from", "renamed"))
+_HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)$")
+_OCTAL = re.compile(r"\\([0-7]{3}|.)")
+_MODES = (
+    ("new file mode", "added"),
+    ("deleted file mode", "deleted"),
+    ("rename from", "renamed"),
+    ("copy from", "copied"),
+)
+CONTEXT = 3
+MAX_FILES = 300
+"""Files that a page shows."""
+MAX_NAME = 300
+MAX_TITLE = 200
 MAX_BESIDE = 400
 MAX_OPEN_FILE = 120
 MAX_OPEN = 360
@@ -31,12 +46,20 @@ class Hunk:
 
 @dataclass(frozen=True, kw_only=True)
 class FileDiff:
-    """A file of a diff. ``status``: changed | added | deleted | renamed | binary."""
+    """A file of a diff. ``status``: changed | added | deleted | renamed | copied."""
 
     old: str
     new: str
     status: str
     hunks: tuple[Hunk, ...]
+    added: int = 0
+    """How many lines are added, those that are not shown included."""
+    removed: int = 0
+    binary: bool = False
+    mode: str = ""
+    """Its permissions, where they change: ``100644 → 100755``."""
+    mark: str = ""
+    """Differs from file to file, and whenever the file's changes do."""
     left_out: int = 0
     """Lines beyond what is shown."""
     folded: bool = False
@@ -53,22 +76,22 @@ class FileDiff:
         return self.old if self.status == "deleted" else self.new or self.old
 
     @property
-    def added(self) -> int:
-        """Return how many lines are added."""
-        return self._count_lines("added")
+    def moved_from(self) -> str:
+        """Return the file's earlier name, if it is another one."""
+        return self.old if self.status in {"renamed", "copied"} and self.old != self.new else ""
 
     @property
-    def removed(self) -> int:
-        """Return how many lines are removed."""
-        return self._count_lines("removed")
+    def nothing_shown(self) -> str:
+        """Return why there are no lines."""
+        if self.binary:
+            return "Binary file: its content is not shown"
+        words = {"renamed": "Renamed without changes", "copied": "Copied without changes", "added": "An empty file"}
+        return words.get(self.status, "Only its permissions change" if self.mode else "No lines to show")
 
     @property
     def long(self) -> bool:
         """Return whether it is too long to be rendered side by side as well."""
         return self.size > MAX_BESIDE
-
-    def _count_lines(self, kind: str) -> int:
-        return sum(line.kind == kind for hunk in self.hunks for line in hunk.lines)
 
 
 def parse_unified(text: str) -> tuple[FileDiff, ...]:
@@ -98,12 +121,35 @@ class _FileBuilder:
     new: str = ""
     status: str = "changed"
     hunks: list[Hunk] = field(default_factory=list)
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
+    modes: list[str] = field(default_factory=list)
     left_out: int = 0
+    content: Any = field(default_factory=lambda: blake2b(digest_size=6))
 
     def finish(self) -> FileDiff:
         """Return the file; ``/dev/null`` marks new and deleted files."""
         status = "added" if self.old == "/dev/null" else "deleted" if self.new == "/dev/null" else self.status
-        return FileDiff(old=self.old, new=self.new, status=status, hunks=tuple(self.hunks), left_out=self.left_out)
+        self.content.update(f"{self.old}\0{self.new}".encode(errors="surrogatepass"))
+        return FileDiff(
+            old=self.old,
+            new=self.new,
+            status=status,
+            hunks=tuple(self.hunks),
+            added=self.added,
+            removed=self.removed,
+            binary=self.binary,
+            mode=" → ".join(self.modes) if len(self.modes) == 2 else "",
+            mark=self.content.hexdigest(),
+            left_out=self.left_out,
+        )
+
+    def count(self, body: list[str]) -> None:
+        """Count the lines of a hunk, those that are not shown included."""
+        self.added += sum(line[:1] == "+" for line in body)
+        self.removed += sum(line[:1] == "-" for line in body)
+        self.content.update("\n".join(body).encode(errors="surrogatepass"))
 
 
 class _DiffParser:
@@ -113,6 +159,7 @@ class _DiffParser:
         self.lines = lines
         self.at = 0
         self.budget = MAX_LINES
+        self.colours = Colours()
 
     def files(self) -> Iterator[FileDiff]:
         draft: _FileBuilder | None = None
@@ -138,14 +185,20 @@ class _DiffParser:
 
     def _header(self, draft: _FileBuilder, line: str) -> None:
         if line.startswith("diff --git ") and " b/" in line:
-            draft.old, draft.new = line[len("diff --git ") :].removeprefix("a/").split(" b/", 1)
+            draft.old, draft.new = map(_name, line[len("diff --git ") :].removeprefix("a/").split(" b/", 1))
         elif line.startswith("--- "):
             draft.old = _file_name(line[4:])
         elif line.startswith("+++ "):
             draft.new = _file_name(line[4:])
         elif line.startswith(("Binary files", "GIT binary patch")):
-            draft.status = "binary"
+            draft.binary = True
+        elif line.startswith(("old mode ", "new mode ")):
+            draft.modes.append(line[len("old mode ") :].strip()[:6])
+        elif line.startswith(("rename to ", "copy to ")):
+            draft.new = _name(line.partition(" to ")[2])
         else:
+            if line.startswith(("rename from ", "copy from ")):
+                draft.old = _name(line.partition(" from ")[2])
             draft.status = next((status for start, status in _MODES if line.startswith(start)), draft.status)
 
     def _hunk(self, draft: _FileBuilder, match: re.Match[str]) -> None:
@@ -153,11 +206,16 @@ class _DiffParser:
         old_left, new_left = int(match[2] or 1), int(match[4] or 1)
         self.at += 1
         body = list(self._body(old_left, new_left))
+        draft.count(body)
         kept = body[: max(self.budget, 0)]
         self.budget -= len(kept)
         draft.left_out += len(body) - len(kept)
         header = f"@@ -{match[1]},{old_left} +{match[3]},{new_left} @@"
-        draft.hunks.append(Hunk(header=header, title=match[5].strip(), lines=tuple(_number(kept, old_at, new_at))))
+        path = draft.old if draft.new == "/dev/null" else draft.new
+        lines = self.colours.of(tuple(_number(kept, old_at, new_at)), path)
+        title = visible(match[5].strip()[:MAX_TITLE])
+        if lines:
+            draft.hunks.append(Hunk(header=header, title=title, lines=tuple(fold(lines, CONTEXT))))
 
     def _body(self, old_left: int, new_left: int) -> Iterator[str]:
         """Yield the lines that belong to a hunk, by its own counts."""
@@ -203,5 +261,27 @@ def _number(body: list[str], old: int, new: int) -> Iterator[DiffLine]:
 
 def _file_name(text: str) -> str:
     """Return a file's name without git's a/ or b/ and without a time stamp."""
-    name = text.split("\t", 1)[0].strip().strip('"')
+    name = _name(text.split("\t", 1)[0])
     return name[2:] if name.startswith(("a/", "b/")) else name
+
+
+def _name(text: str) -> str:
+    """Return a name as people read it: git's quotes and octal bytes decoded, nothing invisible, not endless."""
+    name = text.strip()
+    if name[:1] == '"' or name[-1:] == '"':
+        name = _unquoted(name.strip('"'))
+    return visible(name[:MAX_NAME]) + ("…" if len(name) > MAX_NAME else "")
+
+
+def _unquoted(name: str) -> str:
+    ends = {"n": "\n", "t": "\t", "r": "\r"}
+    pieces = _OCTAL.sub(
+        lambda found: (
+            chr(int(found[1], 8) & 0xFF) if found[1].isdigit() and len(found[1]) == 3 else ends.get(found[1], found[1])
+        ),
+        name,
+    )
+    try:
+        return pieces.encode("latin-1").decode()
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return pieces

@@ -1,0 +1,2 @@
+// What a card's evidence can do beyond what the page itself does.
+import "./files.js";
