@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group
 from django.utils import timezone
 
+from checkpoints.database.compiled import compiled
 from checkpoints.models import Claim, HumanRequest, Run
 from tests import people
 from wfdash import queries
@@ -15,6 +17,7 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.queries.history import events
 from wfdash.queries.history.events import lanes_of
 from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
+from wfdash.queries.requests import inbox as inbox_queries
 
 
 @pytest.fixture
@@ -68,6 +71,27 @@ def test_the_inbox_holds_what_is_addressed_to_the_person(run):
     assert inbox("vera") == set()
     for name in ("ana", "ben", "otto", "vera"):
         assert queries.count_open(people.viewer(name)) == len(inbox(name))
+
+
+def test_counts_follow_what_a_person_may_at_once(run, everybody):
+    people.ask(run, "for finance", by=["finance"])
+    ana = people.viewer("ana")
+    before = (queries.count_open(ana), queries.count_tabs(ana)["mine"])
+    everybody["ana"].groups.clear()
+    left = people.viewer("ana")
+    after = (queries.count_open(left), queries.count_tabs(left)["mine"])
+    everybody["ana"].groups.add(Group.objects.get(name="finance"))
+    back = people.viewer("ana")
+    assert (before, after) == ((1, 1), (0, 0))
+    assert (queries.count_open(back), queries.count_tabs(back)["mine"]) == (1, 1)
+
+
+def test_requests_are_counted_up_to_a_limit_for_the_navigation(run, everybody, monkeypatch):
+    monkeypatch.setattr(inbox_queries, "MAX_WAITING", 3)
+    kept = compiled(inbox_queries._open_for.__wrapped__)
+    for number in range(4):
+        people.ask(run, f"number {number}")
+    assert kept(people.viewer("ana")).count() == 3
 
 
 def test_the_inbox_and_the_resolver_agree(run, everybody):

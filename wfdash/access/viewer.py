@@ -7,14 +7,15 @@ found *through* a Viewer: a query is filtered first, so a stranger's look-up is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q
+from django.contrib.auth.models import AnonymousUser, Group, User
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from checkpoints.database.compiled import compiled
 from checkpoints.models import Absence, Grant, HumanRequest, Run
 
 EVERY = "*"
@@ -82,6 +83,9 @@ class Viewer:
     """Workflow name (or ``*``) -> rights."""
     acts_for: tuple[Principal, ...] = ()
     """Absent people who named this person as their delegate."""
+
+    def __hash__(self) -> int:
+        return hash((self.user.pk, self.name, self.groups, frozenset(self.rights.items()), self.acts_for))
 
     def may(self, right: str, workflow: str) -> bool:
         """Return whether the person has the right for that workflow."""
@@ -170,8 +174,8 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
     """
     if isinstance(user, AnonymousUser) or not user.is_active:
         return Viewer(user=user, name="")
-    groups = dict(user.groups.values_list("id", "name"))
-    rights = _rights(user, Q(user_id=user.pk) | Q(group_id__in=list(groups)))
+    groups = dict(_groups_of(user.pk).rows())
+    rights = _rights(user, _granted_to(user.pk, tuple(sorted(groups))).rows())
     return Viewer(
         user=user,
         name=user.get_username(),
@@ -185,20 +189,38 @@ def watcher_for(user: User) -> Viewer:
     """Return a viewer with a user's rights only (one query): enough to see, not to answer."""
     if not user.is_active:
         return Viewer(user=user, name="")
-    return Viewer(user=user, name=user.get_username(), rights=_rights(user, Q(user_id=user.pk) | Q(group__user=user)))
+    granted = Grant.objects.filter(Q(user_id=user.pk) | Q(group__user=user)).values_list("workflow", "role")
+    return Viewer(user=user, name=user.get_username(), rights=_rights(user, granted))
 
 
-def _rights(user: User, granted: Q) -> dict[str, frozenset[str]]:
+@compiled
+def _groups_of(user: int) -> QuerySet[Any, Any]:
+    return Group.objects.filter(user=user).order_by().values_list("id", "name")
+
+
+@compiled
+def _granted_to(user: int, groups: tuple[int, ...]) -> QuerySet[Any, Any]:
+    return Grant.objects.filter(Q(user_id=user) | Q(group_id__in=groups)).values_list("workflow", "role")
+
+
+@compiled
+def _absences_for(delegate: int) -> QuerySet[Any, Any]:
+    return Absence.objects.filter(delegate=delegate).order_by().values_list("pk")[:1]
+
+
+def _rights(user: User, granted: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
     rights: dict[str, frozenset[str]] = {}
     if user.is_superuser:
         rights[EVERY] = RIGHTS["admin"]
-    for workflow, role in Grant.objects.filter(granted).values_list("workflow", "role"):
+    for workflow, role in granted:
         rights[workflow] = rights.get(workflow, frozenset()) | RIGHTS[role]
     return rights
 
 
 def _principals_of(user: User) -> tuple[Principal, ...]:
-    """Return who is absent now and named this person as delegate (one query, two if there is anyone)."""
+    """Return who is absent now and named this person as delegate (one query, three if there is anyone)."""
+    if not _absences_for(user.pk).rows():
+        return ()
     now = timezone.now()
     absent = Absence.objects.filter(delegate=user, since__lte=now, until__gt=now, user__is_active=True)
     people = User.objects.filter(pk__in=absent.values("user_id")).prefetch_related("groups")

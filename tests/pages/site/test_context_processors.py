@@ -36,6 +36,13 @@ def test_the_count_is_not_asked_for_until_it_is_shown(monkeypatch: pytest.Monkey
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(("open_requests", "badge"), [(0, "0"), (999, "999"), (1000, "999+"), (10_000, "999+")])
+def test_many_open_requests_are_shown_as_more_than_999(open_requests: int, badge: str) -> None:
+    request = request_of(SOMEONE)
+    request.open_count = open_requests
+    assert SiteContext(request).open_badge == badge
+
+
 def test_strangers_are_counted_nothing_and_have_no_name() -> None:
     site = SiteContext(request_of())
     assert (site.open_count, site.name, site.is_staff) == (0, "", False)

@@ -16,6 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from wfdash import queries
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.queries.account.notifications import count_unread
+from wfdash.queries.requests.inbox import MAX_WAITING
 from wfdash.queries.statistics.operations import MOST_COUNTED
 
 THEMES = ("auto", "light", "dark")
@@ -108,6 +109,11 @@ class SiteContext:
         if counted is not None:
             return counted
         return queries.count_open(self._viewer) if self._viewer is not None and self.name else 0
+
+    @property
+    def open_badge(self) -> str:
+        """Return the number of open requests as the navigation shows it: in full below 1,000."""
+        return str(self.open_count) if self.open_count < MAX_WAITING else f"{MAX_WAITING - 1}+"
 
     @cached_property
     def unread_count(self) -> int:

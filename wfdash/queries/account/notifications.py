@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
+from checkpoints.database.compiled import compiled
 from checkpoints.models import HumanRequest, Notice, Webhook
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
@@ -77,7 +78,13 @@ class Delivery:
 
 def count_unread(viewer: Viewer) -> int:
     """Return how many notifications this person has not read, at most 100 (one query)."""
-    return _own_notifications(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)[:COUNTED].count()
+    return _unread_of(viewer).count()
+
+
+@compiled
+def _unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
+    unread = _own_notifications(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)
+    return unread.order_by().values("pk")[:COUNTED]
 
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:

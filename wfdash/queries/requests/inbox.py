@@ -14,11 +14,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db import connection
 from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from checkpoints.database.compiled import compiled, statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Presence, Reply
 from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.rules import RISKS
@@ -36,7 +36,10 @@ SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}
 MAX_COUNTED = 1000
 """Answered requests are counted up to this number."""
+MAX_WAITING = 1000
+"""Requests that wait for a person are counted up to this number for the navigation."""
 MAX_OPEN = 1_000_000
+EVERYTHING = Q(pk__isnull=False)
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 ASKED = OPEN & FOR_PEOPLE
 """Open, and addressed to people: requests that wait for a signal are in no one's inbox."""
@@ -131,8 +134,13 @@ def tab_filter(viewer: Viewer, tab: str) -> Q:
 
 
 def count_open(viewer: Viewer) -> int:
-    """Return how many open requests wait for this person (one query)."""
-    return HumanRequest.objects.filter(tab_filter(viewer, "mine")).count() if viewer.may_anywhere("answer") else 0
+    """Return how many open requests wait for this person, at most ``MAX_WAITING`` (one query)."""
+    return _open_for(viewer).count() if viewer.may_anywhere("answer") else 0
+
+
+@compiled
+def _open_for(viewer: Viewer) -> QuerySet[Any, Any]:
+    return HumanRequest.objects.filter(tab_filter(viewer, "mine")).order_by().values("pk")[:MAX_WAITING]
 
 
 def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
@@ -146,31 +154,33 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
     One pass over the open requests: each request's flags are computed once, whatever is counted.
     """
     wanted = filter_requests(viewer, text)
-    flags = {"seen": viewer.scope("see"), "fits": wanted or Q(pk__isnull=False)}
+    if wanted:
+        flags, answered = statement_of(_flags(viewer, wanted)), statement_of(_answered(viewer, wanted))
+    else:
+        flags, answered = _all_flags(viewer), _all_answered(viewer)
+    sums = {tab: (*names, "fits", *(() if tab == "asked" else ("seen",))) for tab, names in TAB_FLAGS.items()}
+    sums["waiting"] = (*TAB_FLAGS["mine"], "seen")
+    found = flags.select(", ".join(f"SUM({' * '.join(names)})" for names in sums.values())) or ()
+    counts = dict.fromkeys(sums, 0) | {name: int(number or 0) for name, number in zip(sums, found, strict=False)}
+    return {tab: answered.count() if tab == "answered" else counts[tab] for tab in TABS}, counts["waiting"]
+
+
+def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
+    """Return the flags of each open request that counts for some tab."""
+    flags = {"seen": viewer.scope("see"), "fits": wanted}
     flags |= {name: say(viewer) for name, say in FLAGS.items()}
     cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
     visible = viewer.scope("see") | audience.awaiting_reply_of(viewer)
     rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list(*cases)
-    counts = _count_flags(rows[:MAX_OPEN])
-    waiting = counts.pop("")
-    counts["answered"] = HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted)[:MAX_COUNTED].count()
-    return {tab: counts[tab] for tab in TABS}, waiting
+    # A query within a query: its limit keeps it one.
+    return rows[:MAX_OPEN]
 
 
-def _count_flags(rows: QuerySet[Any, Any]) -> dict[str, int]:
-    """Return how many rows have all the flags of each tab; under an empty name, those waiting regardless of the filter.
+def _answered(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
+    return HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted).order_by().values("pk")[:MAX_COUNTED]
 
-    A query within a query: its limit keeps it one. Written as SQL because the ORM takes longer to build it than SQLite
-    to answer it.
-    """
-    inner, params = rows.query.sql_with_params()
-    wanted = {tab: (*flags, "fits", *(() if tab == "asked" else ("seen",))) for tab, flags in TAB_FLAGS.items()}
-    wanted[""] = (*TAB_FLAGS["mine"], "seen")
-    sums = ", ".join(f"SUM({' * '.join(f'flags.{name}' for name in flags)})" for flags in wanted.values())
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {sums} FROM ({inner}) AS flags", params)  # noqa: S608
-        (found,) = cursor.fetchall()
-    return {tab: int(number or 0) for tab, number in zip(wanted, found, strict=True)}
+
+_all_flags, _all_answered = compiled(_flags), compiled(_answered)
 
 
 def inbox(

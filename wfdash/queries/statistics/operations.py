@@ -9,11 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Count, Exists, F, FilteredRelation, Max, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from checkpoints.database.compiled import compiled
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally
 from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
@@ -139,10 +141,17 @@ def count_problems(viewer: Viewer) -> int:
     """Return how many runs failed in the last day or are held, at most ``MOST_COUNTED`` (one query, if any)."""
     if not viewer.may_anywhere("operate"):
         return 0
+    # By the minute, so that the query is compiled once a minute.
+    since = (timezone.now() - RECENT).replace(second=0, microsecond=0)
+    return min(MOST_COUNTED, _problems(viewer, since).count())
+
+
+@compiled
+def _problems(viewer: Viewer, since: datetime) -> QuerySet[Any, Any]:
     mine = viewer.scope("operate")
-    failed = _failed(mine, timezone.now() - RECENT).values("pk")[:MOST_COUNTED]
+    failed = _failed(mine, since).values("pk")[:MOST_COUNTED]
     held = _held(mine).values("pk")[:MOST_COUNTED]
-    return min(MOST_COUNTED, Run.objects.filter(Q(pk__in=failed) | Q(pk__in=held)).order_by().count())
+    return Run.objects.filter(Q(pk__in=failed) | Q(pk__in=held)).order_by().values("pk")
 
 
 def _failed(mine: Q, since: datetime) -> QuerySet[Run]:
