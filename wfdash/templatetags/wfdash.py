@@ -59,6 +59,16 @@ def once_key(form: str = "") -> SafeString:
     return format_html('<input type="hidden" name="_key" value="{}"{}>', secrets.token_urlsafe(12), of)
 
 
+@register.inclusion_tag("components/copy.html")
+def copy(what: Any, label: str = "", *, words: str = "", how: str = "copy") -> dict[str, Any]:
+    """Return a button that copies, shown only where scripts run. ``label``: what it does, if it shows no ``words``.
+
+    ``how``: ``what`` is a text, an address to copy (``copy-link``) or to fetch (``copy-from``), or the id of the
+    element whose text is copied (``copy-of``).
+    """
+    return {"what": what, "label": label, "words": words, "how": how}
+
+
 @register.inclusion_tag("components/status.html")
 def status(value: Any, detail: str = "") -> dict[str, str]:
     """Return a status pill. ``value``: a ``records.Status`` or its text; ``detail``: for whom, until when."""

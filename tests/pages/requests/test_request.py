@@ -167,3 +167,11 @@ def test_every_page_with_a_card_has_the_parts_that_the_next_one_replaces(run, as
         f"/requests/{question.pk}/": ["card", "news"],
     }.items():
         assert sorted(re.findall('data-swap="([a-z]+)"', ana.get(address).content.decode())) == parts
+
+
+def test_the_command_that_answers_is_for_those_who_may_answer(question, as_):
+    address = f"/requests/{question.pk}/"
+    page = as_("ana").get(address).content.decode()
+    assert "Answer from a program" in page
+    assert "&quot;action&quot;: &quot;approve&quot;" in page
+    assert "Answer from a program" not in as_("vera").get(address).content.decode()

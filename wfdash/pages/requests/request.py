@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
+from django.urls import reverse
 
 from checkpoints.models import Reply
 from wfdash import actions, queries
@@ -19,9 +20,11 @@ from wfdash.pages.requests.panel import address_params, fields_of, live_context,
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.actions import actions_of
+from wfdash.pages.ui.commands import Commands, commands
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import past
 from wfdash.pages.ui.fragments import respond
+from wfdash.schemas.sample import sample
 from wfdash.schemas.secrets import secret_names, without
 
 __all__ = ["address_params", "panel", "request"]
@@ -48,7 +51,16 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     # What the open page shows stays the base of its comparison, however often this part is refreshed.
     context |= {"fragment": "fragment" in request.GET, "seen": shown}
     context["stale"] = found.open and shown not in {"", found.seen}
+    if context["decides"] and not override:
+        context["answer_commands"] = _answer_commands(request, found)
     return respond(request, PAGE, context, FRAGMENTS)
+
+
+def _answer_commands(request: HttpRequest, found: queries.RequestView) -> Commands:
+    """Return the commands that answer a request, for those who may, with the first of its answers to change."""
+    body = {"value": sample(found.answer_schema), "seen": found.seen}
+    path = reverse("api:answer_request", args=[found.id])
+    return commands(request, "answer-commands", "Answer from a program", path, body)
 
 
 def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, override: bool) -> HttpResponse:

@@ -15,6 +15,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.pages.runs.graph import draw, stopped_as
 from wfdash.pages.runs.header import DRIVEN, address, head, page_number
 from wfdash.pages.runs.intervals import intervals_by_state
+from wfdash.pages.runs.start_commands import again_commands
 from wfdash.pages.runs.step import step_panel
 from wfdash.pages.runs.timeline import timeline_context
 from wfdash.pages.site.decorators import page, viewer_of
@@ -66,6 +67,8 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     wanted = request.GET.get("fragment", "")
     for part in PART_DATA.get(wanted, ()):
         context |= PARTS[part](request, viewer, header)
+    if wanted in {"", "live", "values"} and header.inspect and viewer.may("start", header.workflow):
+        context["again_commands"] = again_commands(request, header)
     if wanted in {"", "live", "head"}:
         context |= head(viewer, header, "run", context["requests"], context["busy"])
     return respond(request, "runs/overview/page.html", context, FRAGMENTS)

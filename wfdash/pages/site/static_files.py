@@ -21,6 +21,7 @@ SHEETS = (
     "site/tokens",
     "site/base",
     "site/components",
+    "site/copy",
     "site/palette",
     "site/forms",
     "site/content",

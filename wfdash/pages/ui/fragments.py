@@ -102,7 +102,7 @@ ROW = (
     '<li class="event {tone}" id="e{seq}" data-seq="{seq}" data-kind="{kind}" data-step="{step}">'
     '<span class="event-mark">{icon}</span>'
     '<div class="event-words"><details><summary>{words}</summary><div class="event-more"><p class="row small">'
-    '<a href="{address}" data-copy-link="{address}">Copy link</a>'
+    '<a href="{address}" data-copy-link="{address}"><span data-copy-words>Copy link</span></a>'
     '<a href="{replay}">View run at this point</a></p>{detail}</div></details></div>'
     '<a class="event-seq" href="{address}" aria-label="event {seq}">{seq}</a>'
     '<span class="event-at">{at}</span></li>'

@@ -8,11 +8,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from checkpoints.records import Phase
+from checkpoints.records import Json, Phase
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.runs.actions import new_key
+from wfdash.pages.runs.start_commands import start_commands
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, search_context
@@ -70,7 +71,7 @@ def workflow(request: HttpRequest, name: str) -> HttpResponse:
     initial, words = default_input(request, viewer, row)
     form = FormView.from_schema(row.description.input_schema, initial=initial)
     if request.method != "POST":
-        return _page(request, viewer, row, form, words=words)
+        return _page(request, viewer, row, form, words=words, initial=initial)
     if not row.may_start:
         raise NotAllowed("You cannot start this workflow. Ask an operator or admin")
     bound = form.bind(request.POST, request.FILES)
@@ -85,7 +86,13 @@ def workflow(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow, form: FormView, status: int = 200, words: str = ""
+    request: HttpRequest,
+    viewer: Viewer,
+    row: queries.WorkflowRow,
+    form: FormView,
+    status: int = 200,
+    words: str = "",
+    initial: Json = None,
 ) -> HttpResponse:
     total = queries.count_runs(viewer, row.name)
     context: dict[str, Any] = {
@@ -105,6 +112,7 @@ def _page(
         ],
         "examples": range(1, len(row.description.examples) + 1),
         "where": row.source,
+        "start_commands": start_commands(request, row, initial) if row.may_start and row.loaded else None,
     }
     return render(request, "workflows/workflow.html", context, status=status)
 

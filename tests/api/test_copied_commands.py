@@ -1,0 +1,91 @@
+"""The commands that pages offer to copy, executed as they are against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Person
+from tests.e2e.server import Server, serving, wait_until
+
+pytestmark = pytest.mark.process
+
+WORKFLOW = """
+from pydantic import BaseModel, SecretStr
+from wfdash.workflow import Approval, Context, Workflow
+
+class Order(BaseModel):
+    item: str
+    key: SecretStr
+
+order = Workflow("order", examples=[{"item": "O'Neill's $(chair) `x`", "key": "hush"}])
+
+@order.step(start=True)
+async def review(o: Order, ctx: Context) -> str:
+    return (await ctx.ask(Approval(subject=f"Buy {o.item}?"))).action
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder: Path = tmp_path_factory.mktemp("commands")
+    (folder / "orders.py").write_text(WORKFLOW)
+    with serving(Server(folder / "data", files=[folder / "orders.py"])) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(server: Server) -> Iterator[Person]:
+    person = Person(server, "admin")
+    yield person
+    person.close()
+
+
+def command(page: str, name: str) -> str:
+    found = re.search(rf'<code id="{name}">(.*?)</code>', page, re.DOTALL)
+    assert found, page
+    return unescape(found[1])
+
+
+def executed(text: str, admin: Person, *, shell: bool) -> dict[str, object]:
+    """Run a copied command in a shell or in Python, with nothing but the session that it asks for."""
+    env = {"PATH": os.environ["PATH"], "WFDASH_SESSION": admin.http.cookies["sessionid"], "no_proxy": "*"}
+    program = [shutil.which("sh") or "sh"] if shell else [sys.executable, "-"]
+    done = subprocess.run(program, input=text, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("shell", [pytest.param(True, id="curl"), pytest.param(False, id="python")])
+def test_a_run_is_started_again_and_answered_with_what_the_pages_copy(server: Server, admin: Person, shell: bool):
+    if shell and shutil.which("curl") is None:
+        pytest.skip("no curl here")
+    kind = "curl" if shell else "python"
+    first = executed(command(admin.get("/workflows/order/").text, f"start-commands-{kind}"), admin, shell=shell)
+    page = admin.get(f"/runs/{first['id']}/").text
+    assert "hush" not in page
+    again = command(page, f"start-commands-{kind}")
+    assert "<key>" in again
+    second = executed(again.replace("<key>", "given"), admin, shell=shell)
+    assert second["id"] != first["id"]
+    asked = wait_until(lambda: _request_of(admin, str(second["id"])), what="the request of the second run")
+    assert asked["subject"] == "Buy O'Neill's $(chair) `x`?"
+    answer = executed(
+        command(admin.get(f"/requests/{asked['id']}/").text, f"answer-commands-{kind}"), admin, shell=shell
+    )
+    assert (answer["request"], answer["verdict"]) == (asked["id"], "approve")
+
+
+def _request_of(admin: Person, run: str) -> dict[str, str]:
+    found = admin.get("/api/requests?tab=all&q=workflow:order").json()["items"]
+    return next((one for one in found if one["run"] == run), {})
