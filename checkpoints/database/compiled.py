@@ -8,8 +8,9 @@ from functools import lru_cache, wraps
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection
-from django.db.models import QuerySet
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.db.models import BooleanField, Model, Q, QuerySet
+from django.db.models.expressions import RawSQL
 
 KEPT = 512
 """How many statements are kept for each query; the least recently used go first."""
@@ -53,6 +54,26 @@ def compiled(build: Callable[..., QuerySet[Any, Any]]) -> Callable[..., Statemen
     @lru_cache(maxsize=KEPT)
     def kept(vendor: str, *key: Hashable) -> Statement:
         return statement_of(build(*key))
+
+    return wraps(build)(lambda *key: kept(connection.vendor, *key))
+
+
+def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[..., Q]:
+    """Return a function that returns ``build``'s filter of a table as SQL, kept per arguments as by ``compiled``.
+
+    For queries of that table itself: within another query its columns have other names. A filter that needs other
+    tables joined is returned as it is.
+    """
+
+    @lru_cache(maxsize=KEPT)
+    def kept(vendor: str, *key: Hashable) -> Q:
+        plain = build(*key)
+        query = model._default_manager.filter(plain).query
+        try:
+            sql, params = query.get_compiler(DEFAULT_DB_ALIAS).compile(query.where)
+        except EmptyResultSet:
+            return Q(pk__in=[])
+        return plain if len(query.alias_map) > 1 else Q(RawSQL(sql, tuple(params), BooleanField()))  # noqa: S611
 
     return wraps(build)(lambda *key: kept(connection.vendor, *key))
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from checkpoints.database.compiled import compiled, statement_of
+from checkpoints.database.compiled import compiled, compiled_filter, statement_of
 
 pytestmark = pytest.mark.django_db
 built: list[str] = []
@@ -42,3 +42,19 @@ def test_a_query_that_can_find_nothing_is_not_sent(django_assert_num_queries: An
 
 def test_text_that_no_row_can_have_finds_nothing_in_a_kept_statement_too() -> None:
     assert named("a\x00").rows() == []
+
+
+def test_a_filter_kept_as_sql_finds_what_the_filter_finds_beside_other_conditions() -> None:
+    for name in ("finance", "legal", "lending"):
+        Group.objects.create(name=name)
+    begins = compiled_filter(Group, lambda prefix: Q(name__startswith=prefix))
+    assert [group.name for group in Group.objects.filter(begins("le"), pk__gt=0).exclude(name="lending")] == ["legal"]
+    assert Group.objects.filter(begins("le") | Q(name="finance")).count() == 3
+    assert not Group.objects.filter(compiled_filter(Group, lambda: Q(pk__in=[]))()).exists()
+
+
+def test_a_filter_that_joins_tables_stays_as_it_is() -> None:
+    group = Group.objects.create(name="finance")
+    group.user_set.create(username="ana")
+    held = compiled_filter(Group, lambda name: Q(user__username=name))
+    assert (Group.objects.filter(held("ana")).count(), Group.objects.filter(held("ben")).count()) == (1, 0)

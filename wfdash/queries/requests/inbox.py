@@ -18,7 +18,7 @@ from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from checkpoints.database.compiled import compiled, statement_of
+from checkpoints.database.compiled import compiled, compiled_filter, statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Presence, Reply
 from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.rules import RISKS
@@ -133,6 +133,9 @@ def tab_filter(viewer: Viewer, tab: str) -> Q:
     return found
 
 
+_in_tab = compiled_filter(HumanRequest, tab_filter)
+
+
 def count_open(viewer: Viewer) -> int:
     """Return how many open requests wait for this person, at most ``MAX_WAITING`` (one query)."""
     return _open_for(viewer).count() if viewer.may_anywhere("answer") else 0
@@ -235,7 +238,7 @@ def count_since(viewer: Viewer, tab: str, text: str, since: datetime, known: Seq
 
     ``known`` is the list that is shown, if that is the whole of it. An old request may be new to a person: escalated.
     """
-    rows = HumanRequest.objects.filter(tab_filter(viewer, tab), filter_requests(viewer, text))
+    rows = HumanRequest.objects.filter(_in_tab(viewer, tab), filter_requests(viewer, text))
     return (rows.filter(created__gt=since) if known is None else rows.exclude(pk__in=known)).count()
 
 
@@ -252,7 +255,7 @@ def count_similar(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow
         return {}
     wanted = reduce(or_, (Q(workflow=workflow, step=step, kind=kind) for workflow, step, kind in sorted(gates)))
     low = HumanRequest.objects.filter(wanted, risk__lt=HIGH_RISK)
-    found = low.filter(tab_filter(viewer, tab), filter_requests(viewer, text))
+    found = low.filter(_in_tab(viewer, tab), filter_requests(viewer, text))
     counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
     return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= MIN_SIMILAR}
 
@@ -267,7 +270,7 @@ def request_to_answer(viewer: Viewer, run_id: str) -> str:
     """Return the id of a run's open request that this person should answer first, or an empty string (one query)."""
     if not viewer.may_anywhere("answer"):
         return ""
-    rows = HumanRequest.objects.filter(tab_filter(viewer, "mine"), run_id=run_id)
+    rows = HumanRequest.objects.filter(_in_tab(viewer, "mine"), run_id=run_id)
     return str(rows.order_by(F("due").asc(nulls_last=True), "created", "id").values_list("id", flat=True).first() or "")
 
 
@@ -281,7 +284,7 @@ def _order(tab: str, sort: str) -> KeysetOrder:
 
 
 def _sort_keys(viewer: Viewer, tab: str, text: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
-    rows = HumanRequest.objects.filter(tab_filter(viewer, tab), filter_requests(viewer, text))
+    rows = HumanRequest.objects.filter(_in_tab(viewer, tab), filter_requests(viewer, text))
     return _sorted_keys(rows, tab, order)
 
 
