@@ -35,7 +35,6 @@ MOST = {
     "start": 10_000,
     "signal": 10_000,
     "view": 500,
-    "look": 1_000,
     "webhook": 100,
     "export": 100,
 }

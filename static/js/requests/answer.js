@@ -1,7 +1,7 @@
 // Sends an answer, or its undo, by fetch and shows the next card in place. Until the server has taken it the form stays
 // as it is: a server that is gone is asked again, and a refusal is shown in the card. The form carries a key, so an
 // answer that arrives twice counts once. Without this the browser sends the same form.
-import { fits, isOfThisVersion, parse, show } from "./swap.js";
+import { fits, isOfThisVersion, parse, readCard, show } from "./swap.js";
 import "./undo.js";
 
 const FORMS = "#answer-form, .undo-last, .undo-more form";
@@ -126,10 +126,7 @@ function arrived(form, answer, page) {
 // The next card begins at its headline; where there is none to decide, what became of this one is read.
 function readOn() {
   const outcome = document.querySelector(".dock") ? null : document.querySelector(".request-notice .alert, .link-card > [role=status]");
-  const place = outcome ?? document.getElementById("card-subject") ?? document.getElementById("main");
-  place?.setAttribute("tabindex", "-1");
-  place?.focus({ preventScroll: true });
-  scrollTo({ top: 0, behavior: "instant" });
+  readCard(outcome);
 }
 
 // A page never sends back what is secret, nor files.

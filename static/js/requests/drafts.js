@@ -57,4 +57,5 @@ document.addEventListener("submit", forget);
 document.addEventListener("answer:taken", forget);
 addEventListener("online", save);
 addEventListener("pagehide", save);
+document.addEventListener("card:leaving", ({ detail }) => detail.push(save()));
 document.addEventListener("visibilitychange", () => { if (document.hidden) save(); });

@@ -70,9 +70,14 @@ function showProposal(sheet) {
   if (seen < Math.min(LEAST, bottom - top)) proposal.scrollIntoView({ block: "start" });
 }
 
-// The sheet that a person opens has the focus; one that a page comes with has not.
+// The sheet that a person opens has the focus and lies over the other actions; one that a page comes with does neither.
 let pressed = null;
-document.addEventListener("click", ({ target }) => { pressed = target.closest?.("details.action > summary")?.parentElement ?? pressed; }, true);
+document.addEventListener("click", ({ target }) => {
+  const action = target.closest?.("details.action > summary")?.parentElement;
+  if (!action) return;
+  pressed = action;
+  action.closest("[data-restored]")?.removeAttribute("data-restored");
+}, true);
 
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details.action") && event.target.open) {

@@ -4,7 +4,6 @@ import { closeSheet } from "./form.js";
 import { places } from "./rows.js";
 
 const OFF = "wfdash_shortcuts_off";
-const MOVED = "wfdash_moved";
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
 
 function move(step) {
@@ -14,12 +13,12 @@ function move(step) {
   const at = all.findIndex((element) => element === document.activeElement || row?.contains(element));
   const here = at < 0 ? all.findIndex((element) => element.hasAttribute("aria-current")) : at;
   const next = here < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, here + step));
+  if (opens(all[next])) {
+    if (next !== here) all[next].click();
+    return true;
+  }
   all[next].focus({ preventScroll: true });
   all[next].scrollIntoView({ block: "nearest" });
-  if (next !== here && opens(all[next])) {
-    sessionStorage.setItem(MOVED, "1");
-    all[next].click();
-  }
   return true;
 }
 
@@ -42,10 +41,6 @@ function arrow(step) {
 }
 
 rove();
-if (sessionStorage.getItem(MOVED)) {
-  sessionStorage.removeItem(MOVED);
-  document.querySelector("#inbox-list [data-nav][aria-current]")?.focus({ preventScroll: true });
-}
 document.addEventListener("focusin", (event) => event.target.closest("#inbox-list") && rove(event.target));
 document.addEventListener("htmx:after:swap", () => rove());
 

@@ -12,7 +12,7 @@ const typing = (element) => element.closest(FIELDS) !== null;
 
 function find(keys) {
   const all = [...document.querySelectorAll(`[data-key="${CSS.escape(keys)}"]`)];
-  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset) && !element.disabled);
+  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset) && !element.disabled && !element.closest("[inert]"));
 }
 
 // data-key-twice: the first press only points at the button, so that no single key decides anything, except where

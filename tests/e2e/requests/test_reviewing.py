@@ -16,7 +16,7 @@ from tests.e2e.looks import (
     check_nothing_moved,
     watch_shifts,
 )
-from tests.e2e.moves import card
+from tests.e2e.moves import card, expect_live
 from tests.e2e.server import Server, serving
 
 LEAST_WIDTH = 480
@@ -49,12 +49,24 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     ana.set_viewport_size({"width": 1440, "height": 900})
     ana.goto("/?tab=mine")
     first = ana.locator(HEADLINE).inner_text()
+    expect_live(ana)
 
-    # j opens the next, and k leads back.
+    # j opens the next in this page, and k and the browser's Back lead back: each has its address, and its headline the
+    # focus.
+    watch_shifts(ana)
     ana.keyboard.press("j")
     expect(ana.locator(HEADLINE)).not_to_have_text(first)
+    expect(ana.locator(HEADLINE)).to_be_focused()
+    after = ana.locator(HEADLINE).inner_text()
     ana.keyboard.press("k")
     expect(ana.locator(HEADLINE)).to_have_text(first)
+    ana.go_back()
+    expect(ana.locator(HEADLINE)).to_have_text(after)
+    expect(ana.locator("#inbox-list .is-here")).to_contain_text(after)
+    ana.go_back()
+    expect(ana.locator(HEADLINE)).to_have_text(first)
+    expect(ana.locator(HEADLINE)).to_be_focused()
+    check_nothing_moved(ana)
 
     watch_shifts(ana)
 
@@ -109,6 +121,11 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     expect(ana.get_by_role("main")).to_contain_text("Decision undone")
     expect(ana.locator(".sheet textarea:visible")).to_have_value("Not with this receipt")
     check_nothing_moved(ana)
+
+    # That sheet came with the card: it hides no other action.
+    sheet, approve = box_of(ana.locator(".sheet:visible")), box_of(ana.locator("button[value=approve]").first)
+    assert sheet["y"] + sheet["height"] <= approve["y"]
+    check_accessibility(ana)
     assert sum(bool(look(server, run)["open"]) for run in runs) == 4
 
 

@@ -56,6 +56,7 @@ def panel(
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
         "behalf": queries.answerable_for(found) if overrides else (),
         "behalf_problem": next((e["msg"] for e in errors if list(e["loc"]) == ["on_behalf_of"]), ""),
+        "restored": reading is None,
         "drafted": bool(here.draft and decides and reading is None),
     }
 

@@ -22,7 +22,6 @@ SHEETS = (
     "site/base",
     "site/components",
     "site/copy",
-    "site/lists",
     "site/palette",
     "site/forms",
     "site/content",
