@@ -15,7 +15,7 @@ from wfdash.pages.requests import answer_links, batch, collaboration, comments, 
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
-from wfdash.pages.site import health, list_page, metrics, search, static_files, url_converters
+from wfdash.pages.site import health, list_page, looks, metrics, search, static_files, url_converters
 from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 
@@ -31,6 +31,7 @@ urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("focus/", inbox.focus, name="focus"),
     path("inbox/words/", list_page.suggestions, {"name": "inbox"}, name="inbox-words"),
+    path("lists/density/", looks.density, name="density"),
     path("views/", saved_views.save_view, name="views"),
     path("views/<id:view_id>/", saved_views.view, name="view"),
     path("batch/result/", batch.result, name="batch-result"),

@@ -6,8 +6,9 @@ by conditional updates, appends its event, makes the run due and publishes to it
 
 from __future__ import annotations
 
+from wfdash.actions.account.looks import set_columns, set_density
 from wfdash.actions.account.out_of_office import end_absence, set_absence
-from wfdash.actions.account.saved_views import change_view, delete_view, save_view, set_columns
+from wfdash.actions.account.saved_views import change_view, delete_view, save_view
 from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
 from wfdash.actions.requests.amend import amend_request
 from wfdash.actions.requests.answer import answer_request, undo_answer
@@ -84,6 +85,7 @@ __all__ = [
     "send_signal",
     "set_absence",
     "set_columns",
+    "set_density",
     "start_bulk",
     "start_run",
     "tag_runs",

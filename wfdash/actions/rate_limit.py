@@ -35,6 +35,7 @@ MOST = {
     "start": 10_000,
     "signal": 10_000,
     "view": 500,
+    "look": 1_000,
     "webhook": 100,
     "export": 100,
 }

@@ -6,7 +6,8 @@ Lists read metadata only and cost a constant number of queries; each function sa
 from __future__ import annotations
 
 from wfdash.catalog import titles
-from wfdash.queries.account.saved_views import ViewRow, columns_of, view, views
+from wfdash.queries.account.looks import DENSITIES, ListLooks, looks_of
+from wfdash.queries.account.saved_views import ViewRow, view, views
 from wfdash.queries.audit.entries import AuditRow, Evidence, entries, entries_of_run, entry, evidence, evidence_of
 from wfdash.queries.audit.export import check_export, exported_rows, pack
 from wfdash.queries.audit.qualifiers import audit_suggestions
@@ -100,6 +101,7 @@ from wfdash.queries.workflows.catalogue import (
 from wfdash.queries.workflows.qualifiers import matching, workflow_suggestions
 
 __all__ = [
+    "DENSITIES",
     "LEVELS",
     "SORTS",
     "TABS",
@@ -120,6 +122,7 @@ __all__ = [
     "GraphDifference",
     "Intervention",
     "ListFilter",
+    "ListLooks",
     "LogFilter",
     "LogPage",
     "LogRecord",
@@ -167,7 +170,6 @@ __all__ = [
     "checkpoint",
     "checkpoints",
     "collaboration",
-    "columns_of",
     "compare",
     "contents_of",
     "count_all",
@@ -203,6 +205,7 @@ __all__ = [
     "interventions",
     "last_events",
     "last_of",
+    "looks_of",
     "matching",
     "mentionable",
     "migration_plan",

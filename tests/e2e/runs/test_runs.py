@@ -26,6 +26,10 @@ Run.objects.bulk_create(runs, batch_size=500)
 RunFact.objects.bulk_create([RunFact(run=run, name="input.amount", text=str(n), number=n, created=run.created)
     for n, run in enumerate(runs)], batch_size=500)
 """
+WHOLE_ROWS = """() => [...document.querySelectorAll("tr[data-row]")].filter((row) => {
+    const { top, bottom } = row.getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+}).length"""
 START = """
 from django.contrib.auth.models import User
 from wfdash import catalog, actions as desk
@@ -60,6 +64,7 @@ def test_a_failed_run_is_found_among_thousands_and_all_like_it_are_retried(perso
     olga = person("olga")
     olga.goto("/runs/")
     expect_live(olga)
+    choose_density(olga)
     top = olga.locator("tr[data-row]").first.get_attribute("data-row")
     first, *others = shell(server, START.format(orders=[("Kim Novak", 4711), ("Ana", 12), ("Ben", 13)])).split()
     button = olga.get_by_role("link", name="Show 3 new runs")
@@ -75,6 +80,21 @@ def test_a_failed_run_is_found_among_thousands_and_all_like_it_are_retried(perso
         expect(row).to_be_visible()
     picture_page(olga, "runs")
     retry_all(olga, server, {first, *others})
+
+
+def choose_density(page: Page) -> None:
+    """A screen has room for twenty runs; comfortable rows are remembered."""
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert page.evaluate(WHOLE_ROWS) >= 20
+    with page.expect_response("**/lists/density/"):
+        page.get_by_role("button", name="Comfortable rows").click()
+    assert page.evaluate(WHOLE_ROWS) < 20
+    page.reload()
+    assert page.evaluate(WHOLE_ROWS) < 20
+    expect(page.get_by_role("button", name="Comfortable rows")).to_have_attribute("aria-pressed", "true")
+    with page.expect_response("**/lists/density/"):
+        page.get_by_role("button", name="Compact rows").click()
+    expect_live(page)
 
 
 def retry_all(olga: Page, server: Server, runs: set[str]) -> None:

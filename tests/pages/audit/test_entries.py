@@ -53,7 +53,7 @@ def test_a_reviewer_sees_own_acts_only_and_a_stranger_none(client, decided) -> N
     assert "Pause" not in get(client, "ana", "/audit/")
     assert get(client, "ben", "/audit/1/", 404)
     page = get(client, "ben", "/audit/")
-    assert page.count('class="audit-what"') == page.count("Signed in")
+    assert page.count('class="audit-what lines"') == page.count("Signed in")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_reviewer_sees_own_acts_only_and_a_stranger_none(client, decided) -> N
     ],
 )
 def test_the_record_is_filtered(client, decided, text, found) -> None:
-    assert get(client, "adam", f"/audit/?q={text}").count('class="audit-what"') == found
+    assert get(client, "adam", f"/audit/?q={text}").count('class="audit-what lines"') == found
 
 
 def test_the_box_suggests_what_occurs_in_entries_one_may_see(client, decided) -> None:

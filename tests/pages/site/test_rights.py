@@ -95,6 +95,7 @@ EXPECTED = {
     "webhooks": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }
 ELSEWHERE = {
+    "density",
     "schedule",
     "schedule-edit",
     "run-act",

@@ -5,14 +5,12 @@ Views are personal settings, so they are not audited; a shared one is visible to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.storage import write
-from checkpoints.models import Preference, SavedView
+from checkpoints.models import SavedView
 from wfdash.access.viewer import Viewer
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
@@ -95,14 +93,6 @@ def _audit(viewer: Viewer, before: SavedView | None, after: SavedView | None) ->
 
 def _facts(view: SavedView) -> dict[str, str]:
     return {"view": view.pk, "page": view.page, "name": view.name, "query": view.query}
-
-
-def set_columns(viewer: Viewer, page: str, columns: Sequence[str]) -> None:
-    """Store which columns of a list this person sees."""
-    with write():
-        kept, _ = Preference.objects.get_or_create(user=viewer.user)
-        kept.looks = {**kept.looks, page: {"columns": list(columns)}}
-        kept.save(update_fields=["looks"])
 
 
 def _checked_name(name: str, query: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from wfdash import actions, queries
 from wfdash.actions.account.preferences import read_notices
@@ -13,6 +12,7 @@ from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.pages.requests.panel import address_params, back_to, fields_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.site.looks import path_in
 from wfdash.pages.site.time_zone import moment_in
 
 
@@ -32,10 +32,7 @@ def undo_all(request: HttpRequest) -> HttpResponse:
     done, late = actions.undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
     words = f"{done} answer{'' if done == 1 else 's'} undone." + (f" {late} could not be undone." if late else "")
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
-    back = request.POST.get("next", "")
-    # A path: other safe values could be the name of a page, and would be resolved as one.
-    safe = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
-    return redirect(back if safe else "inbox")
+    return redirect(path_in(request.POST.get("next", "")) or "inbox")
 
 
 @page("POST")

@@ -15,6 +15,7 @@ from django.urls import NoReverseMatch, reverse
 
 from wfdash import queries
 from wfdash.pages.site.list_address import read_inbox_address
+from wfdash.pages.site.looks import looks_of
 from wfdash.queries.account.notifications import count_unread
 from wfdash.queries.requests.inbox import MAX_WAITING
 from wfdash.queries.statistics.operations import MOST_COUNTED
@@ -80,6 +81,11 @@ class SiteContext:
         """
         chosen = self._request.COOKIES.get(THEME_COOKIE, "auto")
         return chosen if chosen in THEMES else "auto"
+
+    @property
+    def density(self) -> str:
+        """Return how dense the rows of lists are for this person: ``compact`` or ``comfortable``."""
+        return looks_of(self._request).density
 
     @cached_property
     def nav(self) -> tuple[NavLink, ...]:

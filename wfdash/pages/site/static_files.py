@@ -22,6 +22,7 @@ SHEETS = (
     "site/base",
     "site/components",
     "site/copy",
+    "site/lists",
     "site/palette",
     "site/forms",
     "site/content",

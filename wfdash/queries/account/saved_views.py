@@ -1,4 +1,4 @@
-"""What a person keeps of lists: saved views, their own and those shared by others, and the columns they chose."""
+"""Saved views of lists: a person's own and those shared by others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
-from checkpoints.models import Preference, SavedView
+from checkpoints.models import SavedView
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
 
@@ -48,13 +48,6 @@ def view(viewer: Viewer, view_id: str) -> ViewRow:
     if row is None:
         raise NotFound("View not found, or not shared with you")
     return _view_row(viewer, row)
-
-
-def columns_of(viewer: Viewer, page: str) -> tuple[str, ...] | None:
-    """Return the columns this person chose for a list (one query), None if they never did."""
-    looks = Preference.objects.filter(user_id=viewer.user.pk).values_list("looks", flat=True).first() or {}
-    chosen = (looks.get(page) or {}).get("columns")
-    return tuple(map(str, chosen)) if isinstance(chosen, list) else None
 
 
 def _visible(viewer: Viewer) -> QuerySet[SavedView]:

@@ -16,6 +16,7 @@ from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, RunsAddress, address_in, known_columns, read_runs_address
 from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
+from wfdash.pages.site.looks import looks_of
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.fragments import respond
@@ -75,7 +76,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     if fragment == "count":
         number, more = queries.count_found(viewer, place.q)
         return respond(request, "runs/listing/page.html", {"number": number, "more": more}, FRAGMENTS)
-    context = _common(viewer, place) | _list_context(request, viewer, place)
+    context = _common(request, viewer, place) | _list_context(request, viewer, place)
     if fragment != "list":
         context |= views_context(viewer, place)
     return respond(request, "runs/listing/page.html", context, FRAGMENTS)
@@ -102,10 +103,10 @@ def _marks(run: RunRow) -> tuple[str, ...]:
     return (*(part for part in run.altered.split(",") if part), *(("forked",) if run.forked else ()))
 
 
-def _common(viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
+def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
     shown = place.columns
     if shown is None:
-        kept = queries.columns_of(viewer, "runs")
+        kept = looks_of(request).columns.get("runs")
         shown = DEFAULT_COLUMNS if kept is None else known_columns(kept)
     return {
         "spot": place,
@@ -143,4 +144,8 @@ def _news_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
     since = moment_in(request.GET.get("since", ""))
     new = queries.count_runs_since(viewer, place.q, since, MOST_NEW) if since else 0
-    return _common(viewer, place) | {"rows": listed_runs(queries.run_rows(viewer, ids)), "new": new, "most": MOST_NEW}
+    return _common(request, viewer, place) | {
+        "rows": listed_runs(queries.run_rows(viewer, ids)),
+        "new": new,
+        "most": MOST_NEW,
+    }
