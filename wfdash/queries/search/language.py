@@ -70,6 +70,34 @@ def split(text: str) -> Iterator[tuple[str, Term | Word]]:
             yield found["part"], _term(found["key"].lower(), value, negated=negated, quoted=bool(found["quoted"]))
 
 
+def replaced(text: str, key: str, part: str = "") -> str:
+    """Return a filter in which what is asked for by a key is asked for by one part instead, or not at all.
+
+    What it excludes by that key stays, and so does everything else, as it was written.
+    """
+    found = [(one, _asks_for(said, key)) for one, said in split(text)]
+    at = next((number for number, (_, asks) in enumerate(found) if asks), len(found))
+    kept = [one for one, asks in found if not asks]
+    return " ".join([*kept[:at], *([part] if part else []), *kept[at:]])
+
+
+def toggled(text: str, part: str) -> str:
+    """Return a filter with this part added, without it where it has it."""
+    parts = [one for one, _ in split(text)]
+    rest = [one for one in parts if one.lower() != part]
+    return " ".join(rest if len(rest) < len(parts) else [*parts, part])
+
+
+def asked_for(text: str, key: str) -> tuple[str, ...]:
+    """Return the values that a filter asks for by a key, in lower case; those with a sign do not count."""
+    found = (said for _, said in split(text) if isinstance(said, Term) and _asks_for(said, key) and not said.sign)
+    return tuple(value.lower() for said in found for value in said.values)
+
+
+def _asks_for(said: Term | Word, key: str) -> bool:
+    return isinstance(said, Term) and said.key == key and not said.negated
+
+
 def too_long(text: str) -> tuple[Flaw, ...]:
     """Return the flaw of a text that is not read to its end, if it is one."""
     if len(text) <= MAX_LENGTH:

@@ -83,10 +83,6 @@ def test_news_are_the_rows_as_they_are_now_and_how_many_are_new(run, as_):
     assert 'data-new="0"' in client.get("/runs/?fragment=news&since=nonsense").content.decode()
 
 
-def test_a_count_is_fetched_by_itself(run, as_):
-    assert "1 run<" in as_("vera").get("/runs/?fragment=count").content.decode()
-
-
 def test_the_list_takes_the_same_number_of_queries_however_long(everybody, as_, django_assert_max_num_queries):
     client = as_("otto")
     for _ in range(2):

@@ -13,6 +13,7 @@ from django.utils import timezone
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
+from wfdash.pages.runs.listing.tabs import mine_of, tabs_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, RunsAddress, address_in, known_columns, read_runs_address
 from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
@@ -23,16 +24,8 @@ from wfdash.pages.ui.fragments import respond
 from wfdash.queries import RunRow
 from wfdash.queries.runs.qualifiers import FILTER
 
-QUICK = (
-    ("", "All"),
-    ("status:open", "Open"),
-    ("status:waiting", "Waiting"),
-    ("status:failed", "Failed"),
-    ("status:completed", "Completed"),
-    ("is:mine", "Mine"),
-)
 DEFAULT_COLUMNS = ("status", "progress", "tags", "started", "took")
-FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "count": "runs/listing/count.html"}
+FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "tabs": "runs/listing/tabs.html"}
 VERBS = (
     ("retry", "Retry"),
     ("cancel", "Cancel"),
@@ -65,7 +58,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Show one page of runs, newest first: ``q`` filters, ``after`` is the cursor of the next page.
 
     ``far`` looks through more of them; ``view`` alone opens a saved view. ``fragment=news`` says how the runs named by
-    ``ids`` stand now, and how many are new since ``since``; ``fragment=count`` how many there are.
+    ``ids`` stand now, and how many are new since ``since``; ``fragment=tabs`` how many each tab has.
     """
     viewer, place = viewer_of(request), read_runs_address(request.GET)
     if place.view and not request.GET.keys() - {"view"}:
@@ -73,9 +66,9 @@ def runs(request: HttpRequest) -> HttpResponse:
     fragment = request.GET.get("fragment", "")
     if fragment == "news":
         return respond(request, "runs/listing/page.html", _news_context(request, viewer, place), FRAGMENTS)
-    if fragment == "count":
-        number, more = queries.count_found(viewer, place.q)
-        return respond(request, "runs/listing/page.html", {"number": number, "more": more}, FRAGMENTS)
+    if fragment == "tabs":
+        context = {"spot": place, "tabs": tabs_of(place, viewer), "mine": mine_of(place), "counted": True}
+        return respond(request, "runs/listing/page.html", context, FRAGMENTS)
     context = _common(request, viewer, place) | _list_context(request, viewer, place)
     if fragment != "list":
         context |= views_context(viewer, place)
@@ -123,7 +116,8 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     cursor, far = request.GET.get("after", ""), bool(request.GET.get("far"))
     context: dict[str, Any] = search_context(place, FILTER) | {
-        "quick": [(place.at(q=query, view="").url(), label, query == place.q) for query, label in QUICK],
+        "tabs": tabs_of(place),
+        "mine": mine_of(place),
         "paged": bool(cursor),
         "rows": [],
     }
