@@ -208,10 +208,12 @@ class Statements:
         self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ?")
         claims = "EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id"
         suspect = f"(r.attempts >= {rules.SUSPECT} OR (r.attempts = {rules.SUSPECT - 1} AND {claims})))"
+        # Not the bare column: by the phase, every waiting run would be read to find those whose time has come.
+        timed = f"COALESCE(phase, '') IN {TIMED}"
         self.due = {
             which: say(
                 f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND {free}"
-                f" UNION ALL SELECT id FROM checkpoints_run r WHERE wake_at <= {{now}} AND phase IN {TIMED} AND {free}"
+                f" UNION ALL SELECT id FROM checkpoints_run r WHERE wake_at <= {{now}} AND {timed} AND {free}"
                 " LIMIT ?"
             )
             for which, chosen in ((None, ""), (True, f" AND {suspect}"), (False, f" AND NOT {suspect}"))

@@ -68,6 +68,11 @@ def test_the_latest_checkpoint_is_one_indexed_read(database: sqlite3.Connection)
     assert plan(database, Statements(SQLITE).latest).count("\n") == 0
 
 
+def test_runs_that_only_wait_are_not_read_to_find_those_that_are_due(database: sqlite3.Connection) -> None:
+    for sql in Statements(SQLITE).due.values():
+        assert "USING INDEX run_to_wake" in plan(database, sql)
+
+
 def statements(dialect: Dialect) -> list[str]:
     """Return every fixed statement in a dialect, always in the same order."""
     held = vars(Statements(dialect)).values()
