@@ -96,7 +96,7 @@ class Run(models.Model):
             models.Index(fields=["phase", "finished"], condition=Q(finished__isnull=False), name="run_ended"),
             models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
-            models.Index(fields=["id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
+            models.Index(fields=["phase", "id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
             models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),

@@ -24,6 +24,11 @@ def told(run: Run) -> set[tuple[str, str]]:
     return set(RunFact.objects.filter(run=run).values_list("name", "text"))
 
 
+@pytest.mark.django_db
+def test_failures_to_index_are_found_without_reading_those_that_are_indexed():
+    assert "USING INDEX run_to_note" in Run.objects.filter(search_index.FAILURE_NOT_INDEXED).values("pk")[:9].explain()
+
+
 def test_what_began_elsewhere_is_found_after_the_sweep(known):
     run = people.make_run(workflow="gone", title="Pay", input={"amount": 3, "pin": "hush"})
     assert search_index.index_runs() == 1

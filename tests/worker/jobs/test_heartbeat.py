@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.database.clock import database_now
@@ -56,3 +58,13 @@ def test_what_is_overdue_is_told_by_its_oldest() -> None:
     make_run(phase="sleeping", wake_at=now + timedelta(minutes=2))
     make_run(phase="cancelled", wake_at=now - timedelta(minutes=9))
     assert lateness(now) == {"naps": 120.0}
+
+
+@pytest.mark.django_db
+def test_the_latest_sleeper_is_found_without_reading_runs_that_wait() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        lateness(timezone.now())
+    (sleepers,) = (query["sql"] for query in queries if "wake_at" in query["sql"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {sleepers}")
+        assert "USING INDEX run_to_wake" in str(cursor.fetchall())

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Coalesce
 
 from checkpoints.models import OPEN, HumanRequest, Reply, Run, Schedule, WorkerBeat
 from checkpoints.records import Phase
@@ -44,7 +45,8 @@ def lateness(now: datetime) -> dict[str, float]:
     ``naps`` are sleeping runs. Each is one index look-up. ``now``: the database's time.
     """
     alarms = HumanRequest.objects.filter(OPEN & ~Q(run__phase__in=OVER), alarm__isnull=False)
-    naps = Run.objects.filter(phase__in=TIMED, wake_at__isnull=False)
+    # Not the bare column: by the phase, every waiting run would be read.
+    naps = Run.objects.alias(at=Coalesce("phase", Value(""))).filter(at__in=TIMED, wake_at__isnull=False)
     oldest = {
         "deadlines": alarms.order_by("alarm").values_list("alarm", flat=True).first(),
         "answers": Reply.objects.filter(settles__isnull=False, undone__isnull=True)
