@@ -21,9 +21,10 @@ from types import ModuleType
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from wfdash.contract import Description, Engine, NamesSecrets
+from wfdash.contract import Description, Engine, LocatesCode, NamesSecrets
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
+from wfdash.installation.source_code import SourceFile, load_sources
 from wfdash.schemas.secrets import secret_names
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class Entry:
     engine: Engine
     description: Description
     source: str
+    code: tuple[SourceFile, ...] = ()
+    """The files with its steps, as they were when it was loaded."""
 
     @cached_property
     def secrets(self) -> frozenset[str]:
@@ -150,7 +153,12 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
         _note_failure(catalog, source, ValueError(f"Workflow name {name!r} is already used by {taken}. Rename one"))
         return
     catalog.entries[name] = Entry(
-        name=name, definition=definition, engine=engine, description=description, source=source
+        name=name,
+        definition=definition,
+        engine=engine,
+        description=description,
+        source=source,
+        code=load_sources(engine.code_places(definition)) if isinstance(engine, LocatesCode) else (),
     )
 
 

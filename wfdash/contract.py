@@ -250,6 +250,14 @@ class NamesSecrets(Protocol):
 
 
 @runtime_checkable
+class LocatesCode(Protocol):
+    """An engine that knows where the functions of its steps are written. The code of others is not shown."""
+
+    def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
+        """Return each step that is a Python function: its name, its file and its first line."""
+
+
+@runtime_checkable
 class TellsInFlight(Protocol):
     """An engine that knows what is in progress at a checkpoint. For others it is unknown what was interrupted."""
 

@@ -13,6 +13,7 @@
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
+``WFDASH_SHOW_CODE`` 1 (default): operators of a workflow see its code; 0: no one does
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
                      (default: none; with ``--demo``, the demo's own)
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
@@ -32,9 +33,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import logging
 import os
 import secrets
 import sys
@@ -46,6 +45,7 @@ from urllib.parse import unquote, urlsplit
 from checkpoints.config import CheckpointConfig
 from checkpoints.sql.postgres.conninfo import settings_of
 from wfdash.installation.data_directory import create_private, keep_private, make_private
+from wfdash.installation.environment import env_days, env_flag, env_level, env_list, env_networks, env_seconds
 from wfdash.installation.location import data_dir
 from wfdash.installation.static_version import static_version
 from wfdash.installation.workflow_sources import use_folder
@@ -56,61 +56,7 @@ KEY_REPLACED = (
     " earlier entries of the audit (docs/audit.md, The key)"
 )
 SQLITE_FILES = ("wfdash.sqlite3", "wfdash.sqlite3-wal", "wfdash.sqlite3-shm")
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 BASE_DIR = Path(__file__).resolve().parent.parent
-
-
-def env_list(name: str, default: str = "", separator: str = ",") -> list[str]:
-    """Return the non-empty parts of a list-valued variable."""
-    return [part.strip() for part in os.environ.get(name, default).split(separator) if part.strip()]
-
-
-def env_flag(name: str, default: bool) -> bool:
-    """Return a yes/no variable; anything but 0/1 is refused so that a typo cannot pick a default."""
-    value = os.environ.get(name, "1" if default else "0")
-    if value not in {"0", "1"}:
-        raise ValueError(f"{name} must be 0 or 1, not {value!r}")
-    return value == "1"
-
-
-def env_level(name: str, default: str) -> int | None:
-    """Return a logging level by its name; None for ``OFF``."""
-    value = os.environ.get(name, default).upper()
-    known = logging.getLevelNamesMapping()
-    if value != "OFF" and value not in known:
-        raise ValueError(f"{name} must be DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF, not {value!r}")
-    return known.get(value)
-
-
-def env_seconds(name: str, default: float) -> float:
-    """Return a variable that holds seconds; anything but a number from 0 up is refused."""
-    try:
-        seconds = float(os.environ.get(name, default))
-    except ValueError:
-        seconds = -1
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{name} must be seconds, 0 or more, not {os.environ[name]!r}")
-    return seconds
-
-
-def env_networks(name: str) -> list[Network]:
-    """Return a variable that lists IP addresses and networks."""
-    try:
-        return [ipaddress.ip_network(part) for part in env_list(name)]
-    except ValueError as error:
-        raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
-
-
-def env_days(name: str) -> float | None:
-    """Return a variable that holds days, None if it is empty; anything but a number above 0 is refused."""
-    text = os.environ.get(name, "")
-    try:
-        days = float(text) if text else None
-    except ValueError:
-        days = 0
-    if days is not None and not 0 < days < 36_500:
-        raise ValueError(f"{name} must be days, more than 0, or empty to keep all; not {text!r}")
-    return days
 
 
 def read_secret(folder: Path) -> str:
@@ -201,6 +147,7 @@ WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")
 WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
+WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
 WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
 WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
 WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE", "{}"))

@@ -10,7 +10,7 @@ import pytest
 from checkpoints.models import Event
 from tests.worker.conftest import reaches, until
 from wfdash import actions
-from wfdash.settings import env_level
+from wfdash.installation.environment import env_level
 from wfdash.worker.step_logs import capture_step_logs
 from wfdash.workflow import Workflow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import datetime
 from typing import Any
 
@@ -45,6 +46,12 @@ class NativeEngine:
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of the fields that a type of a message, of the state or of a question calls secrets."""
         return secrets_of(_as_workflow(definition).graph)
+
+    def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
+        """Return each step's name, file and first line, decorators included."""
+        steps = [node for node in _as_workflow(definition).graph.nodes.values() if not node.hidden]
+        codes = ((node.name, getattr(inspect.unwrap(node.function), "__code__", None)) for node in steps)
+        return tuple((name, code.co_filename, code.co_firstlineno) for name, code in codes if code is not None)
 
     def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
         """Return what is in progress at a checkpoint."""

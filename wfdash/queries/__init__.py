@@ -98,6 +98,7 @@ from wfdash.queries.workflows.catalogue import (
     workflow,
     workflows,
 )
+from wfdash.queries.workflows.code import code_of, frames_in
 from wfdash.queries.workflows.qualifiers import matching, workflow_suggestions
 
 __all__ = [
@@ -169,6 +170,7 @@ __all__ = [
     "check_export",
     "checkpoint",
     "checkpoints",
+    "code_of",
     "collaboration",
     "compare",
     "contents_of",
@@ -198,6 +200,7 @@ __all__ = [
     "failures",
     "find_events",
     "find_logs",
+    "frames_in",
     "graph_difference",
     "head_of",
     "inbox",

@@ -13,6 +13,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.pages.runs import actions
 from wfdash.pages.runs.error_hints import hint
 from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, status_sentence
+from wfdash.pages.ui.code_links import linked_trace
 
 DRIVEN = frozenset({"running"})
 PASSING = ("fragment", "before", "after", "seq", "older")
@@ -44,6 +45,7 @@ def head(
     requests = queries.requests_of(viewer, run.id) if waits else asked
     buttons = actions.action_buttons(run)
     asks = any(row.open for row in requests)
+    trace = str((run.error or {}).get("traceback") or "")
     lead = actions.next_action(run, buttons, queries.request_to_answer(viewer, run.id) if asks else "")
     return {
         "run": run,
@@ -51,6 +53,7 @@ def head(
         "where": status_sentence(run, requests, course, busy),
         "marks": intervention_sentences(course, run.altered),
         "hint": hint(run.error) if run.error else "",
+        "trace": linked_trace(viewer, run.workflow, trace) if trace else [],
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": queries.graph_difference(run),
         "schedule": queries.schedule_of(viewer, run.id),

@@ -11,6 +11,7 @@ from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Description, StepInfo
 from wfdash.pages.runs.header import address
+from wfdash.pages.ui.code_links import step_link
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import EventItem, event_row_of
 
@@ -34,6 +35,8 @@ class StepPanel:
     find: str
     next: str
     close: str
+    code: str = ""
+    """The address of its code, for those who may see it."""
 
     @property
     def searchable(self) -> bool:
@@ -81,6 +84,7 @@ def step_panel(
         state=state,
         find=find,
         next=address(request, page=found.after, activation="") if found.after else "",
+        code=step_link(viewer, run.workflow, name),
         close=address(request, step="", activation="", of="", item="", page=""),
     )
 

@@ -20,6 +20,7 @@ from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.forms import FormView
 from wfdash.pages.ui.graph import layout
+from wfdash.pages.ui.source_lines import code_files
 from wfdash.pages.workflows.form_defaults import default_input
 from wfdash.queries.workflows.catalogue import COUNTED
 from wfdash.queries.workflows.qualifiers import FILTER
@@ -112,6 +113,7 @@ def _page(
         ],
         "examples": range(1, len(row.description.examples) + 1),
         "where": row.source,
+        "code": code_files(queries.code_of(viewer, row.name)),
         "start_commands": start_commands(request, row, initial) if row.may_start and row.loaded else None,
     }
     return render(request, "workflows/workflow.html", context, status=status)

@@ -1,0 +1,62 @@
+"""Settings out of environment variables; a value that cannot be meant is refused with what could be."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def env_list(name: str, default: str = "", separator: str = ",") -> list[str]:
+    """Return the non-empty parts of a list-valued variable."""
+    return [part.strip() for part in os.environ.get(name, default).split(separator) if part.strip()]
+
+
+def env_flag(name: str, default: bool) -> bool:
+    """Return a yes/no variable; anything but 0/1 is refused so that a typo cannot pick a default."""
+    value = os.environ.get(name, "1" if default else "0")
+    if value not in {"0", "1"}:
+        raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+    return value == "1"
+
+
+def env_level(name: str, default: str) -> int | None:
+    """Return a logging level by its name; None for ``OFF``."""
+    value = os.environ.get(name, default).upper()
+    known = logging.getLevelNamesMapping()
+    if value != "OFF" and value not in known:
+        raise ValueError(f"{name} must be DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF, not {value!r}")
+    return known.get(value)
+
+
+def env_seconds(name: str, default: float) -> float:
+    """Return a variable that holds seconds; anything but a number from 0 up is refused."""
+    try:
+        seconds = float(os.environ.get(name, default))
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{name} must be seconds, 0 or more, not {os.environ[name]!r}")
+    return seconds
+
+
+def env_networks(name: str) -> list[Network]:
+    """Return a variable that lists IP addresses and networks."""
+    try:
+        return [ipaddress.ip_network(part) for part in env_list(name)]
+    except ValueError as error:
+        raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
+
+
+def env_days(name: str) -> float | None:
+    """Return a variable that holds days, None if it is empty; anything but a number above 0 is refused."""
+    text = os.environ.get(name, "")
+    try:
+        days = float(text) if text else None
+    except ValueError:
+        days = 0
+    if days is not None and not 0 < days < 36_500:
+        raise ValueError(f"{name} must be days, more than 0, or empty to keep all; not {text!r}")
+    return days

@@ -1,0 +1,49 @@
+"""The code of a workflow, for those who operate it: they see tracebacks, too, which quote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from wfdash import catalog
+from wfdash.access.viewer import Viewer
+from wfdash.installation.source_code import SourceFile
+
+FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d{1,7}), in .*$', re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodePlace:
+    """A line of a workflow's code. ``start``, ``end``: where the text that names it stands in its traceback."""
+
+    file: int
+    line: int
+    start: int = 0
+    end: int = 0
+
+
+def code_of(viewer: Viewer, workflow: str) -> tuple[SourceFile, ...]:
+    """Return the files with a workflow's steps, as they were loaded; none for people who may not operate it."""
+    entry = catalog.find(workflow)
+    shown = settings.WFDASH_SHOW_CODE and entry is not None and viewer.may("operate", workflow)
+    return entry.code if entry is not None and shown else ()
+
+
+def frames_in(trace: str, files: Sequence[SourceFile]) -> tuple[CodePlace, ...]:
+    """Return the lines of a traceback that are in these files, and still say what the traceback quotes."""
+    index = {str(file.path): number for number, file in enumerate(files)}
+    found = []
+    for frame in FRAME.finditer(trace):
+        number, line = index.get(frame["file"], -1), int(frame["line"])
+        quoted = trace[frame.end() + 1 :].partition("\n")[0].strip()
+        if number >= 0 and _line(files[number], line) == quoted:
+            found.append(CodePlace(file=number, line=line, start=frame.start() + 2, end=frame.end()))
+    return tuple(found)
+
+
+def _line(file: SourceFile, line: int) -> str | None:
+    lines = file.lines
+    return lines[line - 1].strip() if 0 < line <= len(lines) else None
