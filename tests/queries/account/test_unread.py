@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from tests import people
+from wfdash.queries.account.notifications import _unread_of
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["otto", "ana"])
+def test_unread_notifications_are_counted_without_reading_the_requests_of_others(everybody, name: str) -> None:
+    statement = _unread_of(people.viewer(name))
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params)
+        plan = str(cursor.fetchall())
+    assert "SCAN" not in plan
+    assert "LIST SUBQUERY" not in plan
