@@ -24,7 +24,15 @@ from wfdash.actions.requests.collaboration import (
 from wfdash.actions.requests.comments import ask_back, comment_on, reply_to_ask
 from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.actions.runs.bulk import MOST as MOST_AT_ONCE
-from wfdash.actions.runs.bulk import BulkPreview, continue_bulk, find_bulk, preview_bulk, record_export, start_bulk
+from wfdash.actions.runs.bulk import (
+    UNEXPECTED,
+    BulkPreview,
+    continue_bulk,
+    find_bulk,
+    preview_bulk,
+    record_export,
+    start_bulk,
+)
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.delete import delete_checkpoint, delete_run
 from wfdash.actions.runs.lifecycle import retry_run, start_run
@@ -43,6 +51,7 @@ from wfdash.actions.schedules.manage import (
 
 __all__ = [
     "MOST_AT_ONCE",
+    "UNEXPECTED",
     "BulkPreview",
     "Outcome",
     "SchedulePlan",

@@ -97,12 +97,30 @@ def choose_density(page: Page) -> None:
     expect_live(page)
 
 
+def select_by_keys(page: Page) -> None:
+    """Rows are selected one by one, up to a row, and not at all; a bar says how many."""
+    bar = page.get_by_role("group", name="Selected runs")
+    expect(bar).to_be_hidden()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(bar).to_contain_text("1 selected")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Shift+Space")
+    expect(bar).to_contain_text("3 selected")
+    check_accessibility(page)
+    page.keyboard.press("Escape")
+    expect(bar).to_be_hidden()
+
+
 def retry_all(olga: Page, server: Server, runs: set[str]) -> None:
     """Open the warehouse, and retry all that failed; they are seen to end."""
     olga.goto("/runs/?q=error:warehouseshut")
     expect_live(olga)
-    olga.get_by_label("Action", exact=True).select_option("retry")
-    olga.get_by_role("button", name="Apply to all matching…").click()
+    select_by_keys(olga)
+    olga.keyboard.press("t")
+    olga.get_by_label("All matching").check()
+    olga.get_by_role("button", name="Retry…").click()
     expect(olga.get_by_role("heading", level=1)).to_have_text("Retry 3 runs?")
     check_accessibility(olga)
     (server.data / "warehouse-open").touch()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from checkpoints.models import AuditEntry, Bulk, Run, RunFact
@@ -68,6 +70,37 @@ def test_what_is_left_is_shown_and_gone_on_with(failed, as_, monkeypatch):
     bulks.continue_bulk(Bulk.objects.get().pk, seconds=9)
     assert "3 of 3 retried" in client.get(address).content.decode()
     assert as_("adam").get(address).status_code == 404
+
+
+def test_the_result_lists_its_runs_as_they_are_now_and_why_some_are_unchanged(failed, as_, monkeypatch):
+    client = as_("otto")
+    form = hidden(client.get("/runs/bulk/?verb=retry&all=1&q=status:failed"))
+    Run.objects.filter(pk=failed[0]).update(phase="completed")
+    told = client.post("/runs/bulk/", form, follow=True)
+    page = told.content.decode()
+    assert {line.run.id for line in told.context["rows"]} == set(failed)
+    assert "2 retried" in page
+    assert "1 skipped" in page
+    assert told.context["back"] == "/runs/?q=status%3Afailed"
+    address = told.redirect_chain[0][0]
+    other = people.make_run()
+    Run.objects.filter(pk=failed[1]).update(phase="waiting")
+    news = client.get(address, {"fragment": "news", "ids": f"{failed[1]},{other.pk},x"})
+    assert [(line.run.id, line.run.status.value) for line in news.context["rows"]] == [(failed[1], "waiting")]
+    assert 'data-new="0"' in news.content.decode()
+
+
+def test_the_runs_of_a_result_come_in_pages_and_those_that_are_gone_are_counted(failed, as_, monkeypatch):
+    monkeypatch.setattr(import_module("wfdash.pages.runs.listing.bulk"), "PAGE", 2)
+    client = as_("otto")
+    told = client.post("/runs/bulk/", hidden(client.get("/runs/bulk/?verb=retry&all=1")), follow=True)
+    address = told.redirect_chain[0][0]
+    pages = [client.get(f"{address}?page={number}") for number in ("1", "2", "99999", "-1", "²")]
+    shown = [[line.run.id for line in page.context["rows"]] for page in pages]
+    assert [len(rows) for rows in shown] == [2, 1, 1, 2, 2]
+    assert {*shown[0], *shown[1]} == set(failed)
+    Run.objects.filter(pk=shown[1][0]).delete()
+    assert "1 of these runs deleted" in client.get(f"{address}?page=2").content.decode()
 
 
 def test_tags_are_named_on_the_page_and_a_bad_one_is_refused_there(failed, as_):

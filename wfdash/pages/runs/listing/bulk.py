@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, KeyReused
 from wfdash.pages.runs.actions import new_key
+from wfdash.pages.runs.listing.page import listed_runs
 from wfdash.pages.site.decorators import key_of, page, viewer_of
-from wfdash.pages.site.list_address import RunsAddress
+from wfdash.pages.site.list_address import COLUMNS, RunsAddress
 from wfdash.pages.ui.fragments import respond
 
 DONE_MESSAGES = {
@@ -25,6 +28,9 @@ DONE_MESSAGES = {
 }
 """The verb, what would happen to the runs, and what has."""
 MOST_SHOWN = 10
+PAGE = 50
+RESULT_COLUMNS = ("status", "progress", "started", "took")
+FRAGMENTS = {"told": "runs/listing/progress.html", "news": "runs/listing/news.html"}
 
 
 @page("GET", "POST")
@@ -44,26 +50,68 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
-    """Show the progress and the runs that are unchanged; a POST continues with the rest at once."""
+    """Show the progress, why runs are unchanged, and its runs as they are now; a POST continues with the rest."""
     viewer = viewer_of(request)
     row = actions.find_bulk(viewer, bulk_id)
     if request.method == "POST":
         actions.continue_bulk(row.pk)
         return redirect("runs-told", row.pk)
-    refused = row.refused.get("some", [])
-    called = queries.titles_of(viewer, [run for run, _, _ in refused])
-    some = [{"id": run, "title": called.get(run, title), "problem": problem} for run, title, problem in refused]
-    context = {
+    if request.GET.get("fragment") == "news":
+        return respond(request, "runs/listing/told.html", _news_context(request, row), FRAGMENTS)
+    return respond(request, "runs/listing/told.html", _result_context(request, row), FRAGMENTS)
+
+
+def _result_context(request: HttpRequest, row: Any) -> dict[str, Any]:
+    """Return how far it is, why runs are unchanged, and its runs as they are now, in pages."""
+    number = page_number(request.GET.get("page", ""), -(-len(row.runs) // PAGE))
+    shown = row.runs[(number - 1) * PAGE : number * PAGE]
+    why: dict[str, int] = row.refused.get("why", {})
+    failed = why.get(actions.UNEXPECTED, 0)
+    return {
         "bulk": row,
         "of": len(row.runs),
         "verb": DONE_MESSAGES[row.verb],
-        "stays": sorted(dict(row.refused.get("why", {})).items(), key=lambda item: -item[1]),
-        "stayed": row.done - row.acted,
-        "some": some,
+        "stays": sorted(why.items(), key=lambda item: -item[1]),
+        "skipped": sum(why.values()) - failed,
+        "failed": failed,
+        "some": _refused_runs(request, row),
         "back": RunsAddress(q=str(row.facts.get("filter") or "")).url(),
         "spot": RunsAddress(),
+        "now": timezone.now(),
+        "first": (number - 1) * PAGE + 1,
+        "last": (number - 1) * PAGE + len(shown),
+        "newer": f"?page={number - 1}" if number > 1 else "",
+        "older": f"?page={number + 1}" if number * PAGE < len(row.runs) else "",
+    } | _rows_context(request, shown)
+
+
+def _rows_context(request: HttpRequest, ids: Sequence[str]) -> dict[str, Any]:
+    """Return rows as the list has them, with columns that say what becomes of a run."""
+    columns = [(name, COLUMNS[name], name in RESULT_COLUMNS) for name in COLUMNS]
+    rows = listed_runs(queries.run_rows(viewer_of(request), ids))
+    return {
+        "rows": rows,
+        "columns": columns,
+        "shown": dict.fromkeys(RESULT_COLUMNS, True),
+        "gone": len(ids) - len(rows),
     }
-    return respond(request, "runs/listing/told.html", context, {"told": "runs/listing/progress.html"})
+
+
+def _news_context(request: HttpRequest, row: Any) -> dict[str, Any]:
+    known = set(row.runs)
+    ids = [one for one in request.GET.get("ids", "").split(",") if one in known][:PAGE]
+    return _rows_context(request, ids) | {"new": 0, "most": 0}
+
+
+def _refused_runs(request: HttpRequest, row: Any) -> list[dict[str, str]]:
+    refused = row.refused.get("some", [])
+    called = queries.titles_of(viewer_of(request), [run for run, _, _ in refused])
+    return [{"id": run, "title": called.get(run, title), "problem": problem} for run, title, problem in refused]
+
+
+def page_number(text: str, most: int) -> int:
+    """Return the page an address names, the nearest there is for any other text."""
+    return max(1, min(int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 1, most))
 
 
 def _chosen(request: HttpRequest, viewer: Viewer, text: str) -> tuple[str, ...]:
