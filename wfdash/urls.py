@@ -32,6 +32,7 @@ urlpatterns = [
     path("focus/", inbox.focus, name="focus"),
     path("inbox/words/", list_page.suggestions, {"name": "inbox"}, name="inbox-words"),
     path("lists/density/", looks.density, name="density"),
+    path("views/counts/", saved_views.counts, name="view-counts"),
     path("views/", saved_views.save_view, name="views"),
     path("views/<id:view_id>/", saved_views.view, name="view"),
     path("batch/result/", batch.result, name="batch-result"),

@@ -52,6 +52,7 @@ from wfdash.queries.requests.inbox import (
 )
 from wfdash.queries.requests.qualifiers import request_suggestions
 from wfdash.queries.requests.request import AnswerView, RequestView, request
+from wfdash.queries.requests.view_counts import count_in_views
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
@@ -177,6 +178,7 @@ __all__ = [
     "count_all",
     "count_finished",
     "count_found",
+    "count_in_views",
     "count_open",
     "count_problems",
     "count_runs",

@@ -67,6 +67,10 @@ export function point(id) {
 
 // A card begins at its headline; where it has none, at the heading of what is said instead.
 export function readCard(outcome) {
+  for (const row of document.querySelectorAll("#inbox-list .is-here.is-unread")) {
+    row.classList.remove("is-unread");
+    row.querySelector(".row-mark").replaceChildren();
+  }
   const heading = document.querySelector(".inbox-card h1, .focus-card h1");
   const place = outcome ?? document.getElementById("card-subject") ?? heading ?? document.getElementById("main");
   place?.setAttribute("tabindex", "-1");

@@ -3,11 +3,13 @@
 // calls it. Of a row ([data-row]) the parts marked [data-cell] change; of the page those marked [data-renew], by their
 // id. data-gone: what a row says that is not in the list any more. The address answers ?fragment=news and =list.
 const EVERY = 1500;
+const RECOUNT = 15_000;
 const LIST = "[data-live-list]";
 const list = () => document.querySelector(LIST);
 const rowsIn = (root) => [...root.querySelectorAll("[data-row]")];
 let last = 0;
 let waiting = 0;
+let counted = Date.now();
 
 async function read(extra) {
   const url = new URL(list().dataset.address, location.href);
@@ -68,8 +70,16 @@ async function look() {
     if (old && !old.contains(document.activeElement)) old.replaceWith(document.importNode(part, true));
   }
   list().dataset.openNow = news.dataset.openNow;
+  recount();
   offer(Number(news.dataset.new), Number(news.dataset.most ?? Infinity));
   document.dispatchEvent(new CustomEvent("htmx:after:swap"));
+}
+
+// What saved views hold is counted less often: each is a list of its own.
+function recount() {
+  if (Date.now() - counted < RECOUNT) return;
+  counted = Date.now();
+  document.querySelector("[data-view-counts]")?.dispatchEvent(new CustomEvent("views:moved"));
 }
 
 async function show(event) {

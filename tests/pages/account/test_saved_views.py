@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
+
 from checkpoints.models import SavedView
 from tests import people
+from tests.pages.markup import flat
 
 
 def save(client, name="Urgent", query="tab=all&q=risk:high&sort=due", **more):
@@ -62,3 +65,34 @@ def test_the_filter_suggests_what_occurs(run, as_):
 def test_the_filter_suggests_nothing_of_what_is_not_theirs(run, as_):
     people.ask(run, by=["finance"])
     assert as_("sam").get("/inbox/words/").json()["values"]["workflow"] == []
+
+
+def test_views_say_how_many_they_hold_for_the_one_who_looks(run, as_):
+    people.ask(run, "Plain"), people.ask(run, "Risky", risk=3)
+    ana = as_("ana")
+    save(ana, "All of it", "tab=all", shared="on"), save(ana), save(ana, "Broken", "tab=all&q=risk:huge")
+    text = flat(ana.get("/views/counts/?page=inbox").content.decode())
+    assert counts_in(text) == {"All of it": "2", "Urgent": "1", "Broken": "invalid filter"}
+    assert counts_in(flat(as_("sam").get("/views/counts/").content.decode())) == {}
+    assert counts_in(flat(as_("ben").get("/views/counts/").content.decode())) == {"All of it": "2"}
+
+
+def test_views_of_runs_are_counted_too_and_broken_ones_are_marked(run, as_):
+    ana = as_("ana")
+    save(ana, "Waiting", "q=status:waiting", page="runs"), save(ana, "Broken", "q=status:nope", page="runs")
+    found = counts_in(flat(ana.get("/views/counts/?page=runs").content.decode()))
+    assert (set(found), found["Broken"]) == ({"Waiting", "Broken"}, "invalid filter")
+    assert found["Waiting"].isdigit()
+
+
+def test_a_page_with_broken_views_opens(run, as_):
+    ana = as_("ana")
+    save(ana, "Broken", "tab=all&q=risk:huge")
+    assert "Broken" in ana.get("/").content.decode()
+    assert "Invalid filter" in ana.get(f"/views/{SavedView.objects.get().pk}/", follow=True).content.decode()
+
+
+def counts_in(text: str) -> dict[str, str]:
+    """Return what each link to a view says it holds."""
+    parts = re.findall(r'class="view-name">(.*?)</span><span class="view-count">(.*?)</span></a>', text)
+    return {name: re.sub("<.*?>", "", count).strip() for name, count in parts}

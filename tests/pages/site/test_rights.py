@@ -119,6 +119,7 @@ ELSEWHERE = {
     "deadline",
     "views",
     "view",
+    "view-counts",
     "undo-all",
     "undo",
     "talk",

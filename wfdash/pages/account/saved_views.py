@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 
 from wfdash import actions, queries
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import address_in
-from wfdash.pages.site.list_page import open_view
+from wfdash.pages.site.list_page import counted_views, open_view
 
 
 @page("POST")
@@ -26,6 +26,16 @@ def save_view(request: HttpRequest) -> HttpResponse:
         return redirect(place.url())
     messages.success(request, f"Saved: “{view.name}”.")
     return redirect("view", view.pk)
+
+
+@page("GET")
+def counts(request: HttpRequest) -> HttpResponse:
+    """Return the links to saved views of a list (``page``) with how many rows each has; ``view`` is the open one."""
+    viewer, name = viewer_of(request), "runs" if request.GET.get("page") == "runs" else "inbox"
+    views = counted_views(viewer, name, queries.views(viewer, name))
+    current = next((view for view in views if view.id == request.GET.get("view")), None)
+    context = {"views": views, "current_view": current, "page": name, "counted": True}
+    return render(request, "components/list/view_links.html", context)
 
 
 @page("GET", "POST")

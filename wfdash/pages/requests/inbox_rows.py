@@ -46,6 +46,8 @@ class InboxRow:
     here: bool = False
     answered: bool = False
     """It stands among one's answers."""
+    selectable: bool = False
+    """It can be selected, to be acted upon with others."""
     states: list[str] = field(default_factory=list)
 
     @property

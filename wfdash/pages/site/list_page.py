@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -11,7 +13,7 @@ from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.list_address import ListAddress, address_in
+from wfdash.pages.site.list_address import InboxAddress, ListAddress, address_in
 
 SUGGESTIONS = {
     "inbox": queries.request_suggestions,
@@ -20,6 +22,10 @@ SUGGESTIONS = {
     "schedules": queries.schedule_suggestions,
     "workflows": queries.workflow_suggestions,
 }
+
+COUNTED_VIEWS = 20
+"""Of how many saved views the rows are counted."""
+MOST_COUNTED = 99
 
 
 @page("GET")
@@ -44,6 +50,38 @@ def views_context(viewer: Viewer, place: ListAddress) -> dict[str, Any]:
     current = next((view for view in views if view.id == place.view), None)
     changed = current is not None and address_in(place.page, current.query).saved != place.saved
     return {"views": views, "current_view": current, "view_changed": changed, "saved": place.saved}
+
+
+def counted_views(viewer: Viewer, name: str, views: Sequence[queries.ViewRow]) -> tuple[queries.ViewRow, ...]:
+    """Return saved views of a list with how many rows they have: the first of them, and up to a limit each."""
+    counted, rest = views[:COUNTED_VIEWS], views[COUNTED_VIEWS:]
+    places = [address_in(name, view.query) for view in counted]
+    count = _count_runs if name == "runs" else _count_requests
+    numbers = count(viewer, places)
+    return (*(_with_count(view, number) for view, number in zip(counted, numbers, strict=True)), *rest)
+
+
+def _count_requests(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
+    wanted = [(place.tab, place.q) for place in places if isinstance(place, InboxAddress)]
+    return queries.count_in_views(viewer, wanted, MOST_COUNTED + 1)
+
+
+def _count_runs(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
+    return [_found_runs(viewer, place.q) for place in places]
+
+
+def _found_runs(viewer: Viewer, text: str) -> int | None:
+    try:
+        number, more = queries.count_found(viewer, text, MOST_COUNTED)
+    except Invalid:
+        return None
+    return number + more
+
+
+def _with_count(view: queries.ViewRow, number: int | None) -> queries.ViewRow:
+    if number is None:
+        return replace(view, broken=True)
+    return replace(view, count=f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number))
 
 
 def open_view(viewer: Viewer, view_id: str) -> HttpResponse:

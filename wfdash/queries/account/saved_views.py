@@ -26,6 +26,10 @@ class ViewRow:
     mine: bool
     owner: str
     page: str = "inbox"
+    count: str = ""
+    """How many rows it has, such as ``99+``; empty if they were not counted."""
+    broken: bool = False
+    """Its filter cannot be understood any more."""
 
 
 def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
