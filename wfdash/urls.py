@@ -11,7 +11,17 @@ from wfdash.api.router import api
 from wfdash.pages.account import notifications, out_of_office, saved_views, second_factor, settings, signin
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
-from wfdash.pages.requests import answer_links, batch, collaboration, comments, deadline, evidence, inbox, request
+from wfdash.pages.requests import (
+    answer_links,
+    batch,
+    collaboration,
+    comments,
+    deadline,
+    decisions,
+    evidence,
+    inbox,
+    request,
+)
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
@@ -50,6 +60,8 @@ urlpatterns = [
     path("requests/<id:request_id>/people/", collaboration.people, name="people"),
     path("requests/<id:request_id>/talk/", comments.talk, name="talk"),
     path("requests/<id:request_id>/amend/", comments.amend, name="amend"),
+    path("decisions/", decisions.decisions, name="decisions"),
+    path("decisions/words/", list_page.suggestions, {"name": "decisions"}, name="decisions-words"),
     path("away/", out_of_office.out_of_office, name="away"),
     path("away/<int:absence_id>/end/", out_of_office.end_absence, name="away-end"),
     path("runs/", page.runs, name="runs"),

@@ -93,7 +93,9 @@ class Run(models.Model):
             models.Index(fields=["-created", "-id"], condition=Q(altered__gt=""), name="run_altered"),
             models.Index(fields=["-created", "-id"], condition=Q(forked_from__isnull=False), name="run_forked"),
             models.Index(fields=["finished"], condition=Q(finished__isnull=False), name="run_finished"),
-            models.Index(fields=["phase", "finished"], condition=Q(finished__isnull=False), name="run_ended"),
+            models.Index(
+                fields=["phase", "finished", "workflow"], condition=Q(finished__isnull=False), name="run_ended"
+            ),
             models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
             models.Index(fields=["phase", "id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
@@ -237,6 +239,7 @@ class HumanRequest(models.Model):
                 condition=Q(told__isnull=True, closed__isnull=True, answered__isnull=True),
                 name="request_untold",
             ),
+            models.Index(fields=["answered", "id"], condition=Q(answered__isnull=False), name="request_answered"),
         ]
 
     def __str__(self) -> str:

@@ -33,6 +33,8 @@ from wfdash.queries.requests.collaboration import (
     thread,
     undoable,
 )
+from wfdash.queries.requests.decision_filter import decision_suggestions
+from wfdash.queries.requests.decisions import DecisionRow, count_decisions, decisions
 from wfdash.queries.requests.inbox import (
     SORTS,
     TABS,
@@ -85,8 +87,9 @@ from wfdash.queries.schedules.listing import (
 from wfdash.queries.schedules.qualifiers import schedule_suggestions
 from wfdash.queries.search.keyset import Page
 from wfdash.queries.search.qualifiers import ListFilter
+from wfdash.queries.statistics.failures import ErrorGroup
 from wfdash.queries.statistics.figures import Statistics, statistics
-from wfdash.queries.statistics.operations import ErrorGroup, Operations, count_problems, operations
+from wfdash.queries.statistics.operations import Operations, count_problems, operations
 from wfdash.queries.workflows.catalogue import (
     VersionRow,
     WorkflowRow,
@@ -115,6 +118,7 @@ __all__ = [
     "CheckpointView",
     "Collaboration",
     "Comparison",
+    "DecisionRow",
     "Editing",
     "ErrorGroup",
     "EventFilter",
@@ -176,6 +180,7 @@ __all__ = [
     "compare",
     "contents_of",
     "count_all",
+    "count_decisions",
     "count_finished",
     "count_found",
     "count_in_views",
@@ -189,6 +194,8 @@ __all__ = [
     "count_states",
     "count_tabs",
     "course_changes",
+    "decision_suggestions",
+    "decisions",
     "description_of",
     "editing",
     "entries",

@@ -16,7 +16,7 @@ from tests import people
 from tests.people import ask, happen, make_run, step
 from wfdash import queries
 from wfdash.domain.histograms import Measure, bucket_of
-from wfdash.queries.statistics import operations
+from wfdash.queries.statistics import failures, operations
 
 NOW = timedelta()
 
@@ -78,7 +78,7 @@ def test_a_run_that_was_retried_or_failed_long_ago_does_not_count(everybody):
 
 
 def test_groups_are_those_of_the_latest_failures_however_many_there_are(everybody, monkeypatch):
-    monkeypatch.setattr(operations, "MOST_FAILED", 3)
+    monkeypatch.setattr(failures, "MOST_FAILED", 3)
     for minutes in range(5):
         fail("OldError" if minutes > 2 else "NewError", ago=timedelta(minutes=minutes))
     assert (found().failed, [group.error for group in found().groups]) == (3, ["newerror"])

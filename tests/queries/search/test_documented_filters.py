@@ -12,6 +12,7 @@ from wfdash.queries.search.qualifiers import ListFilter
 PAGE = Path(__file__).parents[3] / "docs" / "filters.md"
 TITLES = {
     "requests": "Inbox",
+    "decisions": "Decisions",
     "runs": "Runs",
     "audit": "Audit log",
     "schedules": "Schedules",

@@ -8,13 +8,21 @@ from hypothesis import strategies as st
 
 from wfdash.errors import Invalid
 from wfdash.queries.audit.qualifiers import FILTER as AUDIT
+from wfdash.queries.requests.decision_filter import FILTER as DECISIONS
 from wfdash.queries.requests.qualifiers import FILTER as REQUESTS
 from wfdash.queries.runs.qualifiers import FILTER as RUNS
 from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
 from wfdash.queries.workflows.qualifiers import FILTER as WORKFLOWS
 
-FILTERS = {"requests": REQUESTS, "runs": RUNS, "audit": AUDIT, "schedules": SCHEDULES, "workflows": WORKFLOWS}
+FILTERS = {
+    "requests": REQUESTS,
+    "decisions": DECISIONS,
+    "runs": RUNS,
+    "audit": AUDIT,
+    "schedules": SCHEDULES,
+    "workflows": WORKFLOWS,
+}
 ROWS = [(name, one) for name, known in FILTERS.items() for one in known.qualifiers]
 IDS = [f"{name}-{one.key}" for name, one in ROWS]
 

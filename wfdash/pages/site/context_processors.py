@@ -44,7 +44,7 @@ NAV_LINKS = (
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
     ("operations", "Operations", "wrench-screwdriver", ("operations",)),
-    ("numbers", "Statistics", "chart-bar", ("numbers",)),
+    ("numbers", "Statistics", "chart-bar", ("numbers", "decisions")),
     ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
 )
 

@@ -19,6 +19,7 @@ SUGGESTIONS = {
     "inbox": queries.request_suggestions,
     "runs": queries.run_suggestions,
     "audit": queries.audit_suggestions,
+    "decisions": queries.decision_suggestions,
     "schedules": queries.schedule_suggestions,
     "workflows": queries.workflow_suggestions,
 }

@@ -14,12 +14,14 @@ from django.urls import reverse
 from wfdash import queries
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.filter_links import error_term, runs_address, term
 from wfdash.pages.site.list_address import InboxAddress
-from wfdash.pages.statistics.statistics import named_requests, runs_address
+from wfdash.pages.statistics.statistics import named_requests
 from wfdash.pages.ui.charts import duration_or_dash
 from wfdash.pages.ui.fragments import respond
+from wfdash.pages.ui.times import number
 from wfdash.queries import ErrorGroup, Operations, RunRow
-from wfdash.queries.statistics.operations import MOST_FAILED
+from wfdash.queries.statistics.failures import MOST_FAILED
 
 RANGES = ((1, "24 hours"), (7, "7 days"))
 FRAGMENTS = {"now": "statistics/attention.html"}
@@ -78,9 +80,9 @@ def operations(request: HttpRequest) -> HttpResponse:
 
 def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
     """Return the numbers at the top, each with the list of what it counts."""
-    failed = f"{found.failed:,}{'+' if found.failed == MOST_FAILED else ''}"
+    failed = f"{number(found.failed)}{'+' if found.failed == MOST_FAILED else ''}"
     return (
-        _figure("Failed", found.failed, runs_address(f"status:failed finished:<{days}d"), "failed", failed),
+        _figure("Failed", found.failed, runs_address("status:failed", f"finished:<{days}d"), "failed", failed),
         _figure("Held", found.held_count, runs_address("status:held"), "held"),
         _figure("Stuck", len(found.stuck), "#stuck", "interrupted"),
         _figure("Overdue requests", found.overdue_count, _open_requests("is:overdue"), "waiting"),
@@ -92,24 +94,20 @@ def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
 
 def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
     """Return an error group with the addresses of its runs: the list, and the preview of a retry of all."""
-    kind, _, message = (group.example.failure if group.example else "").partition(": ")
-    known = group.error and kind.lower().endswith(group.error)
-    parts = ["status:failed", f"workflow:{group.workflow}", f"finished:<{days}d"]
-    if group.error:
-        parts.append(f"error:{_quoted(group.error)}")
-    text = " ".join(parts)
+    terms = ("status:failed", f"finished:<{days}d", error_term(group.error))
+    text = " ".join((*terms, term("workflow", group.workflow)))
     return GroupRow(
         group=group,
-        error=kind.rpartition(".")[2] if known else group.error or "Unknown error",
+        error=group.called or "Unknown error",
         title=titles.get(group.workflow, group.workflow),
-        message=message,
-        runs=runs_address(text),
+        message=group.message,
+        runs=runs_address(*terms, workflow=group.workflow),
         retry=f"{reverse('runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}" if group.error else "",
     )
 
 
 def _figure(label: str, count: int, href: str, tone: str, text: str = "") -> Figure:
-    return Figure(label=label, count=text or f"{count:,}", href=href, tone=f"is-{tone}" if count else "")
+    return Figure(label=label, count=text or number(count), href=href, tone=f"is-{tone}" if count else "")
 
 
 def _titled(rows: Iterable[RunRow], titles: dict[str, str]) -> list[tuple[RunRow, str]]:
@@ -118,8 +116,3 @@ def _titled(rows: Iterable[RunRow], titles: dict[str, str]) -> list[tuple[RunRow
 
 def _open_requests(text: str) -> str:
     return InboxAddress(tab="all", q=text).url()
-
-
-def _quoted(value: str) -> str:
-    plain = value.replace('"', "")
-    return f'"{plain}"' if " " in plain else plain

@@ -1,39 +1,44 @@
-"""The page of statistics: charts with their tables for a range of days, and current counts."""
+"""The page of statistics: charts with their tables for a range of days, and current counts; each leads to its list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
-from checkpoints.records import Status
+from checkpoints.records import Phase, Status
 from wfdash import queries
-from wfdash.domain.histograms import ANYONE, GROUP, NAMED, REQUESTER, Measure
+from wfdash.domain.histograms import ANYONE, GROUP, NAMED, REQUESTER, Spread
+from wfdash.pages.requests.decisions import DECIDED
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.list_address import RunsAddress
-from wfdash.pages.ui.charts import BarChart, LineChart, bar_chart, duration_or_dash, line_chart, nice_count, share
+from wfdash.pages.site.filter_links import decisions_address, error_term, runs_address, term
+from wfdash.pages.statistics.charts import (
+    BY_PEOPLE,
+    decisions_that,
+    duration_charts,
+    gate_charts,
+    outcome_charts,
+    runs_that,
+    whole_range,
+)
+from wfdash.pages.ui.charts import Cell, duration_or_dash, share
 from wfdash.pages.ui.event_text import step_label
-from wfdash.queries.statistics.figures import FailureReason, Statistics, Timing, WaitingRequest
+from wfdash.pages.ui.times import number
+from wfdash.queries.statistics.figures import Statistics, Timing, WaitingRequest
+from wfdash.queries.statistics.gates import TREND, Gate
 
 RANGES = ((1, "24 hours"), (7, "7 days"), (30, "30 days"))
 DEFAULT_DAYS = 7
-TICKS = 4
-OUTCOMES = (
-    (Measure.STARTED, "Started", "is-running"),
-    (Measure.COMPLETED, "Completed", "is-completed"),
-    (Measure.FAILED, "Failed", "is-failed"),
-    (Measure.CANCELLED, "Cancelled", "is-cancelled"),
-)
-DURATIONS = (
-    (Measure.RUN, "Run duration", "is-completed"),
-    (Measure.STEP, "Step duration", "is-running"),
-    (Measure.DECISION, "Decision time", "is-waiting"),
-)
-AUDIENCES = {ANYONE: "Any reviewer", REQUESTER: "The requester", NAMED: "People by name"}
+AUDIENCES = {
+    ANYONE: ("Any reviewer", "anyone"),
+    REQUESTER: ("The requester", REQUESTER),
+    NAMED: ("People by name", "people"),
+}
+"""Who was asked -> what that is called, and how it is filtered by."""
 ATTENTION = (Status.FAILED, Status.INTERRUPTED, Status.HELD)
 
 
@@ -49,17 +54,17 @@ class StateRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRow:
-    """A duration: as text, and as two bars out of a thousand, one within the other."""
+    """A duration: as text, and as two bars out of a thousand, one within the other. ``cells``: what was counted."""
 
     name: str
     workflow: str
-    times: str
+    href: str
     p50: str
     p95: str
     mean: str
     half: float
     most: float
-    timed: Timing
+    cells: tuple[tuple[str, Cell], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,24 +81,25 @@ class ReasonRow:
 @page("GET")
 def statistics(request: HttpRequest) -> HttpResponse:
     """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
-    days = chosen_days(request.GET.get("days", ""))
-    found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""))
+    days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
+    found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone)
     titles = queries.titles()
     context: dict[str, Any] = {
         "statistics": found,
         "days": days,
         "ranges": [(n, label, n == days) for n, label in RANGES],
         "workflows": [(name, titles.get(name, name)) for name in found.workflows],
-        "unit": "hour" if found.slot < timedelta(days=1) else "day",
+        "unit": "hour" if found.hourly else "day",
         "states": state_rows(found),
         "flows": outcome_charts(found),
         "courses": duration_charts(found),
-        "runs": timed_rows(found.runs, titles),
-        "steps": timed_rows(found.steps, titles),
-        "gates": timed_rows(found.gates, titles),
-        "people": timed_rows(found.people, titles),
+        "runs": run_rows(found, titles),
+        "steps": step_rows(found, titles),
+        "gates": gate_rows(found, titles),
+        "trends": gate_charts(found, titles),
+        "people": asked_rows(found),
         "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
-        "reasons": reason_rows(found.reasons, titles),
+        "reasons": reason_rows(found, titles),
         "oldest": named_requests(found.oldest, titles),
     }
     return render(request, "statistics/page.html", context)
@@ -104,49 +110,6 @@ def chosen_days(text: str) -> int:
     return next((days for days, _ in RANGES if str(days) == text), DEFAULT_DAYS)
 
 
-def slot_names(found: Statistics) -> tuple[str, ...]:
-    """Return the name of each slot, in UTC: ``Nov 21, 14:00`` or ``Sat Nov 21``."""
-    form = "%b %d, %H:%M" if found.slot < timedelta(days=1) else "%a %b %d"
-    return tuple(at.strftime(form) for at in found.slots)
-
-
-def tick_names(slots: Sequence[datetime], slot: timedelta) -> tuple[str, ...]:
-    """Return a short label under each slot, of which at most ``TICKS`` are not empty."""
-    stride = -(-len(slots) // TICKS)
-    form = "%H:%M" if slot < timedelta(days=1) else "%b %d"
-    return tuple(at.strftime(form) if place % stride == 0 else "" for place, at in enumerate(slots))
-
-
-def outcome_charts(found: Statistics) -> tuple[BarChart, ...]:
-    """Return started, completed, failed and cancelled runs as charts that share one scale."""
-    top = nice_count(max((max(counts, default=0) for counts in found.flow.values()), default=0))
-    names, ticks = slot_names(found), tick_names(found.slots, found.slot)
-    return tuple(
-        bar_chart(measure.value, title, found.flow[measure], names, tone=tone, top=top, ticks=ticks)
-        for measure, title, tone in OUTCOMES
-    )
-
-
-def duration_charts(found: Statistics) -> tuple[LineChart, ...]:
-    """Return the durations of runs, steps and decisions over time, those that were measured."""
-    names, ticks = slot_names(found), tick_names(found.slots, found.slot)
-    return tuple(
-        line_chart(
-            f"{measure.value}-time",
-            title,
-            (
-                ("median", "half", [spread.p50 for spread in found.courses[measure]]),
-                ("p95", "most", [spread.p95 for spread in found.courses[measure]]),
-            ),
-            names,
-            tone=tone,
-            ticks=ticks,
-        )
-        for measure, title, tone in DURATIONS
-        if any(spread.count for spread in found.courses[measure])
-    )
-
-
 def state_rows(found: Statistics) -> tuple[StateRow, ...]:
     """Return how many runs are in each state, those that need attention first."""
     order = [*ATTENTION, *(status for status in Status if status not in ATTENTION)]
@@ -154,59 +117,110 @@ def state_rows(found: Statistics) -> tuple[StateRow, ...]:
     return tuple(
         StateRow(
             status=status.value,
-            count=f"{found.states[status]:,}",
+            count=number(found.states[status]),
             bar=share(found.states[status], most),
-            href=runs_address(f"status:{status.value}", found.workflow),
+            href=runs_address(f"status:{status.value}", workflow=found.workflow),
         )
         for status in order
         if found.states.get(status)
     )
 
 
-def timed_rows(rows: Sequence[Timing], titles: dict[str, str]) -> tuple[TimedRow, ...]:
-    """Return rows whose bars share one scale."""
-    most = max((row.spread.p95 or 0.0 for row in rows), default=0.0)
-    return tuple(
-        TimedRow(
-            name=name_of(row),
-            workflow=titles.get(row.workflow, row.workflow),
-            times=f"{row.spread.count:,}",
-            p50=duration_or_dash(row.spread.p50),
-            p95=duration_or_dash(row.spread.p95),
-            mean=duration_or_dash(row.spread.mean),
-            half=share(row.spread.p50, most),
-            most=share(row.spread.p95, most),
-            timed=row,
+def run_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ...]:
+    """Return the durations of completed runs, by workflow."""
+    when = whole_range(found)
+
+    def row(one: Timing) -> TimedRow:
+        href = runs_that(Phase.COMPLETED.value, one.workflow)(when)
+        cells = (("Runs", Cell(text=number(one.count), href=href)),)
+        return _timed(one.spread, found.runs, titles.get(one.workflow, one.workflow), "", href, cells)
+
+    return tuple(map(row, found.runs))
+
+
+def step_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ...]:
+    """Return the slowest steps. They lead to the runs of that time which reached them: an execution has no list."""
+    when = whole_range(found)
+
+    def row(one: Timing) -> TimedRow:
+        href = runs_address(term("step", one.step), f"active:{when}", workflow=one.workflow)
+        counts = (("Count", one.count), ("Retried", one.retried), ("Failed", one.failed))
+        cells = tuple((name, Cell(text=number(count))) for name, count in counts)
+        return _timed(
+            one.spread, found.steps, step_label(one.step), titles.get(one.workflow, one.workflow), href, cells
         )
-        for row in rows
+
+    return tuple(map(row, found.steps))
+
+
+def gate_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ...]:
+    """Return how each question was decided, each number with its list, and how long people took."""
+    when, gates = whole_range(found), found.decisions.gates
+
+    def row(gate: Gate) -> TimedRow:
+        workflow = titles.get(gate.workflow, gate.workflow)
+        cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in TREND)
+        return _timed(gate.spread, gates, step_label(gate.step), workflow, decisions_that("", gate)(when), cells)
+
+    return tuple(map(row, gates))
+
+
+def asked_rows(found: Statistics) -> tuple[TimedRow, ...]:
+    """Return the time to decision by who was asked: groups, never single people."""
+    when = f"answered:{whole_range(found)}"
+    ordered = sorted(found.decisions.asked.items(), key=lambda one: (-one[1].count, one[0]))
+    spreads = [Timing(count=spread.count, spread=spread) for _, spread in ordered]
+
+    def row(label: str, spread: Spread) -> TimedRow:
+        name, value = AUDIENCES.get(label, (label.removeprefix(GROUP), label.removeprefix(GROUP)))
+        href = decisions_address(term("asked", value), BY_PEOPLE, when, workflow=found.workflow)
+        return _timed(spread, spreads, name, "", href, (("Decisions", Cell(text=number(spread.count), href=href)),))
+
+    return tuple(row(label, spread) for label, spread in ordered)
+
+
+def _decided(gate: Gate, kind: str, when: str) -> Cell:
+    count = gate.total(kind)
+    return Cell(text=number(count), href=decisions_that(kind, gate)(when) if count else "")
+
+
+def _timed(
+    spread: Spread,
+    among: Sequence[Timing] | Sequence[Gate],
+    name: str,
+    workflow: str,
+    href: str,
+    cells: tuple[tuple[str, Cell], ...],
+) -> TimedRow:
+    """Return a row whose bars share one scale with the others."""
+    most = max((one.spread.p95 or 0.0 for one in among), default=0.0)
+    return TimedRow(
+        name=name,
+        workflow=workflow,
+        href=href,
+        p50=duration_or_dash(spread.p50),
+        p95=duration_or_dash(spread.p95),
+        mean=duration_or_dash(spread.mean),
+        half=share(spread.p50, most),
+        most=share(spread.p95, most),
+        cells=cells,
     )
 
 
-def name_of(row: Timing) -> str:
-    """Return what was timed, as text; empty for whole runs."""
-    if row.label:
-        return AUDIENCES.get(row.label, row.label.removeprefix(GROUP))
-    return step_label(row.step) if row.step else ""
-
-
-def reason_rows(rows: Sequence[FailureReason], titles: dict[str, str]) -> tuple[ReasonRow, ...]:
+def reason_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[ReasonRow, ...]:
     """Return why runs failed, each with the address of the list of those that did."""
-    most = max((row.count for row in rows), default=0)
+    most = max((group.count for group in found.failures), default=0)
+    when = f"finished:{whole_range(found)}"
     return tuple(
         ReasonRow(
-            error=row.error,
-            workflow=titles.get(row.workflow, row.workflow),
-            count=f"{row.count:,}",
-            bar=share(row.count, most),
-            href=runs_address(f"error:{row.error}" if row.error else "status:failed", row.workflow),
+            error=group.called,
+            workflow=titles.get(group.workflow, group.workflow),
+            count=number(group.count),
+            bar=share(group.count, most),
+            href=runs_address("status:failed", when, error_term(group.error), workflow=group.workflow),
         )
-        for row in rows
+        for group in found.failures
     )
-
-
-def runs_address(text: str, workflow: str = "") -> str:
-    """Return the address of the runs that a filter finds, of one workflow or of all."""
-    return RunsAddress(q=f"{text} workflow:{workflow}" if workflow else text).url()
 
 
 def named_requests(rows: Iterable[WaitingRequest], titles: Mapping[str, str]) -> list[tuple[WaitingRequest, str, str]]:

@@ -47,6 +47,16 @@ def to_second(at: datetime, zone: tzinfo = UTC) -> str:
     return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
 
 
+def minute(at: datetime, zone: tzinfo = UTC) -> str:
+    """Return a time to the minute, where the zone is said beside it: ``2026-11-21 06:09``."""
+    return to_second(at, zone)[:16]
+
+
+def weekday(at: datetime, zone: tzinfo = UTC) -> str:
+    """Return a day with its weekday: ``Sat 2026-11-21``."""
+    return f"{at.astimezone(zone):%a %Y-%m-%d}"
+
+
 def clock(at: datetime, zone: tzinfo = UTC) -> str:
     """Return a time to the millisecond, for lists whose order matters: ``2026-11-21 06:09:10.123``."""
     return at.astimezone(zone).isoformat(" ", "milliseconds")[:23]

@@ -68,3 +68,26 @@ class NamesEmpty(Func):
         """Compare the text."""
         column, params = compiler.compile(self.source_expressions[0])
         return f"(({column})::text = '[]')", tuple(params)
+
+
+class NamesBeyond(Func):
+    """True when the JSON list in ``column`` holds a name that is none of ``names``. SQLite and PostgreSQL."""
+
+    output_field = BooleanField()
+
+    def __init__(self, column: str, names: Iterable[str]) -> None:
+        super().__init__(column)
+        self.names = sorted(set(names))
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the expression."""
+        column, params = compiler.compile(self.source_expressions[0])
+        marks = ", ".join(["%s"] * len(self.names))
+        sql = f"EXISTS (SELECT 1 FROM json_each({column}) WHERE json_each.value NOT IN ({marks}))"  # noqa: S608
+        return sql, (*params, *self.names)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the expression; the column is json."""
+        column, params = compiler.compile(self.source_expressions[0])
+        rows = f"json_array_elements_text({column}) AS named(name)"
+        return f"EXISTS (SELECT 1 FROM {rows} WHERE name <> ALL(%s::text[]))", (*params, self.names)  # noqa: S608

@@ -1,54 +1,57 @@
-"""Recent statistics by workflow, step, gate and group: from the stored metrics, however many runs there are."""
+"""Recent statistics by workflow, step, gate and group.
+
+Runs and decisions are counted as their lists find them; durations of runs and steps come from the stored metrics,
+however many runs there are.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Schedule, Tally
-from checkpoints.records import Status
+from checkpoints.records import Phase, Status
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Spread, spread_of
 from wfdash.errors import NotFound
+from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup, error_groups, failed_runs
+from wfdash.queries.statistics.gates import Decisions, decisions_in
 from wfdash.queries.statistics.gauges import Total, count_by_status
+from wfdash.queries.statistics.run_counts import Ended, count_ended, count_started
+from wfdash.queries.statistics.slots import DAY, HOUR, Slot, slot_finder, slots_of
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-OUTCOMES = (Measure.STARTED, Measure.COMPLETED, Measure.FAILED, Measure.CANCELLED)
-DURATIONS = (Measure.RUN, Measure.STEP, Measure.DECISION)
+OUTCOMES = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
+STARTED = "started"
+COURSES = (Measure.RUN, Measure.STEP)
+STORED = (Measure.RUN, Measure.STEP, Measure.QUEUE, Measure.STEP_FAILED, Measure.STEP_RETRIED)
+"""What the stored metrics are asked for."""
 MOST = 10
 """Rows per list."""
 OLDEST = 8
 LATE = timedelta(seconds=60)
+HOURS_KEPT = timedelta(days=3)
+"""Metrics that are older are by day: ``wfdash.actions.statistics.metrics_store`` merges their hours."""
 Key = tuple[str, str, str]
 """Workflow, step, label."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """A duration's distribution, and how often it went otherwise."""
+    """A duration's distribution. ``count``: how many runs, or executions of a step."""
 
     workflow: str = ""
     step: str = ""
     label: str = ""
+    count: int
     spread: Spread
     failed: int = 0
     retried: int = 0
-    lapsed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class FailureReason:
-    """Why runs failed: the class of the error, empty where it is unknown."""
-
-    workflow: str
-    error: str
-    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,23 +77,23 @@ class LateSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """Statistics of a time range, and current counts. Slots are hours or days (UTC), oldest first."""
+    """Statistics of a time range, and current counts. Slots are hours or days in the reader's zone, oldest first."""
 
     workflow: str
     workflows: tuple[str, ...]
-    slots: tuple[datetime, ...]
-    slot: timedelta
+    slots: tuple[Slot, ...]
+    hourly: bool
     states: dict[Status, int]
-    flow: dict[Measure, tuple[int, ...]]
+    flow: dict[str, tuple[int, ...]]
+    """``started``, ``completed``, ``failed`` and ``cancelled`` runs by slot."""
     courses: dict[Measure, tuple[Spread, ...]]
     runs: tuple[Timing, ...]
+    """Those that completed."""
     steps: tuple[Timing, ...]
     """The slowest by the 95th percentile."""
-    gates: tuple[Timing, ...]
-    people: tuple[Timing, ...]
-    """By who was asked (``label``)."""
+    decisions: Decisions
     queue: Spread
-    reasons: tuple[FailureReason, ...]
+    failures: tuple[ErrorGroup, ...]
     oldest: tuple[WaitingRequest, ...]
     waiting: int
     late: tuple[LateSchedule, ...]
@@ -98,50 +101,52 @@ class Statistics:
     @property
     def empty(self) -> bool:
         """Return whether there is nothing to show."""
-        happened = any(map(any, self.flow.values())) or self.runs or self.steps or self.gates
+        happened = any(map(any, self.flow.values())) or self.runs or self.steps or self.decisions.gates
         return not (self.states or self.waiting or happened)
 
+    @property
+    def failures_more(self) -> bool:
+        """Return whether there were more failures than were grouped."""
+        return sum(self.flow[Phase.FAILED]) > MOST_FAILED
 
-def statistics(viewer: Viewer, days: int = 7, workflow: str = "") -> Statistics:
-    """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (eight queries).
+
+def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo = UTC) -> Statistics:
+    """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (12 queries).
 
     ``NotFound`` for a workflow they may not see.
     """
     if workflow and not viewer.may("see", workflow):
         raise NotFound("Workflow not found, or you do not have access")
-    slot = HOUR if days <= 1 else DAY
-    slots = _slots(timezone.now(), slot, 24 if days <= 1 else days)
+    now = timezone.now()
+    slots = slots_of(now, days, zone)
     mine = Q(workflow=workflow) if workflow else viewer.scope("see")
-    rows = Tally.objects.filter(mine, measure__in=list(Measure), hour__gte=slots[0]).exclude(hour=ALL_TIME).order_by()
-    totals, per_slot = _totals(rows), _per_slot(rows, slots, slot)
-    states: defaultdict[Status, int] = defaultdict(int)
-    for (_, status), count in count_by_status(viewer, workflow).items():
-        states[status] += count
-    open_requests = HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
+    stored, ended = _stored(mine, slots), count_ended(viewer, workflow, slots)
+    totals, asked = _totals(stored), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
+    decisions = decisions_in(mine, slots)
     return Statistics(
         workflow=workflow,
-        workflows=_workflows(viewer, totals),
+        workflows=_workflows(viewer, (key[0] for rows in totals.values() for key in rows)),
         slots=slots,
-        slot=slot,
-        states=dict(states),
-        flow={measure: tuple(per_slot[measure, at].count for at in slots) for measure in OUTCOMES},
-        courses={measure: tuple(_spread(per_slot[measure, at]) for at in slots) for measure in DURATIONS},
-        runs=_timed(totals, Measure.RUN, _by_size),
-        steps=_timed(totals, Measure.STEP, _by_size),
-        gates=_timed(totals, Measure.DECISION, _by_count),
-        people=_people(totals),
+        hourly=days <= 1,
+        states=_states(viewer, workflow),
+        flow={STARTED: count_started(viewer, workflow, slots)} | _flow(ended, len(slots)),
+        courses=_courses(stored, slots, now) | {Measure.DECISION: decisions.times},
+        runs=_runs(ended, totals[Measure.RUN]),
+        steps=_steps(totals),
+        decisions=decisions,
         queue=_spread(_sum(totals[Measure.QUEUE].values())),
-        reasons=_reasons(totals),
-        oldest=oldest_requests(open_requests),
-        waiting=open_requests.count(),
+        failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MOST),
+        oldest=oldest_requests(asked),
+        waiting=asked.count(),
         late=late_schedules(mine),
     )
 
 
-def _slots(now: datetime, slot: timedelta, count: int) -> tuple[datetime, ...]:
-    last = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    last = last if slot == HOUR else last.replace(hour=0)
-    return tuple(last - slot * back for back in reversed(range(count)))
+def _stored(mine: Q, slots: Sequence[Slot]) -> QuerySet[Tally]:
+    """Return the metrics of the slots. Hours that are merged into one day count where the middle of that day lies."""
+    first = slots[0].since.astimezone(UTC)
+    since = first if slots[0].until - slots[0].since <= HOUR else first - HOUR * 12
+    return Tally.objects.filter(mine, measure__in=STORED, hour__gte=since).exclude(hour=ALL_TIME).order_by()
 
 
 def _totals(rows: QuerySet[Tally]) -> defaultdict[Measure, defaultdict[Key, Total]]:
@@ -153,16 +158,20 @@ def _totals(rows: QuerySet[Tally]) -> defaultdict[Measure, defaultdict[Key, Tota
     return totals
 
 
-def _per_slot(
-    rows: QuerySet[Tally], slots: tuple[datetime, ...], slot: timedelta
-) -> defaultdict[tuple[Measure, datetime], Total]:
-    """Return the sums of each slot, over workflows and steps."""
-    found: defaultdict[tuple[Measure, datetime], Total] = defaultdict(Total)
-    groups = rows.filter(measure__in=[*OUTCOMES, *DURATIONS]).values_list("measure", "hour", "bucket")
+def _courses(rows: QuerySet[Tally], slots: Sequence[Slot], now: datetime) -> dict[Measure, tuple[Spread, ...]]:
+    """Return the durations of runs and steps by slot."""
+    found: defaultdict[tuple[Measure, int | None], Total] = defaultdict(Total)
+    find = slot_finder(slots)
+    groups = rows.filter(measure__in=COURSES).values_list("measure", "hour", "bucket")
     for measure, hour, bucket, count, seconds in groups.annotate(Sum("count"), Sum("total")):
-        place = min((hour - slots[0]) // slot, len(slots) - 1)
-        found[Measure(measure), slots[place]].add(bucket, count, seconds)
-    return found
+        found[Measure(measure), find(_middle(hour, now))].add(bucket, count, seconds)
+    return {measure: tuple(_spread(found[measure, n]) for n in range(len(slots))) for measure in COURSES}
+
+
+def _middle(hour: datetime, now: datetime) -> datetime:
+    """Return the middle of what a row of metrics counts: an hour, or a day whose hours were merged."""
+    merged = hour.hour == 0 and hour < now - HOURS_KEPT
+    return hour + (DAY if merged else HOUR) / 2
 
 
 def _spread(total: Total) -> Spread:
@@ -176,46 +185,51 @@ def _sum(totals: Iterable[Total]) -> Total:
     return whole
 
 
-def _by_size(row: Timing) -> float:
-    return -(row.spread.p95 or 0.0)
+def _states(viewer: Viewer, workflow: str) -> dict[Status, int]:
+    states: defaultdict[Status, int] = defaultdict(int)
+    for (_, status), count in count_by_status(viewer, workflow).items():
+        states[status] += count
+    return dict(states)
 
 
-def _by_count(row: Timing) -> float:
-    return -(row.spread.count + row.lapsed)
+def _flow(ended: Ended, slots: int) -> dict[str, tuple[int, ...]]:
+    counts: Counter[tuple[int, str]] = Counter()
+    for (place, _, phase), count in ended.items():
+        counts[place, phase] += count
+    return {phase.value: tuple(counts[place, phase.value] for place in range(slots)) for phase in OUTCOMES}
 
 
-def _timed(
-    totals: defaultdict[Measure, defaultdict[Key, Total]], measure: Measure, order: Callable[[Timing], float]
-) -> tuple[Timing, ...]:
-    lapsed = totals[Measure.LAPSED] if measure is Measure.DECISION else {}
+def _runs(ended: Ended, measured: dict[Key, Total]) -> tuple[Timing, ...]:
+    """Return the completed runs by workflow, the slowest first."""
+    counts: Counter[str] = Counter()
+    for (_, workflow, phase), count in ended.items():
+        counts[workflow] += count if phase == Phase.COMPLETED else 0
+    rows = [
+        Timing(workflow=workflow, count=count, spread=_spread(measured.get((workflow, "", ""), Total())))
+        for workflow, count in counts.items()
+        if count
+    ]
+    return tuple(sorted(rows, key=_by_size)[:MOST])
+
+
+def _steps(totals: dict[Measure, defaultdict[Key, Total]]) -> tuple[Timing, ...]:
+    """Return the slowest steps."""
     rows = [
         Timing(
             workflow=key[0],
             step=key[1],
-            spread=_spread(totals[measure].get(key, Total())),
+            count=total.count,
+            spread=_spread(total),
             failed=totals[Measure.STEP_FAILED].get(key, Total()).count,
             retried=totals[Measure.STEP_RETRIED].get(key, Total()).count,
-            lapsed=lapsed.get(key, Total()).count,
         )
-        for key in {**totals[measure], **lapsed}
+        for key, total in totals[Measure.STEP].items()
     ]
-    return tuple(sorted(rows, key=lambda row: (order(row), row.workflow, row.step))[:MOST])
+    return tuple(sorted(rows, key=_by_size)[:MOST])
 
 
-def _people(totals: defaultdict[Measure, defaultdict[Key, Total]]) -> tuple[Timing, ...]:
-    asked: defaultdict[str, Total] = defaultdict(Total)
-    for (_, _, label), total in totals[Measure.ASKED].items():
-        asked[label].join(total)
-    rows = [Timing(label=label, spread=_spread(total)) for label, total in asked.items()]
-    return tuple(sorted(rows, key=lambda row: (_by_count(row), row.label))[:MOST])
-
-
-def _reasons(totals: defaultdict[Measure, defaultdict[Key, Total]]) -> tuple[FailureReason, ...]:
-    rows = [
-        FailureReason(workflow=workflow, error=label, count=total.count)
-        for (workflow, _, label), total in totals[Measure.FAILED].items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.count, row.workflow, row.error))[:MOST])
+def _by_size(row: Timing) -> tuple[float, str, str]:
+    return -(row.spread.p95 or 0.0), row.workflow, row.step
 
 
 def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
@@ -237,7 +251,7 @@ def late_schedules(mine: Q) -> tuple[LateSchedule, ...]:
     )
 
 
-def _workflows(viewer: Viewer, totals: dict[Measure, defaultdict[Key, Total]]) -> tuple[str, ...]:
+def _workflows(viewer: Viewer, measured: Iterable[str]) -> tuple[str, ...]:
     """Return the workflows to choose from: those that are loaded, and those with metrics."""
     loaded = {entry.name for entry in catalog.entries() if viewer.may("see", entry.name)}
-    return tuple(sorted(loaded | {key[0] for rows in totals.values() for key in rows}))
+    return tuple(sorted(loaded | set(measured)))

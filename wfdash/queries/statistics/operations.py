@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, F, FilteredRelation, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -20,14 +20,12 @@ from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Spread, quantile, spread_of
-from wfdash.domain.search_attributes import ERROR
 from wfdash.queries.runs.listing import RunRow, rows_of
+from wfdash.queries.statistics import failures
+from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests
 from wfdash.queries.statistics.gauges import Total
 
-MOST_FAILED = 5_000
-"""Failed runs that are grouped, the latest ones."""
-MOST_GROUPS = 12
 MOST_RUNS = 8
 """Runs shown of those that are held or stuck."""
 MOST_COUNTED = 100
@@ -40,18 +38,6 @@ TIMES_USUAL = 3
 PICKED_UP = timedelta(seconds=60)
 """A run that no worker takes within this time is waiting for one."""
 RECENT = timedelta(hours=24)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ErrorGroup:
-    """Failed runs of one workflow with the same class of error. ``error``: as in filters, empty where unknown."""
-
-    workflow: str
-    error: str
-    count: int
-    since: datetime
-    last: datetime
-    example: RunRow | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +103,13 @@ def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     At most twenty queries, however many runs and requests there are.
     """
     now, mine = timezone.now(), viewer.scope("operate")
-    failed = _failed(mine, now - within)
+    failed = failed_runs(mine, now - within)
     held, asked = _held(mine), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
     overdue, unanswerable = asked.filter(due__lt=now), asked.exclude(stuck="")
     running = _running(mine)
     return Operations(
-        failed=failed[:MOST_FAILED].count(),
-        groups=_groups(viewer, failed),
+        failed=failed[: failures.MOST_FAILED].count(),
+        groups=error_groups(viewer, failed),
         held=rows_of(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
         held_count=held.count(),
         stuck=_stuck(viewer, running, now),
@@ -149,36 +135,13 @@ def count_problems(viewer: Viewer) -> int:
 @compiled
 def _problems(viewer: Viewer, since: datetime) -> QuerySet[Any, Any]:
     mine = viewer.scope("operate")
-    failed = _failed(mine, since).values("pk")[:MOST_COUNTED]
+    failed = failed_runs(mine, since).values("pk")[:MOST_COUNTED]
     held = _held(mine).values("pk")[:MOST_COUNTED]
     return Run.objects.filter(Q(pk__in=failed) | Q(pk__in=held)).order_by().values("pk")
 
 
-def _failed(mine: Q, since: datetime) -> QuerySet[Run]:
-    return Run.objects.filter(mine, phase=Phase.FAILED.value, finished__gte=since).order_by("-finished")
-
-
 def _held(mine: Q) -> QuerySet[Run]:
     return Run.objects.filter(mine, phase=Phase.PAUSED.value, acted_by="").order_by()
-
-
-def _groups(viewer: Viewer, failed: QuerySet[Run]) -> tuple[ErrorGroup, ...]:
-    """Return the largest groups of failed runs, each with its latest run as the example."""
-    # A class with a module is stored twice, with and without it: one of both counts.
-    name = Q(facts__name=ERROR) & ~Q(facts__text__contains=".")
-    latest = Run.objects.filter(pk__in=failed.values("pk")[:MOST_FAILED]).order_by()
-    rows = latest.alias(kind=FilteredRelation("facts", condition=name)).values_list("workflow", "kind__text")
-    found = rows.annotate(
-        number=Count("pk", distinct=True), since=Min("finished"), last=Max("finished"), example=Max("pk")
-    ).order_by("-number", "workflow", "kind__text")[:MOST_GROUPS]
-    groups = list(found)
-    examples = {row.id: row for row in rows_of(viewer, [example for *_, example in groups])}
-    return tuple(
-        ErrorGroup(
-            workflow=workflow, error=error or "", count=count, since=since, last=last, example=examples.get(example)
-        )
-        for workflow, error, count, since, last, example in groups
-    )
 
 
 def _running(mine: Q) -> list[tuple[str, str, str, datetime]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.pages.ui.charts import bar_chart, line_chart, nice_count, nice_seconds, share
+from wfdash.pages.ui.charts import Cell, Series, bar_chart, line_chart, nice_count, nice_seconds, share
 from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH
 
 COUNTS = st.lists(st.integers(min_value=0, max_value=10**9), min_size=1, max_size=40)
@@ -14,11 +14,17 @@ SECONDS = st.lists(st.none() | st.floats(min_value=1e-4, max_value=1e8), min_siz
 
 @given(COUNTS)
 def test_bars_stay_within_their_drawing_and_say_what_they_stand_for(counts: list[int]) -> None:
-    chart = bar_chart("started", "Started", counts, [f"d{n}" for n in range(len(counts))], tone="is-running")
+    links = [f"/{n}" for n in range(len(counts))]
+    series = [Series(name="Started", counts=counts, links=links)]
+    chart = bar_chart("started", "Started", series, [f"d{n}" for n in range(len(counts))], tone="is-running")
     assert len(chart.bars) == sum(map(bool, counts))
-    assert all(bar.y >= -0.01 and bar.y + bar.height <= HEIGHT + 0.01 for bar in chart.bars)
+    blocks = [block for bar in chart.bars for block in bar.blocks]
+    assert all(block.y >= -0.01 and block.y + block.height <= HEIGHT + 0.01 for block in blocks)
     assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH for bar in chart.bars)
-    assert [value for _, value in chart.rows] == [f"{count:,}" for count in counts]
+    assert [cells for _, cells in chart.rows] == [
+        (Cell(text=f"{count:,}", href=f"/{n}" if count else ""),) for n, count in enumerate(counts)
+    ]
+    assert [bar.href for bar in chart.bars] == [f"/{n}" for n, count in enumerate(counts) if count]
     assert chart.total == f"{sum(counts):,}"
 
 
@@ -50,7 +56,29 @@ def test_no_value_that_is_one_gets_a_bar_too_short_to_be_seen() -> None:
 
 
 def test_the_same_bars_are_told_in_a_sentence() -> None:
-    chart = bar_chart("failed", "Failed", [1, 7, 2], ["Mon", "Tue", "Wed"], tone="is-failed")
+    chart = bar_chart(
+        "failed", "Failed", [Series(name="Failed", counts=[1, 7, 2])], ["Mon", "Tue", "Wed"], tone="is-failed"
+    )
     assert chart.summary == "10 in total, peak at Tue: 7"
     assert chart.axis == ("8", "4", "0")
-    assert bar_chart("failed", "Failed", [0], ["Mon"], tone="is-failed").summary == "None in this period"
+    none = bar_chart("failed", "Failed", [Series(name="Failed", counts=[0])], ["Mon"], href="/all")
+    assert (none.summary, none.href, none.bars) == ("None in this period", "", ())
+
+
+def test_the_parts_of_a_bar_lie_on_each_other_and_are_named_in_its_text() -> None:
+    parts = [Series(name="Approved", counts=[3, 0], style="a"), Series(name="Rejected", counts=[1, 0], style="b")]
+    chart = bar_chart("gate", "Review", parts, ["Mon", "Tue"], links=["/mon", "/tue"])
+    (bar,) = chart.bars
+    assert (bar.words, bar.href) == ("Mon: approved 3, rejected 1", "/mon")
+    below, above = bar.blocks
+    assert (below.style, above.style) == ("a", "b")
+    assert above.y + above.height == below.y
+    assert [one.name for one in chart.keys] == ["Approved", "Rejected"]
+
+
+def test_a_slot_of_a_line_leads_somewhere_only_where_something_was_measured() -> None:
+    lines = [("median", "half", [1.0, None]), ("p95", "most", [2.0, None])]
+    chart = line_chart("run", "Runs", lines, ["Mon", "Tue"], tone="is-running", links=["/mon", "/tue"])
+    (slot,) = chart.slots
+    assert (slot.href, slot.words) == ("/mon", "Mon: median 1 s, p95 2 s")
+    assert [href for _, href, _ in chart.rows] == ["/mon", ""]

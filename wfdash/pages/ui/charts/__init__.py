@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfdash.pages.ui.charts.bars import Bar, BarChart, bar_chart
+from wfdash.pages.ui.charts.bars import Bar, BarChart, Cell, Series, bar_chart
 from wfdash.pages.ui.charts.lines import ChartLine, LineChart, duration_or_dash, line_chart
 from wfdash.pages.ui.charts.scale import nice_count, nice_seconds
 from wfdash.pages.ui.charts.shares import share
@@ -10,8 +10,10 @@ from wfdash.pages.ui.charts.shares import share
 __all__ = [
     "Bar",
     "BarChart",
+    "Cell",
     "ChartLine",
     "LineChart",
+    "Series",
     "bar_chart",
     "duration_or_dash",
     "line_chart",

@@ -21,6 +21,16 @@ class Dot:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinkedSlot:
+    """A slot in which something was measured: its place, its text, and where it leads."""
+
+    left: float
+    full: float
+    words: str
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChartLine:
     """A line: ``path`` is SVG path data. ``style`` distinguishes lines without colour."""
 
@@ -42,7 +52,9 @@ class LineChart:
     axis: tuple[str, ...]
     ticks: tuple[str, ...]
     head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
+    """Of each slot its name, where it leads, and its durations."""
+    slots: tuple[LinkedSlot, ...] = ()
 
 
 def line_chart(
@@ -53,8 +65,14 @@ def line_chart(
     *,
     tone: str,
     ticks: Sequence[str] = (),
+    links: Sequence[str] = (),
 ) -> LineChart:
-    """Return a line for each ``(name, style, seconds per slot)``; None where nothing was measured."""
+    """Return a line for each ``(name, style, seconds per slot)``; None where nothing was measured.
+
+    ``links``: where each slot leads.
+    """
+    linked = _linked(series, names, links) if links else ()
+    hrefs = {slot.left: slot.href for slot in linked}
     known = [value for _, _, values in series for value in values if value is not None]
     top = nice_seconds(max(known, default=1.0))
     return LineChart(
@@ -67,14 +85,36 @@ def line_chart(
         ticks=tuple(ticks),
         head=tuple(name for name, _, _ in series),
         rows=tuple(
-            (at, *(duration_or_dash(values[place]) for _, _, values in series)) for place, at in enumerate(names)
+            (
+                at,
+                hrefs.get(_left(place, len(names)), ""),
+                tuple(duration_or_dash(values[place]) for _, _, values in series),
+            )
+            for place, at in enumerate(names)
         ),
+        slots=linked,
     )
 
 
 def duration_or_dash(seconds: float | None) -> str:
     """Return a duration to two digits, or a dash where there is none."""
     return "–" if seconds is None else estimate(seconds)
+
+
+def _left(place: int, slots: int) -> float:
+    return round(place * WIDTH / max(slots, 1), 2)
+
+
+def _linked(
+    series: Sequence[tuple[str, str, Values]], names: Sequence[str], links: Sequence[str]
+) -> tuple[LinkedSlot, ...]:
+    found = []
+    for place, at in enumerate(names):
+        said = [f"{name} {estimate(known)}" for name, _, values in series if (known := values[place]) is not None]
+        if said:
+            words, full = f"{at}: {', '.join(said)}", round(WIDTH / len(names), 2)
+            found.append(LinkedSlot(left=_left(place, len(names)), full=full, words=words, href=links[place]))
+    return tuple(found)
 
 
 def _line(name: str, style: str, values: Values, names: Sequence[str], top: float) -> ChartLine:

@@ -1,0 +1,141 @@
+"""How the questions of workflows are decided: by gate (the step that asks) and by who was asked, over time.
+
+One bounded query reads the latest decisions of the time range; everything is derived from these rows, so that a chart,
+its table and the list of decisions say the same. Nothing is distinguished by person.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import Group
+from django.db.models import Q
+
+from checkpoints.models import HumanRequest
+from wfdash.domain.histograms import Spread, asked_of
+from wfdash.queries.requests.decision_filter import ANSWERED, OUTCOMES, outcome, reversed_later
+from wfdash.queries.statistics.slots import Slot, slot_finder
+
+MOST_DECISIONS = 20_000
+"""The latest decisions of a time range; older ones are left out, and that is said."""
+MOST_GATES = 12
+DEADLINE = "deadline"
+REVERSED = "reversed"
+TREND = (*(name for name in OUTCOMES if name != DEADLINE), DEADLINE, REVERSED)
+COLUMNS = ("workflow", "step", "outcome", "reversed", "created", "answered", "answer__at", "by")
+
+
+class GateDecision(NamedTuple):
+    """A decision: what asked, how it was decided, in which slot, after how many seconds (None: by the deadline)."""
+
+    workflow: str
+    step: str
+    outcome: str
+    reversed: bool
+    place: int
+    seconds: float | None
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """The decisions of one gate. ``counts``: of each of ``TREND`` by slot; ``times``: what people took, by slot."""
+
+    workflow: str
+    step: str
+    counts: dict[str, tuple[int, ...]]
+    spread: Spread
+    times: tuple[Spread, ...]
+
+    def total(self, name: str) -> int:
+        """Return how many decisions were of this kind."""
+        return sum(self.counts[name])
+
+    @property
+    def decided(self) -> int:
+        """Return how many decisions there were."""
+        return sum(self.total(name) for name in OUTCOMES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """The decisions of a time range. ``more``: there were more than were read."""
+
+    gates: tuple[Gate, ...] = ()
+    asked: dict[str, Spread] = field(default_factory=dict)
+    """Who was asked (see ``asked_of``) -> what people took."""
+    times: tuple[Spread, ...] = ()
+    """By slot, over all gates."""
+    more: bool = False
+
+
+def decisions_in(mine: Q, slots: Sequence[Slot]) -> Decisions:
+    """Return the decisions in these slots (two queries)."""
+    rows = HumanRequest.objects.filter(ANSWERED, mine, answered__gte=slots[0].since, answered__lt=slots[-1].until)
+    named = rows.annotate(outcome=outcome(), reversed=reversed_later()).order_by("-answered")
+    read = list(named.values_list(*COLUMNS)[: MOST_DECISIONS + 1])
+    find = slot_finder(slots)
+    found = [_decision(row, find(row[5]) or 0) for row in read[:MOST_DECISIONS]]
+    return Decisions(
+        gates=_gates(found, len(slots)),
+        asked=_asked(found),
+        times=_by_slot(found, len(slots)),
+        more=len(read) > MOST_DECISIONS,
+    )
+
+
+def spread_of_seconds(values: Iterable[float | None]) -> Spread:
+    """Return the summary of durations: each quantile is one of them."""
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return Spread()
+    at = {part: known[max(math.ceil(part * len(known)) - 1, 0)] for part in (0.5, 0.95)}
+    return Spread(count=len(known), p50=at[0.5], p95=at[0.95], mean=sum(known) / len(known))
+
+
+def _decision(row: tuple[Any, ...], place: int) -> GateDecision:
+    workflow, step, how, back, created, answered, given, by = row
+    # By when the person gave it, not by when it took effect.
+    seconds = None if how == DEADLINE else max(((given or answered) - created).total_seconds(), 0.0)
+    return GateDecision(workflow, step, how, back, place, seconds, tuple(by))
+
+
+def _gates(found: Iterable[GateDecision], slots: int) -> tuple[Gate, ...]:
+    by_gate: defaultdict[tuple[str, str], list[GateDecision]] = defaultdict(list)
+    for one in found:
+        by_gate[one.workflow, one.step].append(one)
+    gates = [_gate(workflow, step, those, slots) for (workflow, step), those in by_gate.items()]
+    return tuple(sorted(gates, key=lambda gate: (-gate.decided, gate.workflow, gate.step))[:MOST_GATES])
+
+
+def _gate(workflow: str, step: str, found: list[GateDecision], slots: int) -> Gate:
+    counts = Counter((one.outcome, one.place) for one in found)
+    counts.update((REVERSED, one.place) for one in found if one.reversed)
+    return Gate(
+        workflow=workflow,
+        step=step,
+        counts={name: tuple(counts[name, place] for place in range(slots)) for name in TREND},
+        spread=spread_of_seconds(one.seconds for one in found),
+        times=_by_slot(found, slots),
+    )
+
+
+def _by_slot(found: Iterable[GateDecision], slots: int) -> tuple[Spread, ...]:
+    seconds: defaultdict[int, list[float | None]] = defaultdict(list)
+    for one in found:
+        seconds[one.place].append(one.seconds)
+    return tuple(spread_of_seconds(seconds[place]) for place in range(slots))
+
+
+def _asked(found: Iterable[GateDecision]) -> dict[str, Spread]:
+    groups = frozenset(Group.objects.values_list("name", flat=True))
+    seconds: defaultdict[str, list[float | None]] = defaultdict(list)
+    for one in found:
+        if one.seconds is not None:
+            for label in asked_of(one.by, groups):
+                seconds[label].append(one.seconds)
+    return {label: spread_of_seconds(values) for label, values in seconds.items()}
