@@ -34,7 +34,7 @@ CONTENT = frozenset(
     {
         *("error", "text", "message", "parts", "answered", "patch", "patch_size", "patch_hash", "reason", "label"),
         *("add", "remove", "forced", "schedule", "schedule_name", "due", "need", "comment", "void", "people"),
-        "problem",
+        *("problem", "line_comments"),
     }
 )
 """Shown to people who may inspect values; encrypted at rest."""
@@ -182,7 +182,7 @@ class EventKind(StrEnum):
     REQUEST_OPENED = Row("request.opened", "Request opened by {step}: {subject}",
         "question-mark-circle", "waiting", ACT + ASKED)
     REQUEST_ANSWERED = Row("request.answered", "{by} {past}: {subject}",
-        "user-circle", "completed", ASKED + "by verdict", PERSON | MEASURED)
+        "user-circle", "completed", ASKED + "by verdict line_comments", PERSON | MEASURED)
     REQUEST_WITHDRAWN = Row("request.withdrawn", "Request closed",
         "minus-circle", "cancelled", ACT + ASKED + "by")
     REQUEST_REPLACED = Row("request.replaced", "{step} replaced its request with a different question",
@@ -190,7 +190,7 @@ class EventKind(StrEnum):
     REQUEST_DRIFTED = Row("request.drifted", "Background of the request of {step} changed",
         "information-circle", "queued", ACT + "key parts")
     REQUEST_VOTED = Row("request.voted", "{by} {past}: {subject}",
-        "user-circle", "running", ASKED + "by verdict need", PERSON)
+        "user-circle", "running", ASKED + "by verdict need line_comments", PERSON)
     REQUEST_UNANSWERABLE = Row("request.unanswerable", "{subject}: {words}",
         "exclamation-triangle", "failed", ASKED + "problem words")
     REQUEST_ANSWERING = Row("request.answering", "{by} {past} (can be undone): {subject}",

@@ -60,6 +60,20 @@ async def test_a_rejection_changes_nothing_and_keeps_the_reason(shop: Path, patc
     assert contents() == before
 
 
+async def test_comments_on_lines_of_a_rejected_patch_come_back_to_the_author(shop: Path, patch: str, contents):
+    before = contents()
+    said = {"file": "prices.py", "line": 3, "side": "new", "text": "Why half up?"}
+    outcome = await answer_one(patch_review, await start(shop, patch), {**REJECT, "line_comments": [said]})
+    (request,) = waiting(outcome)
+    assert request.by == ("requester",)
+    assert request.card["body"] == "not now\n\n* `prices.py`, line 3: Why half up?"
+    assert request.card["current"] == {"diff": patch}
+    again = await answer_one(patch_review, outcome, {"diff": without_requirements(patch)})
+    (request,) = waiting(again)
+    assert request.card["proposal"] == without_requirements(patch)
+    assert contents() == before
+
+
 async def test_an_edited_patch_comes_back_and_only_it_is_applied(shop: Path, patch: str, contents):
     edited = without_requirements(patch)
     outcome = await answer_one(patch_review, await start(shop, patch), {"action": "edit", "edited": edited})

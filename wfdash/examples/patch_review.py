@@ -1,6 +1,7 @@
 """Tests a patch in a scratch index, reviews it file by file and applies it after approval.
 
-Edits are tested again. Before approval nothing is changed and none of its code runs; it is applied at most once.
+Edits are tested again; a rejection with comments on lines goes back to the author. Before approval nothing is changed
+and none of its code runs; it is applied at most once.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from wfdash.examples import patches, repository
-from wfdash.examples.patches import Diff, FileChange, Finding, Patch, Result
-from wfdash.workflow import Approval, Context, Workflow, each, gather
-from wfdash.workflow.evidence import File, Table
+from wfdash.examples.patches import FileChange, Finding, Patch, Remarks, Result
+from wfdash.workflow import Context, Workflow, each, gather
 
 
 class Trial(BaseModel):
@@ -30,7 +30,7 @@ class Approved(BaseModel):
 patch_review = Workflow("patch_review", title="Patch review", doc=__doc__ or "", state=Trial)
 
 
-@patch_review.step(start=True, after=["review", "carry_out"], timeout=300)
+@patch_review.step(start=True, after=["review", "rework", "carry_out"], timeout=300)
 def try_out(patch: Patch, ctx: Context) -> list[FileChange] | Result:
     """Apply the patch in a scratch index; compile and lint the resulting text."""
     ctx.state.patch = patch
@@ -52,37 +52,23 @@ def look(change: FileChange) -> Finding:
 
 
 @patch_review.step(after=gather(look))
-async def review(findings: list[Finding], ctx: Context) -> Patch | Approved | Result:
+async def review(findings: list[Finding], ctx: Context) -> Patch | Approved | Remarks | Result:
     """Ask a person to approve, edit or reject the patch."""
     ctx.state.reviewed = True
     patch: Patch = ctx.state.patch
-    decision = await ctx.ask(question(patch, findings, ctx.state.complaints))
+    decision = await ctx.ask(patches.question(patch, findings, ctx.state.complaints))
     if decision.action == "edit":
         return patch.model_copy(update={"diff": decision.edited})
+    if decision.line_comments and not decision.approved:
+        return Remarks(patch=patch, reason=decision.reason or "", lines=decision.line_comments)
     return Approved(patch=patch) if decision.approved else Result(applied=False, summary=f"Rejected: {decision.reason}")
 
 
-def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Approval:
-    """Return the card of a patch with all findings."""
-    return Approval(
-        subject=f"Apply a patch to {len(findings)} files of {Path(patch.repository).name}?",
-        body="\n\n".join(complaints) or "Applies cleanly; all checks pass.",
-        proposal=patch.diff,
-        edit=Diff,
-        evidence=[
-            Table(title="Files", rows=findings),
-            File(title="Download patch", name="change.patch", data=patch.diff.encode()),
-        ],
-        consequence={
-            "approve": f"git apply changes the files of {Path(patch.repository).name}; nothing is committed",
-            "edit": "Your version is tested and comes back for approval",
-            "reject": "Nothing changes",
-        },
-        risk=patches.risk_of(findings, complaints),
-        undo="git apply --reverse with the same patch",
-        labels={"edit": "Edit patch"},
-        require_reason=True,
-    )
+@patch_review.step(after=review)
+async def rework(remarks: Remarks, ctx: Context) -> Patch:
+    """Bring the reviewer's line comments back to the author, and take the next version."""
+    changed = await ctx.ask(patches.rework_of(remarks), answer=patches.NextVersion, by="requester")
+    return remarks.patch.model_copy(update={"diff": changed.diff})
 
 
 @patch_review.step(after=review)

@@ -1,11 +1,16 @@
-"""The types of ``patch_review``: a patch, its files, and what a reviewer should know about each. Pure."""
+"""The types and cards of ``patch_review``: a patch, its files, what a reviewer should know about each. Pure."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
+
+from wfdash.workflow import Approval, Form
+from wfdash.workflow.evidence import File, Table
+from wfdash.workflow.questions.card import LineComment
 
 Risk = Literal["low", "medium", "high"]
 DELICATE = {
@@ -67,6 +72,20 @@ class Result(BaseModel):
     summary: str
 
 
+class Remarks(BaseModel):
+    """A patch that was rejected with comments on its lines."""
+
+    patch: Patch
+    reason: str
+    lines: tuple[LineComment, ...]
+
+
+class NextVersion(BaseModel):
+    """What the author makes of the remarks."""
+
+    diff: Diff
+
+
 class Finding(BaseModel):
     """What a reviewer should know about one file of a patch."""
 
@@ -92,3 +111,36 @@ def risk_of(findings: list[Finding], complaints: list[str]) -> Risk:
     """Return the risk of the whole patch: that of its worst file, high if a check complains."""
     found = {one.risk for one in findings}
     return "high" if complaints or "high" in found else "medium" if "medium" in found else "low"
+
+
+def question(patch: Patch, findings: list[Finding], complaints: list[str]) -> Approval:
+    """Return the card of a patch with all findings."""
+    return Approval(
+        subject=f"Apply a patch to {len(findings)} files of {Path(patch.repository).name}?",
+        body="\n\n".join(complaints) or "Applies cleanly; all checks pass.",
+        proposal=patch.diff,
+        edit=Diff,
+        evidence=[
+            Table(title="Files", rows=findings),
+            File(title="Download patch", name="change.patch", data=patch.diff.encode()),
+        ],
+        consequence={
+            "approve": f"git apply changes the files of {Path(patch.repository).name}; nothing is committed",
+            "edit": "Your version is tested and comes back for approval",
+            "reject": "Nothing changes",
+        },
+        risk=risk_of(findings, complaints),
+        undo="git apply --reverse with the same patch",
+        labels={"edit": "Edit patch"},
+        require_reason=True,
+    )
+
+
+def rework_of(remarks: Remarks) -> Form:
+    """Return the form in which the author changes a patch, below what was said of it."""
+    said = [f"* `{one.file}`, line {one.line}: {one.text}" for one in remarks.lines]
+    return Form(
+        subject=f"Rework the patch of {Path(remarks.patch.repository).name}",
+        body="\n".join([remarks.reason, "", *said]),
+        current={"diff": remarks.patch.diff},
+    )

@@ -23,6 +23,7 @@ from wfdash.pages.ui.card import CardView
 from wfdash.pages.ui.diff import (
     MAX_DRAWN,
     MAX_FILES,
+    DiffLine,
     FileDiff,
     TextRun,
     ValueChange,
@@ -248,13 +249,13 @@ def value(item: Any, levels: int = 1) -> SafeString:
     return render_value(item, open_levels=levels)
 
 
-@register.inclusion_tag("components/diff_text.html")
+@register.inclusion_tag("components/diff/text.html")
 def text_diff(before: Any, after: Any, label: str = "") -> dict[str, Any]:
     """Return the coloured difference of two texts."""
     return {"diff": diff_text(str(before or ""), str(after or "")), "label": label}
 
 
-@register.inclusion_tag("components/diff_unified.html")
+@register.inclusion_tag("components/diff/unified.html")
 def unified_diff(text: Any) -> dict[str, Any]:
     """Return a unified diff by file and hunk; text that is no diff is shown unchanged."""
     return {"files": parse_unified(str(text or "")), "text": str(text or "")}
@@ -284,7 +285,7 @@ def removed(files: Iterable[FileDiff]) -> int:
     return sum(file.removed for file in files)
 
 
-@register.inclusion_tag("components/diff_values.html")
+@register.inclusion_tag("components/diff/values.html")
 def value_diff(before: Any, after: Any) -> dict[str, Any]:
     """Return what changed between two JSON values."""
     return {"changes": diff_values(before, after)}
@@ -311,6 +312,27 @@ def marked(pieces: Iterable[TextRun]) -> SafeString:
 
 def _run_html(run: TextRun) -> str:
     return f'<span class="{run.look}">{escape(run.text)}</span>' if run.look else escape(run.text)
+
+
+@register.filter
+def old_number(line: DiffLine | None) -> str:
+    """Return a line's number before the change; of a removed one that takes comments, the button that begins one."""
+    return _number_html(line.old, line.spot if line.kind == "removed" else "") if line else ""
+
+
+@register.filter
+def new_number(line: DiffLine | None) -> str:
+    """Return a line's number after the change; of one that takes comments, the button that begins one."""
+    return _number_html(line.new, line.spot) if line else ""
+
+
+def _number_html(number: int | None, spot: str) -> str:
+    if number is None or not spot:
+        return str(number or "")
+    return SafeString(
+        f'<button class="line-button" form="answer-form" name="_comment" value="{escape(spot)}" tabindex="-1"'
+        f' aria-label="Comment on line {number}">{number}</button>'
+    )
 
 
 @register.inclusion_tag("components/card.html", takes_context=True)

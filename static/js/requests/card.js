@@ -1,2 +1,3 @@
 // What a card's evidence can do beyond what the page itself does.
 import "./files.js";
+import "./line-comments.js";

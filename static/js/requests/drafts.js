@@ -15,7 +15,7 @@ const note = (words) => {
 
 function fieldsOf(source) {
   const fields = new URLSearchParams();
-  for (const [name, value] of new FormData(source)) if (!OWN.has(name) && typeof value === "string") fields.append(name, value);
+  for (const [name, value] of new FormData(source)) if (!OWN.has(name) && !/^_(lines|side):/.test(name) && typeof value === "string") fields.append(name, value);
   const open = source.querySelector("details.action[open] button[name=_action]");
   if (open) fields.set("_action", open.value);
   return fields;
@@ -41,6 +41,12 @@ async function save() {
 
 document.addEventListener("input", (event) => {
   if (event.target.form !== form() || !form() || OWN.has(event.target.name)) return;
+  pending = true;
+  clearTimeout(timer);
+  timer = setTimeout(save, PAUSE);
+});
+
+document.addEventListener("draft:changed", () => {
   pending = true;
   clearTimeout(timer);
   timer = setTimeout(save, PAUSE);

@@ -24,7 +24,7 @@ from wfdash.actions.audit import entries
 from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.decidability import update_decidability
-from wfdash.actions.requests.finalize import finalize_answer
+from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer
 from wfdash.actions.requests.on_behalf_of import right_of
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
@@ -244,7 +244,7 @@ def _count_votes(viewer: Viewer, request: HumanRequest, reply: Reply, context: A
     policy = Policy.model_validate(request.policy)
     need = 1 if context.override else policy.need
     if need > 1 and not _decides(request, reply, need, policy.veto):
-        _append_event(request, EventKind.REQUEST_VOTED, reply, need=need)
+        _append_event(request, EventKind.REQUEST_VOTED, reply, need=need, **comments_on_lines(reply.value))
         update_decidability(request)
         return
     seconds = undo_seconds(request) if context.undo else 0.0

@@ -10,6 +10,7 @@ from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.domain import line_comments
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.workflow.authoring.policy import alone_because
 
@@ -49,6 +50,8 @@ def answer_batch(
         raise Invalid([{"loc": ["tick"], "msg": "Select at least one request"}])
     if len(wanted) > MOST:
         raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MOST} at once"}])
+    if line_comments.comments_in(value):
+        raise Invalid([{"loc": [line_comments.FIELD], "msg": "Comment on lines of one request, not of several"}])
     return [
         _answer_one(viewer, one, seen, value, verdict, page, f"{key} {one}" if key else None)
         for one, seen in wanted.items()

@@ -10,14 +10,16 @@ from django.utils import timezone
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, HumanRequest, Reply
-from checkpoints.records import Phase
-from wfdash.access.voters import names_of_voters
+from checkpoints.records import Json, Phase
+from wfdash.access.voters import names_of_voters, votes_of
 from wfdash.actions.audit import entries
 from wfdash.actions.common import append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.requests.audience import followers
 from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.domain import line_comments
 from wfdash.errors import NoLongerOpen
 from wfdash.notifications.write import notify
+from wfdash.workflow.authoring.policy import Policy
 
 _backoff = SweepBackoff("Reply %s could not take effect")
 
@@ -32,7 +34,7 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
     unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
     if unanswered.update(answered=now, settles=None) != 1:
         raise NoLongerOpen("The request has already been answered or closed")
-    outcome = {"value": reply.value, "verdict": reply.verdict}
+    outcome = {"value": _with_comments_of_others(request, reply), "verdict": reply.verdict}
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
     others = names_of_voters(request, but=reply)
     answer = Answer.objects.create(request=request, others=json.dumps(others) if others else "", **outcome, **given)
@@ -41,12 +43,30 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
         Reply.objects.filter(pk=reply.pk).update(settles=None)
     run = request.run
     append_request_event(
-        request, EventKind.REQUEST_ANSWERED, wake=True, by=entries.name_of(reply.by), verdict=reply.verdict
+        request,
+        EventKind.REQUEST_ANSWERED,
+        wake=True,
+        by=entries.name_of(reply.by),
+        verdict=reply.verdict,
+        **comments_on_lines(reply.value),
     )
     facts = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
     notify("decided", request, followers(request, but=reply.by_id), facts=facts)
     notify_workers(run.id)
     return answer
+
+
+def comments_on_lines(value: Json) -> dict[str, Json]:
+    """Return what an event says of an answer's line comments: nothing where there is none."""
+    found = line_comments.listed(value)
+    return {line_comments.FIELD: found} if found else {}
+
+
+def _with_comments_of_others(request: HumanRequest, reply: Reply) -> Json:
+    """Return the reply's value; where several people voted, the step gets what all of them said of single lines."""
+    if not line_comments.shows_lines(request.card) or Policy.model_validate(request.policy or {}).need == 1:
+        return reply.value
+    return line_comments.with_those_of(reply.value, [vote.value for vote in votes_of(request) if vote.pk != reply.pk])
 
 
 def finalize_due(limit: int = 100) -> int:

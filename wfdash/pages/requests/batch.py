@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.domain import line_comments
 from wfdash.domain.labels import label_of_key
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import key_of, page, viewer_of
@@ -137,7 +138,9 @@ def _batch_card(found: queries.SimilarRequests) -> dict[str, Any]:
 
 
 def _schema(found: queries.SimilarRequests) -> dict[str, Any]:
-    return card.unedited(found.like.answer_schema, found.like.card)
+    schema = card.unedited(found.like.answer_schema, found.like.card)
+    kept = {name: node for name, node in schema.get("properties", {}).items() if name != line_comments.FIELD}
+    return {**schema, "properties": kept} if kept else schema
 
 
 def _context(

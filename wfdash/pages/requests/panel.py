@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog, queries
+from wfdash.domain.line_comments import comments_in
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.ui import card
@@ -48,6 +49,7 @@ def panel(
         files=f"{reverse('request', args=[found.id])}evidence/",
         path=_path(found),
         before=found.before,
+        said=_said(found, here),
     )
     return context | {
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
@@ -112,8 +114,21 @@ def fields_of(post: QueryDict) -> dict[str, list[str]]:
         "_down",
         "_show",
         "_draft",
+        "_comment",
     }
-    return {name: [str(value) for value in values] for name, values in post.lists() if name not in own}
+    passing = ("_lines:", "_side:")
+    kept = {name: values for name, values in post.lists() if name not in own and not name.startswith(passing)}
+    return {name: [str(value) for value in values] for name, values in kept.items()}
+
+
+def _said(found: queries.RequestView, here: queries.Collaboration) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Return the line comments of votes, or of the answer, by whom: for those who see the card."""
+    if not found.shown:
+        return ()
+    if here.votes:
+        return [(vote.by, comment) for vote in here.votes for comment in vote.line_comments]
+    answer = found.answer
+    return [(answer.by, comment) for comment in comments_in(answer.value)] if answer else ()
 
 
 def _from_draft(found: queries.RequestView, draft: Any) -> card.PostedAnswer | None:

@@ -14,6 +14,7 @@ from checkpoints.records import Json
 from wfdash.access.directory import colleagues, people_who, readers
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
+from wfdash.domain.line_comments import comments_in
 from wfdash.queries.requests.request import RequestView
 from wfdash.queries.unreadable import subject_of, text
 from wfdash.schemas.secrets import secret_names, without
@@ -55,6 +56,7 @@ class VoteView:
     at: datetime
     acting_for: str = ""
     reason: str = ""
+    line_comments: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +245,7 @@ def _vote(reply: Reply, shown: bool) -> VoteView:
         at=reply.at,
         acting_for=reply.acting_for,
         reason=text(reply, "reason") if shown else "",
+        line_comments=comments_in(reply.value) if shown else (),
     )
 
 

@@ -13,6 +13,7 @@ from jsonschema.exceptions import SchemaError
 from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints.records import Json
+from wfdash.domain import line_comments
 from wfdash.schemas.messages import ONLY_WITH
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.evidence import Evidence
@@ -86,6 +87,23 @@ class Given(BaseModel):
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
+
+
+class LineComment(BaseModel):
+    """A comment on a line of a difference, or on those from ``start_line`` to ``line``. ``side``: of which version."""
+
+    model_config = ConfigDict(frozen=True)
+
+    file: str
+    line: int
+    start_line: int | None = None
+    side: Literal["new", "old"] = "new"
+    text: str
+
+
+def read_lines(value: Mapping[str, Any]) -> tuple[LineComment, ...]:
+    """Return the line comments of an answer."""
+    return tuple(LineComment.model_validate(one) for one in line_comments.comments_in(value))
 
 
 class AnswerType:

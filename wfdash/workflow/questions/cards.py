@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json, Request
+from wfdash.domain.line_comments import field_for
 from wfdash.schemas.regex import UnsupportedPattern, refuse_unsupported
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow.authoring.policy import Policy, default_answer
@@ -20,6 +21,7 @@ from wfdash.workflow.questions.card import (
     Asking,
     Card,
     Given,
+    LineComment,
     action,
     action_field,
     check_labels,
@@ -27,6 +29,7 @@ from wfdash.workflow.questions.card import (
     decision_schema,
     must_say,
     only_with,
+    read_lines,
     shown,
     typed,
     when_action,
@@ -62,11 +65,13 @@ class Decision(Given):
     """The answer to an ``Approval``. ``value`` is what was approved: continue with that.
 
     ``proposal``: what was shown; ``edited``: what it was edited to. Both are of the type given as ``edit``.
+    ``line_comments``: what was said of single lines, where the card shows a patch or another difference of texts.
     """
 
     action: Literal["approve", "reject", "edit"]
     reason: str | None = None
     edited: Any = None
+    line_comments: tuple[LineComment, ...] = Field(default=(), exclude_if=lambda comments: not comments)
     proposal: Any = Field(default=None, exclude=True)
 
     @property
@@ -107,9 +112,11 @@ def _approval(card: Approval, answer: Any) -> Asking:
         face.setdefault("proposal", None)
     edited = None if card.edit is None else AnswerType(card.edit)
     types = {"edited": edited.types[""]} if edited is not None and edited.types else {}
-    schema = _decision_schema(card, names, edited)
+    form = _decision_schema(card, names, edited)
+    # It is the same question with the field and without: comments decide nothing.
+    schema = {**form, "properties": {**form["properties"], **field_for(face)}}
     read = _read_decision(edited, card)
-    return Asking("approval", {**face, "actions": _actions(card, names)}, schema, read, types)
+    return Asking("approval", {**face, "actions": _actions(card, names)}, schema, read, types, form=form)
 
 
 def _actions(card: Approval, names: list[str]) -> list[Json]:
@@ -144,7 +151,11 @@ def _read_decision(edited: AnswerType | None, card: Approval) -> Callable[[Json,
     def read(value: Json, seen: Json) -> Decision:
         proposal = card.proposal if seen is None else copy_plain(seen["proposal"])
         decision = Decision(
-            action=value["action"], reason=value.get("reason"), edited=value.get("edited"), proposal=proposal
+            action=value["action"],
+            reason=value.get("reason"),
+            edited=value.get("edited"),
+            proposal=proposal,
+            line_comments=read_lines(value),
         )
         if edited is not None and not isinstance(proposal, BaseModel):
             decision = decision.model_copy(update={"proposal": _as_edited(edited, proposal)})

@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from checkpoints.records import Json
+from wfdash.domain.line_comments import field_for
 from wfdash.schemas.secrets import HIDDEN, secret_names
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow.errors import InvalidCall
@@ -21,6 +22,7 @@ from wfdash.workflow.questions.card import (
     Asking,
     Card,
     Given,
+    LineComment,
     Style,
     action,
     action_field,
@@ -28,6 +30,7 @@ from wfdash.workflow.questions.card import (
     decision_schema,
     must_say,
     only_with,
+    read_lines,
     shown,
     when_action,
     words_field,
@@ -89,12 +92,14 @@ class ToolDecision(Given):
 
     ``arguments``: what to call the tool with: exactly what was shown, or what it was edited to; typed where the tool's
     types are known. ``feedback``: why not. ``response``: what the model gets instead of the tool's result.
+    ``line_comments``: on a patch or another difference of texts in the evidence.
     """
 
     action: Verb
     arguments: dict[str, Any] = Field(default_factory=dict)
     feedback: str | None = None
     response: str | None = None
+    line_comments: tuple[LineComment, ...] = Field(default=(), exclude_if=lambda comments: not comments)
 
     @property
     def approved(self) -> bool:
@@ -116,6 +121,7 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
         raise InvalidCall(f"tool {card.name!r}: its arguments do not match its schema, and only approve is allowed")
     schema = decision_schema("Tool call", _fields(verbs, shape), _rules(verbs, card.require_feedback), shared)
     face = _face(card, verbs, arguments, flaws, secret_names(shape))
+    schema["properties"] |= field_for(face)
     types = {"arguments": card.parameters} if "edit" in verbs and isinstance(card.parameters, type) else {}
     # The recorded call is approved, whatever a model proposes by the time the step runs again; but only of this tool.
     guessed = card.parameters is None and isinstance(card.tool, str)
@@ -194,7 +200,8 @@ def _read_decision(wanted: AnswerType, value: Json, seen: Json) -> ToolDecision:
         arguments = wanted.decode(arguments, "answer.arguments")
     words = {"reject": "feedback", "respond": "response"}
     fields = {name: value.get(name) for name in ("action", words.get(value["action"], "")) if name}
-    return ToolDecision(arguments=arguments if isinstance(arguments, dict) else dict(arguments), **fields)
+    given = arguments if isinstance(arguments, dict) else dict(arguments)
+    return ToolDecision(arguments=given, line_comments=read_lines(value), **fields)
 
 
 def _stored(card: ToolCall) -> dict[str, Json]:

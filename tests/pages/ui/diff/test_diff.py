@@ -234,7 +234,7 @@ def test_values_that_are_no_json_are_compared_too() -> None:
 
 
 def drawn(text: str, anchor: str = "proposal") -> str:
-    page = Template('{% load wfdash %}{% include "components/diff_unified.html" with anchor=anchor %}')
+    page = Template('{% load wfdash %}{% include "components/diff/unified.html" with anchor=anchor %}')
     return page.render(Context({"files": parse_unified(text), "text": text, "anchor": anchor}))
 
 

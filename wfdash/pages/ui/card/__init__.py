@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wfdash.pages.ui.card.actions import EDITED, ActionButton, PostedAnswer, read_answer, unedited
+from wfdash.domain.votes import EDITED
+from wfdash.pages.ui.card.actions import ActionButton, PostedAnswer, read_answer, unedited
 from wfdash.pages.ui.card.card import Action, CardView, build
 from wfdash.pages.ui.card.media import CardMedia, media_at
 from wfdash.pages.ui.card.parts import CardPart

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
+from wfdash.domain import line_comments
 from wfdash.domain.labels import humanize
+from wfdash.domain.votes import EDITED
+from wfdash.pages.ui.card.line_comments import read_lines
 from wfdash.pages.ui.card.tables import cell
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.fields import part
@@ -23,8 +26,6 @@ from wfdash.schemas.validate import problems_of
 
 ACTION = "_action"
 WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", "feedback", "explanation"})
-EDITED = ("edited", "arguments")
-"""Fields whose initial value is the proposal."""
 STYLES = {"approve": "primary", "reject": "danger"}
 
 
@@ -60,6 +61,8 @@ class PostedAnswer(NamedTuple):
     editing: bool
     forms: dict[str, BoundForm]
     shared: BoundForm
+    lines: tuple[tuple[str, str], ...] = ()
+    """Comments on lines as they were typed: spot and text; one that was just begun is empty."""
 
 
 def actions_of(schema: Mapping[str, Any], card: Mapping[str, Any]) -> tuple[ActionButton, ...]:
@@ -108,7 +111,7 @@ def shared_schema(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[st
     choices = actions_of(schema, card)
     if not choices:
         return dict(schema)
-    owned = {"action", *(name for choice in choices for name in choice.schema["properties"])}
+    owned = {"action", line_comments.FIELD, *(name for choice in choices for name in choice.schema["properties"])}
     fields = [name for name in mapping(schema.get("properties")) if name not in owned]
     return _own_schema(schema, fields, [name for name in fields if name in schema.get("required", ())])
 
@@ -140,14 +143,15 @@ def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryD
     if not choices:
         return PostedAnswer(shared.value, list(map(dict, shared.errors)), "", shared.changed_rows, {}, shared)
     forms = {name: FormView.from_schema(c.schema, prefix=c.prefix).bind(post, files) for name, c in choices.items()}
-    chosen = post.get(ACTION, "")
-    if shared.changed_rows or chosen not in choices:
-        target = "" if shared.changed_rows else "Choose one of the actions"
-        errors = [{"loc": [], "msg": target}] if target else []
-        return PostedAnswer(None, errors, _open_action(choices, post), shared.changed_rows, forms, shared)
-    value = {"action": chosen, **mapping(shared.value), **mapping(forms[chosen].value)}
-    found = [dict(problem) for problem in (*shared.errors, *forms[chosen].errors)]
-    return PostedAnswer(value, found or problems_of(dict(schema), value), chosen, False, forms, shared)
+    chosen, lines = post.get(ACTION, ""), read_lines(schema, card, post)
+    editing = shared.changed_rows or lines.begun
+    if editing or chosen not in choices:
+        target = "" if editing else "Choose one of the actions"
+        errors = [*lines.problems, *([{"loc": [], "msg": target}] if target else [])]
+        return PostedAnswer(None, errors, _open_action(choices, post), editing, forms, shared, lines.typed)
+    value = {"action": chosen, **mapping(shared.value), **mapping(forms[chosen].value), **lines.value}
+    found = [dict(problem) for problem in (*shared.errors, *forms[chosen].errors, *lines.problems)]
+    return PostedAnswer(value, found or problems_of(dict(schema), value), chosen, False, forms, shared, lines.typed)
 
 
 def _open_action(choices: Mapping[str, ActionButton], post: QueryDict) -> str:

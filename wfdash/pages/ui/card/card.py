@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from wfdash.pages.ui.card.actions import EDITED, ActionButton, PostedAnswer, actions_of, shared_schema
+from wfdash.domain.line_comments import FIELD
+from wfdash.domain.votes import EDITED
+from wfdash.pages.ui.card.actions import ActionButton, PostedAnswer, actions_of, shared_schema
 from wfdash.pages.ui.card.asked_again import CardChanges, asked_again
+from wfdash.pages.ui.card.line_comments import LineNotes, placed, spots_of
 from wfdash.pages.ui.card.parts import CardPart, context_part, evidence_parts, proposal_part
 from wfdash.pages.ui.card.position import PathStep
 from wfdash.pages.ui.forms import FormView
@@ -82,6 +85,7 @@ class CardView:
     options: tuple[CheckOption, ...] = ()
     path: tuple[PathStep, ...] = ()
     again: CardChanges | None = None
+    lines: LineNotes = field(default_factory=lambda: LineNotes(takes=False))
 
     @property
     def has_upload(self) -> bool:
@@ -121,21 +125,26 @@ def build(
     files: str = "",
     path: tuple[PathStep, ...] = (),
     before: Mapping[str, Any] | None = None,
+    said: Iterable[tuple[str, Mapping[str, Any]]] = (),
 ) -> CardView:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
     ``errors``: errors of the action (``{loc, msg}``), shown at their fields instead of those of the reading. ``files``:
     the address of the evidence's bytes, without it they are part of the page; ``path``: the step's path. ``before``:
-    the card that this one replaced, where something of it changed.
+    the card that this one replaced, where something of it changed. ``said``: line comments of answers, by whom.
     """
     choices = actions_of(schema, card)
     problems = [dict(error) for error in errors] or (reading.errors if reading else [])
     shared = _shared(schema, card, choices, initial, reading, problems)
+    parts = (proposal_part(card, schema), *evidence_parts(card, files))
+    typed = reading.lines if reading else spots_of(parts, initial)
+    takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
+    (proposal, *evidence), lines = placed(parts, typed if takes else (), said, takes=takes)
     return CardView(
         subject=_line(card.get("subject")),
         body=str(card.get("body") or ""),
-        proposal=proposal_part(card, schema),
-        evidence=evidence_parts(card, files),
+        proposal=proposal,
+        evidence=tuple(part for part in evidence if part is not None),
         context=context_part(card),
         risk=_line(card.get("risk")),
         undo=_line(card.get("undo")),
@@ -152,6 +161,7 @@ def build(
         options=_options(card, shared),
         path=path,
         again=asked_again(card, before),
+        lines=lines,
     )
 
 

@@ -51,7 +51,7 @@ class CardPart:
     table: TableView | None = None
     files: tuple[FileDiff, ...] = ()
     anchor: str = ""
-    """Where its files are in the page."""
+    """Where it is on the card: ``proposal``, ``evidence-0``."""
     changes: tuple[ValueChange, ...] = ()
     diff: TextDiff | None = None
     href: str = ""
@@ -81,7 +81,8 @@ def proposal_part(card: Mapping[str, Any], schema: Mapping[str, Any] | None = No
     proposal, current = card.get("proposal"), card.get("current")
     if proposal is None:
         return None
-    return _proposal_alone(proposal, schema or {}) if current is None else compare(current, proposal)
+    part = _proposal_alone(proposal, schema or {}) if current is None else compare(current, proposal)
+    return replace(part, anchor="proposal")
 
 
 def compare(before: Any, after: Any, title: str = "") -> CardPart:
@@ -105,7 +106,7 @@ def _proposal_alone(proposal: Any, schema: Mapping[str, Any]) -> CardPart:
     if isinstance(proposal, str):
         files = parse_unified(proposal) if "@@" in proposal or proposal.startswith("diff --git ") else ()
         if files:
-            return CardPart(kind="diff", files=files, text=proposal, anchor="proposal")
+            return CardPart(kind="diff", files=files, text=proposal)
         return CardPart(kind="text", block=block(proposal))
     if isinstance(proposal, (bool, int, float)):
         return CardPart(kind="text", block=block(cell(proposal)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wfdash.domain.labels import label_of_field, label_of_key
-from wfdash.pages.ui.card.actions import EDITED
+from wfdash.domain.votes import EDITED
 from wfdash.pages.ui.card.tables import cell
 from wfdash.pages.ui.forms.kinds import mapping
 from wfdash.pages.ui.forms.spec import Schemas

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from hashlib import blake2b
 from itertools import groupby, islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from wfdash.pages.ui.invisible import visible
 
@@ -50,6 +51,15 @@ class DiffLine:
     pieces: tuple[TextRun, ...] = ()
     count: int = 0
     hidden: tuple[DiffLine, ...] = ()
+    spot: str = ""
+    """Where a comment on it goes; empty where none is taken."""
+    notes: tuple[Any, ...] = ()
+    """Comments on it."""
+
+    @property
+    def noted(self) -> bool:
+        """Return whether there is a comment on one of the lines that it hides."""
+        return any(line.notes for line in self.hidden)
 
     @property
     def sign(self) -> str:
@@ -73,6 +83,10 @@ class TextDiff:
     added: int
     removed: int
     exact: bool = True
+    mark: str = ""
+    """Differs whenever the texts do."""
+    key: str = ""
+    """By what it is known where its lines take comments; empty where they take none."""
 
     @property
     def same(self) -> bool:
@@ -105,7 +119,8 @@ def diff_text(before: str, after: str, context: int = 3) -> TextDiff:
     added, removed = (sum(line.kind == kind for line in lines) for kind in ("added", "removed"))
     if not added and not removed and before != after:
         lines.append(DiffLine(kind="note", pieces=whole("Only line endings differ")))
-    return TextDiff(lines=tuple(bounded(fold(lines, context))), added=added, removed=removed, exact=exact)
+    mark = blake2b(f"{before}\0{after}".encode(errors="surrogatepass"), digest_size=6).hexdigest()
+    return TextDiff(lines=tuple(bounded(fold(lines, context))), added=added, removed=removed, exact=exact, mark=mark)
 
 
 def split_lines(text: str) -> list[str]:

@@ -62,6 +62,8 @@ class FileDiff:
     """Differs from file to file, and whenever the file's changes do."""
     left_out: int = 0
     """Lines beyond what is shown."""
+    key: str = ""
+    """By what it is known where its lines take comments; empty where they take none."""
     folded: bool = False
     """Whether it is folded: it is long, or much is open before it."""
 
