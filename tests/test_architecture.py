@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-NOUNS = {"requests", "runs", "checkpoints", "workflows", "schedules", "statistics", "audit", "account"}
+NOUNS = {"requests", "runs", "checkpoints", "workflows", "schedules", "statistics", "audit", "account", "people"}
 SHARED = {
     "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
     "wfdash/api": {"auth.py", "bodies.py", "router.py", "schemas.py"},

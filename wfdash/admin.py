@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroups
+from django.contrib.auth.admin import UserAdmin as DjangoUsers
+from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 
 from checkpoints.admin import GrantAdmin as AllGrants
 from checkpoints.models import Grant
 from wfdash import catalog
+from wfdash.access.names import problem_of_group, problem_of_person
 from wfdash.access.viewer import EVERY
-
-NAME = re.compile(r"\w([\w.@+ -]*[\w.@+-])?")
-RESERVED = frozenset({"requester"})
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -26,15 +25,37 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_name(self) -> str:
         """Return the name; an error says what is wrong with it."""
         name = str(self.cleaned_data["name"])
-        if not NAME.fullmatch(name):
-            raise forms.ValidationError("Use letters, digits, spaces inside, and . @ + - _")
-        if name.lower() in RESERVED:
-            raise forms.ValidationError(f"{name} is reserved in policies. Choose another name")
-        if "name" in self.changed_data and User.objects.filter(username=name).exists():
-            raise forms.ValidationError(
-                "A user has this name, and requests address users and groups by name. Choose another name"
-            )
+        if "name" in self.changed_data and (problem := problem_of_group(name, now=self.instance.name or "")):
+            raise forms.ValidationError(problem)
         return name
+
+
+class NewPersonForm(AdminUserCreationForm):  # type: ignore[type-arg]
+    """A new user, whose name no group has."""
+
+    def clean_username(self) -> str:
+        """Return the name; an error says what is wrong with it."""
+        return _checked_name(self, str(self.cleaned_data["username"]))
+
+
+class PersonForm(UserChangeForm):  # type: ignore[type-arg]
+    """A user, whose name no group has."""
+
+    def clean_username(self) -> str:
+        """Return the name; an error says what is wrong with it."""
+        return _checked_name(self, str(self.cleaned_data["username"]))
+
+
+def _checked_name(form: Any, name: str) -> str:
+    if "username" in form.changed_data and (problem := problem_of_person(name, now=form.instance.username or "")):
+        raise forms.ValidationError(problem)
+    return name
+
+
+class PersonAdmin(DjangoUsers):  # type: ignore[type-arg]
+    """Users whose names policies can tell from groups."""
+
+    form, add_form = PersonForm, NewPersonForm
 
 
 class GroupAdmin(DjangoGroups):
@@ -55,6 +76,6 @@ class ServedGrantAdmin(AllGrants):
             messages.warning(request, words)
 
 
-for model, shown in ((Group, GroupAdmin), (Grant, ServedGrantAdmin)):
+for model, shown in ((User, PersonAdmin), (Group, GroupAdmin), (Grant, ServedGrantAdmin)):
     admin.site.unregister(model)
     admin.site.register(model, shown)

@@ -9,7 +9,8 @@ less: runs of an older graph are held, checkpoints are restored and forked uncha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -241,6 +242,19 @@ class ChecksAnswers(Protocol):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Addressees:
+    """Users and groups that a step's questions name. ``certain``: nothing of it is decided only when the step runs."""
+
+    step: str
+    by: tuple[str, ...] = ()
+    not_by: tuple[str, ...] = ()
+    escalate: tuple[str, ...] = ()
+    need: int = 1
+    override: bool = True
+    certain: bool = True
+
+
 @runtime_checkable
 class NamesSecrets(Protocol):
     """An engine that knows which fields its definitions call secret besides their input and output."""
@@ -255,6 +269,14 @@ class LocatesCode(Protocol):
 
     def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
         """Return each step that is a Python function: its name, its file and its first line."""
+
+
+@runtime_checkable
+class NamesPeople(Protocol):
+    """An engine that knows from a definition whom its steps ask."""
+
+    def addressees(self, definition: object) -> Sequence[Addressees]:
+        """Return whom each step's questions are addressed to, as far as the code says; runs no code of any step."""
 
 
 @runtime_checkable

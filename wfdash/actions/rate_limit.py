@@ -37,6 +37,8 @@ MOST = {
     "view": 500,
     "look": 1_000,
     "webhook": 100,
+    "people": 1_000,
+    "grant": 1_000,
     "export": 100,
 }
 """Kind of action -> how often per ``PERIOD`` and person. A kind belongs to one action: see ``charge``."""

@@ -21,7 +21,7 @@ ACCOUNTS = (
     *("add to group", "remove from group", "add permission", "remove permission"),
     *("grant", "change grant", "revoke"),
     *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
-    "second factor: remove",
+    *("second factor: remove", "end sessions"),
 )
 """Actions on accounts and rights: entries that administrators read, and each person their own."""
 CONTENT = frozenset({"value", "edited", "proposal"})

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
-from wfdash.contract import Carried, Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Start
+from wfdash.contract import (
+    Addressees,
+    Carried,
+    Description,
+    Edited,
+    Edits,
+    InFlight,
+    LookAhead,
+    Outcome,
+    RunInput,
+    Start,
+)
 from wfdash.domain.graph_diff import compare
+from wfdash.workflow.addressees import addressees
 from wfdash.workflow.describe import describe
 from wfdash.workflow.migration.carry import carry
 from wfdash.workflow.migration.edit import edit
@@ -52,6 +65,10 @@ class NativeEngine:
         steps = [node for node in _as_workflow(definition).graph.nodes.values() if not node.hidden]
         codes = ((node.name, getattr(inspect.unwrap(node.function), "__code__", None)) for node in steps)
         return tuple((name, code.co_filename, code.co_firstlineno) for name, code in codes if code is not None)
+
+    def addressees(self, definition: object) -> Sequence[Addressees]:
+        """Return whom each step's questions are addressed to, as far as its source says."""
+        return addressees(_as_workflow(definition).graph)
 
     def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
         """Return what is in progress at a checkpoint."""

@@ -23,6 +23,12 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -
     return base + reverse("sign-in-link", args=[secret])
 
 
+def revoke_links(user: User) -> int:
+    """Make every unused link of a person useless, in the caller's transaction; return how many there were."""
+    now = timezone.now()
+    return SignInLink.objects.filter(user=user, used__isnull=True, expires__gt=now).update(expires=now)
+
+
 def find_link(secret: str) -> SignInLink:
     """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never existed."""
     link = SignInLink.objects.select_related("user").filter(secret_hash=_hash(secret)).first()

@@ -66,11 +66,11 @@ def asks_people(node: Node) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _asks(code: CodeType, context: str) -> bool:
-    used = (part for part in ast.walk(_parsed(code)) if isinstance(part, ast.Attribute) and part.attr == "ask")
+    used = (part for part in ast.walk(parsed(code)) if isinstance(part, ast.Attribute) and part.attr == "ask")
     return any(isinstance(part.value, ast.Name) and part.value.id == context for part in used)
 
 
-def _parsed(source: CodeType | Callable[..., Any]) -> ast.AST:
+def parsed(source: CodeType | Callable[..., Any]) -> ast.AST:
     """Return the syntax tree of a function, an empty one without its source."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(source)).strip().rstrip(","))
@@ -129,7 +129,7 @@ def predicate_text(predicate: Callable[..., Any]) -> str:
     name = getattr(predicate, "__name__", "")
     if name != "<lambda>":
         return name.replace("_", " ")
-    found = [node for node in ast.walk(_parsed(predicate)) if isinstance(node, ast.Lambda)]
+    found = [node for node in ast.walk(parsed(predicate)) if isinstance(node, ast.Lambda)]
     text = ast.unparse(found[0].body) if len(found) == 1 else ""
     return text if len(text) <= 60 else ""
 

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.database.storage import write
+from checkpoints.limits import findable
 from checkpoints.models import Absence
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import Viewer
@@ -25,17 +26,8 @@ def set_absence(viewer: Viewer, delegate: str, since: datetime, until: datetime)
     ``until``.
     """
     with write():
-        own = delegate == viewer.name
-        person = viewer.user if own else colleagues(viewer).filter(username=delegate).first()
-        problems = [*_no_delegate(viewer, person), *_no_time(since, until)]
-        if problems or person is None:
-            raise Invalid(problems)
-        overlap = Absence.objects.filter(user=viewer.user, since__lt=until, until__gt=since)
-        if overlap.exists():
-            raise Invalid([{"loc": ["since"], "msg": "You are already out of office then. End that first"}])
-        absence = Absence.objects.create(user=viewer.user, delegate=person, since=since, until=until)
-        facts = {"delegate": delegate, "since": since.isoformat(), "until": until.isoformat()}
-        entries.record(viewer, "away", facts=facts)
+        absence = insert_absence(viewer, delegate, since, until)
+        entries.record(viewer, "away", facts=facts_of(absence))
     return absence
 
 
@@ -44,15 +36,39 @@ def end_absence(viewer: Viewer, absence_id: int) -> None:
     else's.
     """
     with write():
-        now = timezone.now()
-        absence = Absence.objects.filter(user=viewer.user, pk=absence_id, until__gt=now).first()
-        if absence is None:
-            raise NotFound("No such out-of-office period to end")
-        if absence.since >= now:
-            absence.delete()
-        else:
-            Absence.objects.filter(pk=absence.pk).update(until=now)
+        absence = remove_absence(viewer.user, absence_id)
         entries.record(viewer, "back", facts={"delegate": absence.delegate.get_username()})
+
+
+def insert_absence(person: Viewer, delegate: str, since: datetime, until: datetime) -> Absence:
+    """Insert an absence of this person in the caller's transaction, which has to audit it. ``Invalid``."""
+    own = delegate == person.name
+    found = person.user if own else colleagues(person).filter(username=findable(delegate)).first()
+    problems = [*_no_delegate(person, found), *_no_time(since, until)]
+    if problems or found is None:
+        raise Invalid(problems)
+    if Absence.objects.filter(user=person.user, since__lt=until, until__gt=since).exists():
+        raise Invalid([{"loc": ["since"], "msg": "Already out of office then. End that first"}])
+    return Absence.objects.create(user=person.user, delegate=found, since=since, until=until)
+
+
+def remove_absence(user: User, absence_id: int) -> Absence:
+    """End or delete an absence of this person in the caller's transaction, which has to audit it. ``NotFound``."""
+    now = timezone.now()
+    absence = Absence.objects.filter(user=user, pk=absence_id, until__gt=now).first()
+    if absence is None:
+        raise NotFound("No such out-of-office period to end")
+    if absence.since >= now:
+        absence.delete()
+    else:
+        Absence.objects.filter(pk=absence.pk).update(until=now)
+    return absence
+
+
+def facts_of(absence: Absence) -> dict[str, str]:
+    """Return what the audit keeps of an absence."""
+    period = {"since": absence.since.isoformat(), "until": absence.until.isoformat()}
+    return {"delegate": absence.delegate.get_username(), **period}
 
 
 def _no_delegate(viewer: Viewer, person: User | None) -> list[dict[str, object]]:

@@ -21,6 +21,7 @@ from django.http import HttpRequest
 
 from checkpoints.database.storage import write
 from checkpoints.models import Grant, SecondFactor, SignInLink
+from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.signin import second_factor
 from wfdash.signin.client_address import client_address
@@ -31,6 +32,7 @@ AUDITED_FIELDS = ("username", "first_name", "last_name", "email", "is_active", "
 """The fields of a user that an entry contains."""
 BEFORE = "_before_this_save"
 _asked_by: ContextVar[HttpRequest | None] = ContextVar("asked_by", default=None)
+_acting: ContextVar[tuple[str, str] | None] = ContextVar("acting", default=None)
 
 
 @contextmanager
@@ -41,6 +43,16 @@ def asked_by(request: HttpRequest) -> Iterator[None]:
         yield
     finally:
         _asked_by.reset(token)
+
+
+@contextmanager
+def acting(viewer: Viewer, right: str) -> Iterator[None]:
+    """Attribute the changes made in this block to a person who uses this right, whichever door they come through."""
+    token = _acting.set((viewer.name, right))
+    try:
+        yield
+    finally:
+        _acting.reset(token)
 
 
 def connect() -> None:
@@ -64,6 +76,8 @@ def _wiring() -> Iterator[tuple[Any, Callable[..., None], Any]]:
 
 
 def _actor() -> str:
+    if by := _acting.get():
+        return by[0]
     request = _asked_by.get()
     if request is None:
         return COMMAND_LINE
@@ -72,8 +86,9 @@ def _actor() -> str:
 
 
 def _record(verb: str, facts: dict[str, Any], *, actor: str = "", workflow: str = "") -> None:
+    _, right = _acting.get() or ("", "")
     with write():
-        entries.record(None, verb, actor=actor or _actor(), facts=facts, workflow=workflow)
+        entries.record(None, verb, actor=actor or _actor(), facts=facts, workflow=workflow, right=right)
 
 
 def _signed_in(sender: Any, request: HttpRequest | None, user: User, **_: Any) -> None:

@@ -23,6 +23,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import keep_zone
 from wfdash.signin import second_factor as signin_second_factor
 from wfdash.signin.known_browsers import remember_browser
+from wfdash.signin.open_sessions import note_start
 
 PENDING = "wfdash_signing_in"
 SETUP = "wfdash_second_factor_setup"
@@ -148,6 +149,7 @@ def _start_session(request: HttpRequest, user: User, target: str, *, how: str) -
     request.session.pop(PENDING, None)
     request.signed_in_by = how  # type: ignore[attr-defined]
     login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
+    note_start(request)
     keep_zone(request, user.pk)
     response = HttpResponseRedirect(target)
     remember_browser(response, user.get_username())

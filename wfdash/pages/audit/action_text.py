@@ -75,6 +75,7 @@ TEXTS: dict[str, str] = {
     "second factor: renew recovery codes": "Renewed recovery codes",
     "second factor: use recovery code": "Used a recovery code",
     "second factor: remove": "Removed second factor",
+    "end sessions": "Ended sessions",
     "chain broken": "Chain broken",
 }
 

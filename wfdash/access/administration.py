@@ -1,0 +1,30 @@
+"""Whom and what a person may administer: pages that offer something and actions that do it ask the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wfdash.access.viewer import EVERY, Viewer
+
+OWN = "You cannot do this to your own account. Use Settings, or ask another admin"
+OUTRANKED = "{name} is a Django superuser or staff member. Only a superuser can change this account"
+
+
+def obstacle(viewer: Viewer, user: Any) -> str:
+    """Return why an admin cannot change this account, empty if they can.
+
+    Not their own, so that a forgotten browser is no way around a second factor; nor one with more power than theirs,
+    because what is done to it could be used to get that power.
+    """
+    if user.pk == viewer.user.pk:
+        return OWN
+    if (user.is_superuser or user.is_staff) and not viewer.user.is_superuser:
+        return OUTRANKED.format(name=user.get_username())
+    return ""
+
+
+def administered(viewer: Viewer) -> tuple[str, ...] | None:
+    """Return the workflows whose roles a person manages, by name; None for every one. Empty: no admin."""
+    if viewer.may("admin", EVERY):
+        return None
+    return tuple(sorted(name for name, rights in viewer.rights.items() if "admin" in rights))

@@ -1,0 +1,141 @@
+"""Invite people, deactivate and reactivate accounts. They are never deleted, because runs and requests name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from wfdash.access.names import find_group, problem_of_person
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions.people.authority import administering, find_other, lock_group
+from wfdash.actions.people.grants import give
+from wfdash.errors import Invalid, WrongState
+from wfdash.notifications.invitation import mail_link
+from wfdash.schemas.validate import Problem
+from wfdash.signin.links import LIFETIME, create_link, revoke_links
+from wfdash.signin.open_sessions import end_sessions
+
+INVITED = timedelta(days=3)
+"""How long the link of an invitation can be used."""
+LONGEST_MAIL = 254
+MOST_ROLES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invitation:
+    """A person with their one-time sign-in link, which is stored nowhere. ``mailed``: it was sent to them as well;
+    None: mail is not configured, or they have no address.
+    """
+
+    user: User
+    link: str
+    mailed: bool | None = None
+
+
+def invite_person(
+    viewer: Viewer,
+    name: str,
+    *,
+    email: str = "",
+    groups: Sequence[str] = (),
+    roles: Sequence[tuple[str, str]] = (),
+    base: str = "",
+) -> Invitation:
+    """Create an account with groups and roles (``(role, workflow)``), and a link that signs the person in once.
+
+    ``base``: the address of the dashboard. ``Invalid`` with errors per field (``name``, ``email``, ``groups``,
+    ``roles``), ``NotAllowed``.
+    """
+    name, email = name.strip(), email.strip()
+    with administering(viewer):
+        if problems := [*_no_name(name), *no_address(email), *_no_groups(groups), *_too_many(roles)]:
+            raise Invalid(problems)
+        user = User(username=User.normalize_username(name), email=email)
+        user.set_unusable_password()
+        user.save(force_insert=True)
+        for group in dict.fromkeys(groups):
+            user.groups.add(lock_group(viewer, group))
+        for role, workflow in dict.fromkeys(roles):
+            _give(viewer, user, role, workflow.strip() or EVERY)
+        link = create_link(user, base=base, lifetime=INVITED)
+    return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=INVITED))
+
+
+def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "") -> Invitation:
+    """Return a link that signs another active person in once; links made before end. ``WrongState`` if deactivated."""
+    with administering(viewer):
+        user = find_other(viewer, name)
+        if not user.is_active:
+            raise WrongState(f"{name} is deactivated. Reactivate the account first")
+        revoke_links(user)
+        link = create_link(user, base=base)
+    return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=LIFETIME))
+
+
+def change_address(viewer: Viewer, name: str, email: str) -> None:
+    """Set the mail address of a person, or remove it. ``Invalid`` at ``email``."""
+    email = email.strip()
+    with administering(viewer):
+        user = find_other(viewer, name)
+        if problems := no_address(email):
+            raise Invalid(problems)
+        user.email = email
+        user.save(update_fields=["email"])
+
+
+def deactivate_person(viewer: Viewer, name: str) -> None:
+    """Keep a person from signing in and take all their rights until they are reactivated. Sessions and links end."""
+    with administering(viewer):
+        user = find_other(viewer, name)
+        if not user.is_active:
+            raise WrongState(f"{name} is deactivated already")
+        user.is_active = False
+        user.save(update_fields=["is_active"])
+        revoke_links(user)
+        end_sessions(user.pk)
+
+
+def reactivate_person(viewer: Viewer, name: str) -> None:
+    """Give a deactivated person their account back, with the groups and roles it had."""
+    with administering(viewer):
+        user = find_other(viewer, name)
+        if user.is_active:
+            raise WrongState(f"{name} is active already")
+        user.is_active = True
+        user.save(update_fields=["is_active"])
+
+
+def no_address(email: str) -> list[Problem]:
+    """Return the error of a mail address; none for an empty one."""
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        return [{"loc": ["email"], "msg": "Enter an email address such as ana@example.org"}]
+    return [] if len(email) <= LONGEST_MAIL else [{"loc": ["email"], "msg": f"At most {LONGEST_MAIL} characters"}]
+
+
+def _no_name(name: str) -> list[Problem]:
+    problem = problem_of_person(User.normalize_username(name)) if name else "Enter a user name"
+    return [{"loc": ["name"], "msg": problem}] if problem else []
+
+
+def _no_groups(groups: Sequence[str]) -> list[Problem]:
+    unknown = [group for group in groups if find_group(group) is None]
+    return [{"loc": ["groups"], "msg": f"Group {unknown[0][:80]} not found"}] if unknown else []
+
+
+def _too_many(roles: Sequence[tuple[str, str]]) -> list[Problem]:
+    return [{"loc": ["roles"], "msg": f"At most {MOST_ROLES} roles"}] if len(roles) > MOST_ROLES else []
+
+
+def _give(viewer: Viewer, user: User, role: str, workflow: str) -> None:
+    try:
+        give(viewer, role, workflow, person=user.get_username())
+    except Invalid as error:
+        raise Invalid([{"loc": ["roles"], "msg": str(one["msg"])} for one in error.errors]) from None

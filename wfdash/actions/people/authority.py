@@ -1,0 +1,72 @@
+"""Who may administer whom. Every action on people asks here, so that no one gets more rights than they had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.models import Group, User
+
+from checkpoints.database.storage import write
+from checkpoints.limits import findable
+from wfdash.access.administration import obstacle
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions import rate_limit
+from wfdash.actions.audit.account_events import acting
+from wfdash.errors import NotAllowed, NotFound, WrongState
+
+
+@contextmanager
+def administering(viewer: Viewer) -> Iterator[None]:
+    """Open the transaction of an action of an admin of every workflow. ``NotAllowed`` for everyone else.
+
+    Changes of accounts, groups and grants inside it are audited as this person's. ``WrongState`` if at its end no one
+    is left who could administer: nothing is changed then.
+    """
+    if not viewer.may("admin", EVERY):
+        raise NotAllowed("Only admins of every workflow can manage people")
+    with write(), acting(viewer, "admin"):
+        rate_limit.charge(viewer, "people")
+        yield
+        keep_an_admin()
+
+
+def keep_an_admin() -> None:
+    """Raise ``WrongState`` if no active person is admin of every workflow (three queries).
+
+    Call it last: the audit entry written before locks the end of the chain, so of two admins who remove each other at
+    the same moment one finds that the other is gone already.
+    """
+    if not people_who("admin", EVERY, limit=1):
+        raise WrongState("This would leave no admin of every workflow. Make someone else admin first")
+
+
+def find_other(viewer: Viewer, name: str) -> User:
+    """Return another person, their row locked. ``NotFound``; ``NotAllowed`` for oneself, and for an account with more
+    power than the viewer's: what is done to it could otherwise be used to get that power.
+    """
+    user = lock_person(name)
+    if words := obstacle(viewer, user):
+        raise NotAllowed(words)
+    return user
+
+
+def lock_person(name: str) -> User:
+    """Return a person, their row locked until the transaction ends. ``NotFound``."""
+    user = User.objects.select_for_update().filter(username=findable(name)).first()
+    if user is None:
+        raise NotFound("Person not found")
+    return user
+
+
+def lock_group(viewer: Viewer, name: str) -> Group:
+    """Return a group, its row locked. ``NotFound``; ``NotAllowed`` if it has Django permissions and the viewer is no
+    superuser: who joins such a group gets them.
+    """
+    group = Group.objects.select_for_update().filter(name=findable(name)).first()
+    if group is None:
+        raise NotFound("Group not found")
+    if not viewer.user.is_superuser and group.permissions.exists():
+        raise NotAllowed(f"Group {name} has Django permissions. Only a superuser can change it")
+    return group

@@ -1,0 +1,31 @@
+"""The mail with a one-time sign-in link. It is sent at once and stored nowhere: the link is a secret."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.mail import EmailMessage
+from django.template.loader import render_to_string
+
+log = logging.getLogger(__name__)
+
+
+def mail_link(user: User, link: str, *, by: str, lifetime: timedelta) -> bool | None:
+    """Mail a person their link; return whether that worked. None: mail is not configured, or they have no address."""
+    if not settings.WFDASH_MAIL or not user.email or "://" not in link:
+        return None
+    hours = int(lifetime.total_seconds() // 3600)
+    valid = f"{hours // 24} days" if hours > 24 else "1 hour" if hours == 1 else f"{hours} hours"
+    context = {"user": user, "link": link, "by": by, "valid": valid}
+    headers = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+    body = render_to_string("mail/sign_in_link.txt", context)
+    try:
+        EmailMessage(subject="Sign in to wfdash", body=body, to=[user.email], headers=headers).send()
+    except OSError as error:
+        # smtplib's errors are OSErrors, too.
+        log.warning("The sign-in link for %s could not be mailed: %s", user.get_username(), error)
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Pages of people: the list, one person, invitations, groups, who may do what."""

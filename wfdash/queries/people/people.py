@@ -1,0 +1,158 @@
+"""The list of people, and one of them, as far as an admin of every workflow or of some may know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from checkpoints.limits import findable
+from checkpoints.models import Absence, Grant, SecondFactor
+from wfdash.access.administration import administered
+from wfdash.access.roles import Role, roles_of
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.errors import NotAllowed, NotFound
+
+PAGE = 50
+SHOWN: Mapping[str, str] = {
+    "": "Active",
+    "away": "Out of office",
+    "open": "No second factor",
+    "never": "Never signed in",
+    "off": "Deactivated",
+    "all": "All",
+}
+"""The tabs of the list."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonRow:
+    """A person. An admin of some workflows sees name, state and the roles that count for these; nothing else is set.
+
+    ``away``: until when they are out of office now, and ``delegate`` who decides for them.
+    """
+
+    name: str
+    active: bool
+    roles: tuple[Role, ...]
+    full_name: str = ""
+    email: str = ""
+    groups: tuple[str, ...] = ()
+    last_sign_in: datetime | None = None
+    second_factor: bool = False
+    away: datetime | None = None
+    delegate: str = ""
+    superuser: bool = False
+    staff: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeoplePage:
+    """Part of the list. ``number`` counts from 1; ``pages`` is how many there are; ``found`` how many people."""
+
+    rows: tuple[PersonRow, ...]
+    number: int
+    pages: int
+    found: int
+
+
+def people(viewer: Viewer, text: str = "", *, show: str = "", number: int = 1) -> PeoplePage:
+    """Return one page of the people with all these words in name, address, groups or roles (seven queries).
+
+    ``NotAllowed`` for someone who administers nothing.
+    """
+    found = visible_people(viewer)
+    for word in findable(text).split()[:10]:
+        found = found.filter(_says(viewer, word))
+    found = _shown(found, show if administered(viewer) is None else "all").distinct()
+    count = found.count()
+    pages = max(1, -(-count // PAGE))
+    number = min(max(1, number), pages)
+    users = list(found.order_by("username")[(number - 1) * PAGE : number * PAGE])
+    return PeoplePage(rows=rows_of(viewer, users), number=number, pages=pages, found=count)
+
+
+def visible_people(viewer: Viewer) -> QuerySet[User]:
+    """Return the people an admin may know of: all, or those with a role for a workflow of theirs. ``NotAllowed``."""
+    mine = administered(viewer)
+    if mine is None:
+        return User.objects.all()
+    if not mine:
+        raise NotAllowed("Only admins can see people and their roles")
+    grants = Grant.objects.filter(workflow__in=[EVERY, *mine])
+    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
+    return User.objects.filter(granted).distinct()
+
+
+def find(viewer: Viewer, name: str) -> User:
+    """Return a person an admin may know of (one query). ``NotFound``, ``NotAllowed``."""
+    user = visible_people(viewer).filter(username=findable(name)).first()
+    if user is None:
+        raise NotFound("Person not found, or you do not have access")
+    return user
+
+
+def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
+    """Return these people in their order (five queries at most)."""
+    mine, found = administered(viewer), list(users)
+    roles = roles_of(found, within=mine)
+    if mine is not None:
+        return tuple(PersonRow(name=one.get_username(), active=one.is_active, roles=roles[one.pk]) for one in found)
+    now = timezone.now()
+    groups: dict[int, list[str]] = {}
+    members = User.groups.through.objects.filter(user__in=found).order_by("group__name")
+    for pk, group in members.values_list("user_id", "group__name"):
+        groups.setdefault(pk, []).append(group)
+    factors = set(
+        SecondFactor.objects.filter(user__in=found, confirmed__isnull=False).values_list("user_id", flat=True)
+    )
+    absences = Absence.objects.filter(user__in=found, since__lte=now, until__gt=now).select_related("delegate")
+    away = {absence.user_id: absence for absence in absences}
+    return tuple(
+        _row(one, roles[one.pk], tuple(groups.get(one.pk, ())), one.pk in factors, away.get(one.pk)) for one in found
+    )
+
+
+def _row(user: User, roles: tuple[Role, ...], groups: tuple[str, ...], factor: bool, away: Absence | None) -> PersonRow:
+    return PersonRow(
+        name=user.get_username(),
+        full_name=user.get_full_name(),
+        email=user.email,
+        active=user.is_active,
+        roles=roles,
+        groups=groups,
+        last_sign_in=user.last_login,
+        second_factor=factor,
+        away=away.until if away else None,
+        delegate=away.delegate.get_username() if away else "",
+        superuser=user.is_superuser,
+        staff=user.is_staff,
+    )
+
+
+def _says(viewer: Viewer, word: str) -> Q:
+    """Return the filter of people about whom a word says something that the viewer may know."""
+    if administered(viewer) is not None:
+        return Q(username__icontains=word)
+    own = Q(username__icontains=word) | Q(first_name__icontains=word) | Q(last_name__icontains=word)
+    grants = Grant.objects.filter(Q(role=word.lower()) | Q(workflow__icontains=word))
+    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id"))
+    return own | Q(email__icontains=word) | Q(groups__name__icontains=word) | granted
+
+
+def _shown(found: QuerySet[User], show: str) -> QuerySet[User]:
+    now = timezone.now()
+    if show == "all":
+        return found
+    if show == "off":
+        return found.filter(is_active=False)
+    found = found.filter(is_active=True)
+    if show == "away":
+        return found.filter(Exists(Absence.objects.filter(user=OuterRef("pk"), since__lte=now, until__gt=now)))
+    if show == "open":
+        return found.exclude(second_factor__confirmed__isnull=False)
+    return found.filter(last_login__isnull=True) if show == "never" else found
