@@ -11,6 +11,8 @@ from wfdash.api.router import api
 from wfdash.pages.account import notifications, out_of_office, saved_views, second_factor, settings, signin
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
+from wfdash.pages.people import access, groups, person
+from wfdash.pages.people import listing as people_listing
 from wfdash.pages.requests import (
     answer_links,
     batch,
@@ -30,6 +32,7 @@ from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 
 register_converter(url_converters.IdConverter, "id")
+register_converter(url_converters.NameConverter, "name")
 register_converter(url_converters.VerbConverter, "verb")
 register_converter(url_converters.KindConverter, "kind")
 CHECKPOINT = "runs/<id:run_id>/checkpoints/<id:checkpoint_id>/"
@@ -92,6 +95,12 @@ urlpatterns = [
     path(f"{CHECKPOINT}label/", checkpoint.label, name="label"),
     path("runs/<id:run_id>/compare/", compare.compare, name="compare"),
     path("runs/<id:run_id>/at/<int:seq>/", replay.replay, name="replay"),
+    path("people/", people_listing.people_list, name="people-list"),
+    path("people/invite/", people_listing.invite, name="person-invite"),
+    path("people/access/", access.access, name="access"),
+    path("people/groups/", groups.groups, name="groups"),
+    path("people/groups/<id:name>/", groups.group, name="group"),
+    path("people/<name:name>/", person.person, name="person"),
     path("operations/", operations.operations, name="operations"),
     path("numbers/", statistics.statistics, name="numbers"),
     path("audit/", entries.acts, name="audit"),

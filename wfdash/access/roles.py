@@ -41,8 +41,8 @@ class Role:
     def source(self) -> str:
         """Return where it comes from, as text."""
         if self.superuser:
-            return "superuser"
-        return f"group {self.group}" if self.group else "granted to this person"
+            return "as superuser"
+        return f"by group {self.group}" if self.group else "own grant"
 
     def covers(self, workflow: str) -> bool:
         """Return whether it counts for this workflow."""
@@ -76,6 +76,11 @@ def sources(roles: Iterable[Role], workflow: str) -> Mapping[str, tuple[Role, ..
     """Return for each right the roles that give it for this workflow; a right that none gives has no roles."""
     covering = [role for role in roles if role.covers(workflow)]
     return {right: tuple(role for role in covering if role.gives(right)) for right in ORDER}
+
+
+def all_in(rights: Mapping[str, tuple[Role, ...]]) -> tuple[Role, ...]:
+    """Return the roles that these rights come from, each once."""
+    return tuple(dict.fromkeys(role for roles in rights.values() for role in roles))
 
 
 def _place(role: Role) -> tuple[bool, str, str, str]:

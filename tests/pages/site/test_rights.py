@@ -53,6 +53,12 @@ def addresses(run, question, history):
         "search": f"/search/?q={run.pk}",
         "settings": "/settings/",
         "webhooks": "/settings/webhooks/",
+        "people-list": "/people/",
+        "person": "/people/ana/",
+        "person-invite": "/people/invite/",
+        "groups": "/people/groups/",
+        "group": "/people/groups/finance/",
+        "access": "/people/access/",
     }
 
 
@@ -95,6 +101,12 @@ EXPECTED = {
     "search": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "settings": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "webhooks": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
+    "people-list": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
+    "person": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
+    "person-invite": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
+    "groups": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
+    "group": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
+    "access": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }
 ELSEWHERE = {
     "density",

@@ -157,6 +157,14 @@ def test_a_run_is_called_by_its_input_only_for_those_who_may_see_that(run, find)
     assert find("ana", run.pk)["id"][f"/runs/{run.pk}/"].startswith("March claims expense_batch ·")
 
 
+def test_people_lead_admins_to_their_page_and_someone_who_is_admin_of_less_to_their_runs(everybody, find):
+    from checkpoints.models import Grant
+
+    assert find("adam", "sa")["people"] == {"/people/sam/": "sam person"}
+    Grant.objects.create(user=everybody["otto"], role="admin", workflow="payroll")
+    assert find("otto", "be")["people"] == {"/runs/?q=by%3Aben": "ben runs started by this person"}
+
+
 def test_people_are_found_by_those_who_operate_a_workflow_and_lead_to_their_runs(everybody, find):
     assert find("otto", "be")["people"] == {"/runs/?q=by%3Aben": "ben runs started by this person"}
     for name in ("ana", "vera", "sam"):

@@ -21,7 +21,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request)
     problems: dict[str, str] = {}
     if request.method == "POST":
-        since, until, problems = _read_days(request)
+        since, until, problems = read_days(request)
         if since and until:
             try:
                 absence = actions.set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
@@ -49,7 +49,7 @@ def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
     return redirect("away")
 
 
-def _read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:
+def read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:
     """Return the first and the last day, and errors by field; the last one counts whole. Today starts now."""
     first, problem = _read_day(request, "since")
     last, second = _read_day(request, "until")

@@ -143,6 +143,11 @@ class SiteContext:
         return bool(self.name) and bool(self._viewer.may_anywhere("start"))
 
     @property
+    def may_manage_people(self) -> bool:
+        """Return whether this person is admin of any workflow."""
+        return bool(self.name) and bool(self._viewer.may_anywhere("admin"))
+
+    @property
     def name(self) -> str:
         """Return the person's user name, empty without sign-in."""
         return str(getattr(self._viewer, "name", ""))

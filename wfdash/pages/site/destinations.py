@@ -65,6 +65,21 @@ PAGES = (
         may=lambda viewer: viewer.may("admin", EVERY),
     ),
     Destination(label="Out of office", icon="sun", page="away", also="absence vacation delegate holiday"),
+    Destination(label="People", icon="users", page="people-list", also="users roles accounts admin", may=_may("admin")),
+    Destination(
+        label="Who may do what",
+        icon="key",
+        page="access",
+        also="people roles grants rights permissions",
+        may=_may("admin"),
+    ),
+    Destination(
+        label="Groups",
+        icon="user-group",
+        page="groups",
+        also="people members teams",
+        may=lambda viewer: viewer.may("admin", EVERY),
+    ),
     Destination(
         label="Administration",
         icon="cog-6-tooth",
@@ -74,6 +89,13 @@ PAGES = (
     ),
 )
 ACTIONS = (
+    Destination(
+        label="Invite someone",
+        icon="user-plus",
+        page="person-invite",
+        also="new person user create add account",
+        may=lambda viewer: viewer.may("admin", EVERY),
+    ),
     Destination(label="New schedule", icon="plus", page="schedule-new", also="create add cron", may=_may("start")),
     Destination(label="Start a run", icon="play", page="workflows", also="new workflow", may=_may("start")),
 )

@@ -69,7 +69,7 @@ def _groups(site: SiteContext, viewer: Viewer, found: queries.Everything, text: 
     yield Group(key="views", title="Saved views", hits=tuple(_view(one) for one in found.views))
     yield Group(key="requests", title="Open requests", hits=(*_requests(found),))
     yield Group(key="runs", title="Runs", hits=(*_runs(found),))
-    yield Group(key="people", title="People", hits=tuple(_person(name) for name in found.people))
+    yield Group(key="people", title="People", hits=tuple(_person(viewer, name) for name in found.people))
 
 
 def _named(places: Iterable[tuple[str, str, str]]) -> tuple[Hit, ...]:
@@ -129,7 +129,10 @@ def _requests(found: queries.Everything) -> Iterator[Hit]:
         yield Hit(label=f"All open requests matching {wanted}", icon="magnifying-glass", href=href)
 
 
-def _person(name: str) -> Hit:
+def _person(viewer: Viewer, name: str) -> Hit:
+    """Return a person: their page, for admins; for operators the runs they started."""
+    if all("admin" in rights for rights in viewer.rights.values() if "operate" in rights):
+        return Hit(label=name, icon="user", href=reverse("person", args=[name]), detail="person")
     return Hit(label=name, icon="user", href=_list("runs", q=f"by:{name}"), detail="runs started by this person")
 
 

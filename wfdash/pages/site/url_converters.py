@@ -29,3 +29,19 @@ class KindConverter(StringConverter):
     """A format of an export."""
 
     regex = "json|csv"
+
+
+class NameConverter(IdConverter):
+    """The name of a person or group as one part of a path. One that is a page's own word there gets a sign before."""
+
+    TAKEN = frozenset({"groups", "invite", "access"})
+    SIGN = "="
+
+    def to_python(self, value: str) -> str:
+        """Return the name."""
+        return super().to_python(value).removeprefix(self.SIGN)
+
+    def to_url(self, value: str) -> str:
+        """Return it so that it leads to the person."""
+        name = str(value)
+        return super().to_url(f"{self.SIGN}{name}" if name in self.TAKEN or name.startswith(self.SIGN) else name)

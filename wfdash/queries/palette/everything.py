@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 
@@ -17,7 +18,7 @@ from checkpoints.models import Checkpoint, Claim, HumanRequest, Run
 from checkpoints.records import Phase, Status, status_of
 from wfdash import catalog
 from wfdash.access.directory import colleagues
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import Invalid
 from wfdash.queries.account.saved_views import ViewRow, views_named
 from wfdash.queries.palette.ids import candidates
@@ -192,11 +193,17 @@ def _workflows(viewer: Viewer, right: str, words: tuple[str, ...], called: str =
 
 
 def _people(viewer: Viewer, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of people with a role for what this person operates (one query); none for others."""
+    """Return the names of people with a role for what this person operates (one query); none for others.
+
+    Admins of every workflow find everyone, also those without a role.
+    """
     operated = {workflow: rights for workflow, rights in viewer.rights.items() if "operate" in rights}
     if not operated or len(words) != 1 or len(words[0]) < MIN_TEXT:
         return ()
-    people = colleagues(Viewer(user=viewer.user, name=viewer.name, rights=operated))
+    if viewer.may("admin", EVERY):
+        people = User.objects.filter(is_active=True)
+    else:
+        people = colleagues(Viewer(user=viewer.user, name=viewer.name, rights=operated))
     return tuple(
         people.filter(username__icontains=words[0]).order_by("username").values_list("username", flat=True)[:FEW]
     )

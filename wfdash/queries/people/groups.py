@@ -23,10 +23,11 @@ MOST = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """A name in policies that no one answers to. ``problem``: one of the constants above."""
+    """A name in policies that no one answers to. ``problem``: one of the constants above. ``team``: it is a group's."""
 
     name: str
     problem: str
+    team: bool
     questions: tuple[AddressedQuestion, ...]
 
 
@@ -117,7 +118,9 @@ def _needs(asked: Collection[AddressedQuestion]) -> tuple[Need, ...]:
     members = _members(teams - users.keys())
     found = [(name, [one for one in asked if name in one.names]) for name in sorted(wanted)]
     problems = [(name, _problem(name, named, users, teams, members), named) for name, named in found]
-    return tuple(Need(name=name, problem=why, questions=tuple(named)) for name, why, named in problems if why)
+    return tuple(
+        Need(name=name, problem=why, team=name in teams, questions=tuple(named)) for name, why, named in problems if why
+    )
 
 
 def _members(teams: Collection[str]) -> dict[str, list[tuple[Role, ...]]]:

@@ -13,7 +13,7 @@ from wfdash import catalog
 from wfdash.access.administration import administered
 from wfdash.access.directory import people_who
 from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of
-from wfdash.access.roles import Role, roles_of, sources
+from wfdash.access.roles import Role, all_in, roles_of, sources
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.people.groups import Need, needs_of
@@ -30,6 +30,11 @@ class AccessRow:
 
     name: str
     rights: Mapping[str, tuple[Role, ...]]
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Return the roles that the rights come from."""
+        return all_in(self.rights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from checkpoints.models import OPEN, Absence, HumanRequest, Run, Schedule, SignI
 from wfdash import catalog
 from wfdash.access.administration import administered, obstacle
 from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of
-from wfdash.access.roles import Role, sources
+from wfdash.access.roles import Role, all_in, sources
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.queries.people.people import PersonRow, find, rows_of
 from wfdash.queries.requests.collaboration import AbsenceView, absences, possible_delegates
@@ -26,6 +26,11 @@ class WorkflowRights:
     workflow: str
     title: str
     rights: Mapping[str, tuple[Role, ...]]
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Return the roles that the rights come from."""
+        return all_in(self.rights)
 
 
 @dataclass(frozen=True, kw_only=True)

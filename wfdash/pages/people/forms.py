@@ -1,0 +1,49 @@
+"""What forms about people share: problems per field, choices of roles and workflows, the address for links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest
+
+from wfdash import catalog
+from wfdash.access.administration import administered
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.errors import Invalid
+
+ROLES = (
+    ("viewer", "sees runs and their values"),
+    ("reviewer", "sees runs, answers requests"),
+    ("operator", "also starts, retries, restores and cancels runs"),
+    ("admin", "also manages roles"),
+)
+"""Each role with what it is for."""
+
+
+def problems_of(error: Invalid) -> dict[str, str]:
+    """Return the problem of each field."""
+    return {str(problem["loc"][0]): str(problem["msg"]) for problem in error.errors}
+
+
+def base_of(request: HttpRequest) -> str:
+    """Return the address of the dashboard as this person reaches it, for links."""
+    return request.build_absolute_uri("/").rstrip("/")
+
+
+def workflow_choices(viewer: Viewer) -> list[tuple[str, str]]:
+    """Return name and title of what this person may grant roles for, every workflow first."""
+    mine, titles = administered(viewer), catalog.titles()
+    if mine is None:
+        return [(EVERY, "Every workflow"), *sorted(titles.items(), key=lambda one: one[1].lower())]
+    return [(name, titles.get(name, name)) for name in mine]
+
+
+def grant_form(viewer: Viewer, typed: Mapping[str, Any], problems: Mapping[str, str]) -> dict[str, Any]:
+    """Return the context of the form that grants a role."""
+    return {"roles": ROLES, "workflows": workflow_choices(viewer), "typed": typed, "problems": problems}
+
+
+def role_title(workflow: str) -> str:
+    """Return what a grant's workflow is called; one that is not loaded keeps its name."""
+    return "every workflow" if workflow == EVERY else catalog.titles().get(workflow, workflow)

@@ -1,0 +1,164 @@
+"""One person: their roles and what these allow, their absences, and what an admin may do to the account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from wfdash import queries
+from wfdash.access.roles import ORDER
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions.people import accounts, grants, groups, security
+from wfdash.errors import Invalid, NotFound, WrongState
+from wfdash.pages.account.out_of_office import read_days
+from wfdash.pages.people.forms import base_of, grant_form, problems_of, role_title
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.people import groups as group_queries
+from wfdash.queries.people.person import PersonView
+from wfdash.queries.people.person import person as read_person
+
+Act = Callable[[HttpRequest, Viewer, str], str]
+
+
+@page("GET", "POST")
+def person(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a person; a POST (``act``) changes what it says and shows the page again."""
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        return _shown(request, viewer, name)
+    read_person(viewer, name)
+    act = request.POST.get("act", "")
+    try:
+        if act == "link":
+            made = accounts.make_sign_in_link(viewer, name, base=base_of(request))
+            context = {"made": made, "name": name, "new": False, "whole": True, "here": "people"}
+            return render(request, "people/link.html", context)
+        if act in ACTS:
+            messages.success(request, ACTS[act](request, viewer, name))
+    except Invalid as error:
+        return _shown(request, viewer, name, act=act, problems=problems_of(error))
+    except (WrongState, NotFound) as error:
+        messages.error(request, f"{error}.")
+    return redirect("person", name)
+
+
+def _shown(
+    request: HttpRequest, viewer: Viewer, name: str, *, act: str = "", problems: Mapping[str, str] | None = None
+) -> HttpResponse:
+    view = read_person(viewer, name)
+    context = grant_form(viewer, request.POST if act == "grant" else {}, (problems or {}) if act == "grant" else {})
+    context |= {
+        "view": view,
+        "row": view.row,
+        "listed": [(role, role_title(role.workflow), _may_revoke(viewer, role)) for role in view.row.roles],
+        "columns": ORDER,
+        "whole": view.whole,
+        "here": "people",
+        "act": act,
+        "wrong": problems or {},
+        "given": request.POST,
+        "today": timezone.localdate().isoformat(),
+        "audit": f"{reverse('audit')}?{urlencode({'q': f'actor:{name}'})}",
+        **(_whole_context(viewer, view) if view.whole else {}),
+    }
+    return render(request, "people/person.html", context, status=422 if problems else 200)
+
+
+def _whole_context(viewer: Viewer, view: PersonView) -> dict[str, Any]:
+    joinable = [row.name for row in group_queries.groups(viewer) if not row.django or viewer.user.is_superuser]
+    return {
+        "joinable": [name for name in joinable if name not in view.row.groups],
+        "delegates": [name for name in view.delegates if name != viewer.name],
+        "acts": queries.entries(viewer, f'actor:"{view.row.name}"', limit=5).items,
+    }
+
+
+def _may_revoke(viewer: Viewer, role: Any) -> bool:
+    return not role.superuser and not role.group and viewer.may("admin", role.workflow)
+
+
+def _grant(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    role, workflow = request.POST.get("role", ""), request.POST.get("workflow", "") or EVERY
+    grants.grant_role(viewer, role, workflow=workflow, person=name)
+    return f"{name} is now {role} of {role_title(workflow)}."
+
+
+def _revoke(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    given = request.POST.get("grant", "")
+    grants.revoke_role(viewer, int(given) if given.isdecimal() and len(given) < 16 else 0)
+    return "Role revoked."
+
+
+def _join(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    group = request.POST.get("group", "")
+    groups.add_member(viewer, group, name)
+    return f"{name} is now in {group}."
+
+
+def _leave(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    group = request.POST.get("group", "")
+    groups.remove_member(viewer, group, name)
+    return f"{name} is no longer in {group}."
+
+
+def _sign_out(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    count = security.end_sessions_of(viewer, name)
+    return f"Ended {count} session{'' if count == 1 else 's'} of {name}."
+
+
+def _reset_factor(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    security.reset_second_factor(viewer, name)
+    return f"{name} can sign in without a second factor until they set up a new one."
+
+
+def _deactivate(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    accounts.deactivate_person(viewer, name)
+    return f"{name} is deactivated and signed out."
+
+
+def _reactivate(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    accounts.reactivate_person(viewer, name)
+    return f"{name} is active again, with the same groups and roles."
+
+
+def _address(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    accounts.change_address(viewer, name, request.POST.get("email", ""))
+    return "Email address saved."
+
+
+def _away(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    since, until, problems = read_days(request)
+    if problems or since is None or until is None:
+        raise Invalid([{"loc": [field], "msg": words} for field, words in problems.items()])
+    delegate, reason = request.POST.get("delegate", "").strip(), request.POST.get("reason", "")
+    security.set_absence_of(viewer, name, delegate, since, until, reason=reason)
+    return f"Out of office set. {delegate} can decide for {name}."
+
+
+def _back(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    given = request.POST.get("absence", "")
+    security.end_absence_of(viewer, name, int(given) if given.isdecimal() and len(given) < 16 else 0)
+    return "Out of office ended."
+
+
+ACTS: Mapping[str, Act] = {
+    "grant": _grant,
+    "revoke": _revoke,
+    "join": _join,
+    "leave": _leave,
+    "sessions": _sign_out,
+    "factor": _reset_factor,
+    "deactivate": _deactivate,
+    "reactivate": _reactivate,
+    "email": _address,
+    "away": _away,
+    "back": _back,
+}
+"""What the page's buttons do; each returns the message for it."""
