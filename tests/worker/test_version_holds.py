@@ -10,7 +10,7 @@ import pytest
 from checkpoints.errors import Incompatible
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.models.fields import StoredDocument
-from tests.people import make_people, row_of, viewer
+from tests.people import make_people, make_run, row_of, viewer
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
 from wfdash import actions, catalog, queries
@@ -145,12 +145,36 @@ def test_a_workflow_that_is_not_loaded_any_more_holds_its_runs(hold, serve, monk
     assert output(run) == "paid 7"
 
 
+def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):
+    monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
+    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 3600)
+    run = hold(None)
+    gone = [make_run(workflow="gone", phase="paused") for _ in range(5)]
+    serve(expense())
+    assert actions.runs.migrate.release_held() == [run.pk]
+    assert not Run.objects.filter(pk__in=[one.pk for one in gone]).exclude(phase="paused").exists()
+
+
+def test_a_process_that_starts_looks_at_every_held_run(hold, serve, monkeypatch):
+    monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
+    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 3600)
+    run = hold(expense(step="decide"))
+    for _ in range(5):
+        make_run(workflow="gone", phase="paused")
+    serve(expense(step="decide", was="review"))
+    released, after = actions.runs.migrate.release_declared()
+    while after:
+        found, after = actions.runs.migrate.release_declared(after)
+        released += found
+    assert released == [run.pk]
+
+
 def test_an_old_name_that_is_declared_later_is_found_when_a_process_looks(hold, serve):
     run = hold(expense(step="decide"))
     new = expense(step="decide", was="review")
     serve(new)
-    assert actions.runs.migrate.release_held(declared=False) == []
-    assert actions.runs.migrate.release_held(declared=True) == [run.pk]
+    assert actions.runs.migrate.release_held() == []
+    assert actions.runs.migrate.release_declared() == ([run.pk], "")
     assert output(run) == "paid 7"
 
 
@@ -160,7 +184,7 @@ def test_a_start_of_a_process_that_changes_nothing_for_a_held_run_says_nothing(h
     new.migrate(from_version="another")(lambda migration: None)
     serve(new)
     before = kinds(run)
-    assert actions.runs.migrate.release_held(declared=True) == []
+    assert actions.runs.migrate.release_declared() == ([], "")
     assert kinds(run) == before
 
 

@@ -28,8 +28,13 @@ def is_held(run: Run) -> bool:
 
 def is_behind(run: Run) -> bool:
     """Return whether the run belongs to another graph than the loaded one, or to none that is loaded."""
-    entry = catalog.find(run.workflow)
-    return entry is None or bool(run.version and run.version != entry.description.version)
+    return not is_loaded(run.workflow, run.version)
+
+
+def is_loaded(workflow: str, version: str) -> bool:
+    """Return whether this graph of a workflow is loaded; an empty version fits any."""
+    entry = catalog.find(workflow)
+    return entry is not None and (not version or version == entry.description.version)
 
 
 def find_description(workflow: str, version: str) -> Description | None:

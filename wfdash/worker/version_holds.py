@@ -45,15 +45,17 @@ def keep_claim(claim: Claim) -> None:
 
 
 async def release_until(stopping: asyncio.Event) -> None:
-    """Release held runs whose code is here, at once and every ``LOOK_SECONDS`` until stopped."""
-    declared = True
+    """Release held runs whose code is here, every ``LOOK_SECONDS`` until stopped; first those that may be migrated."""
+    after: str | None = ""
     while not stopping.is_set():
         try:
-            released = await in_thread(migrate.release_held, declared=declared)
-            declared = False
+            released = await in_thread(migrate.release_held)
+            if after is not None:
+                migrated, further = await in_thread(migrate.release_declared, after)
+                released, after = released + migrated, further or None
             if released:
                 log.info("Compatible code available, resuming runs: %s", ", ".join(released))
         except Exception:
             log.exception("Could not look for held runs; retrying")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
+            await asyncio.wait_for(stopping.wait(), 0 if after else LOOK_SECONDS)

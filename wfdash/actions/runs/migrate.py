@@ -5,8 +5,10 @@ A refusal leaves the run unchanged. Answers are rows and stay where they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from checkpoints import models, records
@@ -33,8 +35,8 @@ from wfdash.timemachine import restore_point, versions
 
 OVER = [Phase.COMPLETED, Phase.CANCELLED]
 _backoff = SweepBackoff("Could not check whether run %s can be resumed")
-MOST_HELD = 500
-"""Held runs checked by one ``release_held``."""
+BATCH = 500
+"""Held runs that are looked at in one go."""
 
 
 def migrate_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
@@ -99,26 +101,37 @@ def migrate_or_hold(claim: records.Claim) -> bool:
     return True
 
 
-def release_held(*, declared: bool) -> list[str]:
-    """Make held runs due again whose own graph is loaded here, and return their ids.
-
-    ``declared``: also those that hooks or earlier names may migrate by now: for a process that has just loaded its
-    workflows.
-    """
-    held = (
-        Run.objects.filter(phase=Phase.PAUSED, acted_by="").exclude(pk__in=_backoff.backed_off()).order_by("-created")
+def release_held() -> list[str]:
+    """Make held runs due again whose own graph is loaded here, at most ``BATCH`` of them, and return their ids."""
+    held = _held()
+    graphs = sorted(set(held.values_list("workflow", "version")))
+    loaded = (
+        held.filter(workflow=name, version=version) for name, version in graphs if versions.is_loaded(name, version)
     )
-    found = list(held.values_list("pk", flat=True)[:MOST_HELD])
-    return [run_id for run_id in found if _backoff.run_each([run_id], lambda key: _release_one(key, declared))]
+    found = [run_id for rows in loaded for run_id in rows.values_list("pk", flat=True)[:BATCH]]
+    return _release_each(found[:BATCH], lambda run: not versions.is_behind(run))
 
 
-def _release_one(run_id: str, declared: bool) -> bool:
-    run = Run.objects.defer("input", "output", "error").get(pk=run_id)
-    return _is_wanted(run, declared) and _release(run)
+def release_declared(after: str = "") -> tuple[list[str], str]:
+    """Make held runs due again that hooks or earlier names may migrate by now: for a process that has just loaded its
+    workflows.
+
+    Looks at ``BATCH`` runs from an id on; returns those released, and where to look on, empty at the end.
+    """
+    found = list(_held().filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:BATCH])
+    return _release_each(found, versions.has_way), found[-1] if len(found) == BATCH else ""
 
 
-def _is_wanted(run: Run, declared: bool) -> bool:
-    return versions.has_way(run) if declared else not versions.is_behind(run)
+def _held() -> QuerySet[Run]:
+    return Run.objects.filter(phase=Phase.PAUSED, acted_by="").exclude(pk__in=_backoff.backed_off()).order_by()
+
+
+def _release_each(runs: list[str], is_ready: Callable[[Run], bool]) -> list[str]:
+    def release(run_id: str) -> bool:
+        run = Run.objects.defer("input", "output", "error").get(pk=run_id)
+        return is_ready(run) and _release(run)
+
+    return [run_id for run_id in runs if _backoff.run_each([run_id], release)]
 
 
 def _release(run: Run) -> bool:
