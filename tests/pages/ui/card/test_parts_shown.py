@@ -236,3 +236,12 @@ def test_times_in_the_context_are_drawn_as_times_and_other_texts_as_they_are() -
     assert '<time datetime="2026-11-22T10:00:56.827456+00:00"' in drawn
     assert "<dd>2026-11-22</dd>" in drawn
     assert "<dd>T-800</dd>" in drawn
+
+
+def test_a_table_of_some_length_counts_its_rows_and_can_be_filtered():
+    rows = [{"name": f"n{n}"} for n in range(300)]
+    html = shown({"evidence": [Table(rows=rows).shown()]})
+    assert 'data-row-count="300">300 rows<' in flat(html)
+    assert "data-sortable" in html
+    assert "data-filter-rows" not in shown({"evidence": [Table(rows=rows[:3]).shown()]})
+    assert "data-sortable" not in shown({"evidence": [Table(rows=[["a"], ["b"]]).shown()]})

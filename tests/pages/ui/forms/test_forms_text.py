@@ -173,3 +173,13 @@ def test_a_file_that_is_too_large_is_refused_and_the_one_before_is_kept() -> Non
     bound = form.bind(post_of(render(form)), files)
     assert bound.value == "YQ=="
     assert bound.errors[0]["msg"] == "The file is too large: at most 4 bytes"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "wraps"), [("text/markdown", True), ("text/plain", True), ("text/x-diff", False)]
+)
+def test_prose_wraps_in_its_box_and_code_does_not(media_type: str, wraps: bool):
+    text = {"type": "string", "format": "textarea", "contentMediaType": media_type}
+    form = FormView.from_schema({"type": "object", "properties": {"text": text}})
+    html = render_to_string("components/form.html", {"form": form})
+    assert ('wrap="off"' not in html) is wraps

@@ -29,6 +29,16 @@ class TableView:
     left_out: int = 0
 
     @property
+    def count(self) -> int:
+        """Return how many rows there are, those that are not shown included."""
+        return len(self.rows) + self.left_out
+
+    @property
+    def many(self) -> bool:
+        """Return whether sorting and filtering helps."""
+        return len(self.rows) > 1 and len(self.columns) > 0
+
+    @property
     def looks(self) -> tuple[str, ...]:
         """Return a class per column: ``number`` (right-aligned), ``nowrap`` (short words), or empty."""
         return tuple(_column_class(cells) for cells in zip(*self.rows, strict=True))

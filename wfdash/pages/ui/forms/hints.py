@@ -19,6 +19,8 @@ _PICKERS = {
 MAX_LINES = 24
 MAX_PREVIEW = 300_000
 """Characters of a file's text up to which an image is shown."""
+PROSE = frozenset({"text/markdown", "text/plain"})
+"""Media types of texts that are written in paragraphs."""
 
 
 def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -40,7 +42,8 @@ def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def _area(spec: Spec, text: str) -> tuple[tuple[str, str], ...]:
-    code = spec.kind == "json" or spec.uploads
+    # Lines of code stay lines; prose wraps, a file of it too.
+    code = spec.kind == "json" or (spec.uploads and spec.schema.get("contentMediaType") not in PROSE)
     lines = min(max(text.count("\n") + 2, 6 if spec.uploads else 4), MAX_LINES)
     look: tuple[tuple[str, str], ...] = (("class", "mono"), ("spellcheck", "false"), ("wrap", "off")) if code else ()
     return (("rows", str(lines)), *look, *_placeholder(spec))
