@@ -10,10 +10,9 @@ import importlib
 import importlib.util
 import logging
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +21,10 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from wfdash.contract import Description, Engine, LocatesCode, NamesSecrets
+from wfdash.domain import graph_diff
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
+from wfdash.installation.author_code import author_modules, forget, is_installed, root_of
 from wfdash.installation.source_code import SourceFile, load_sources
 from wfdash.schemas.secrets import secret_names
 
@@ -59,6 +60,8 @@ class Failure:
     traceback: str
     where: str = ""
     """The file and line at which it failed, empty where no line did."""
+    kept: tuple[str, ...] = ()
+    """The workflows whose last good version is served all the same."""
 
 
 @dataclass
@@ -67,6 +70,19 @@ class Catalog:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reload:
+    """What reading the files again has changed, one sentence each. ``number``: how many times they were read."""
+
+    number: int = 0
+    words: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+latest = Reload()
+"""The latest reload; number 0 before the first."""
 
 
 def entries() -> list[Entry]:
@@ -106,6 +122,52 @@ def find(name: str) -> Entry | None:
 @lru_cache(maxsize=1)
 def load() -> Catalog:
     """Return the catalogue, imported once per process; ``load.cache_clear()`` resets it."""
+    return _imported()
+
+
+def reload() -> Reload:
+    """Import what authors wrote again. A source that fails keeps serving what it had; runs in progress are not touched.
+
+    Steps in progress end with the code they began with. For development: modules that were replaced stay in memory.
+    """
+    global latest
+    served, replaced = load(), author_modules(roots(), but=settings.INSTALLED_APPS)
+    before = dict(served.entries)
+    forget(replaced)
+    fresh = _imported()
+    sys.modules.update({name: module for name, module in replaced.items() if name not in sys.modules})
+    failures = [_keep(failure, before, fresh.entries) for failure in fresh.failures]
+    served.entries, served.failures = fresh.entries, failures
+    words = tuple(_difference(before, served.entries))
+    latest = Reload(number=latest.number + 1, words=words, failures=tuple(failures))
+    return latest
+
+
+def roots() -> list[Path]:
+    """Return the folders in which the sources, and what they import, are."""
+    apps = [name for name in settings.WFDASH_APPS if name not in settings.INSTALLED_APPS]
+    return [root for source in [*apps, *settings.WFDASH_WORKFLOWS] if (root := root_of(source)) is not None]
+
+
+def _keep(failure: Failure, before: dict[str, Entry], fresh: dict[str, Entry]) -> Failure:
+    """Keep what a source had before it failed."""
+    had = {name: entry for name, entry in before.items() if entry.source == failure.source and name not in fresh}
+    fresh |= had
+    return replace(failure, kept=tuple(had))
+
+
+def _difference(before: dict[str, Entry], after: dict[str, Entry]) -> Iterator[str]:
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old is None or new is None:
+            yield f"{name} was {'added' if old is None else 'removed'}"
+        elif old.description.version != new.description.version:
+            yield f"{name}: {'; '.join(graph_diff.compare(old.description, new.description).words) or 'new version'}"
+        elif old is not new and [file.text for file in old.code] != [file.text for file in new.code]:
+            yield f"{name}: new code, same graph"
+
+
+def _imported() -> Catalog:
     catalog = Catalog()
     engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
     files = [
@@ -175,12 +237,8 @@ def _where(error: Exception) -> str:
         return f"{error.filename}:{error.lineno}"
     ours = Path(__file__).parent
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    mine = [frame for frame in frames if ours not in Path(frame.filename).parents and not _is_installed(frame.filename)]
+    mine = [frame for frame in frames if ours not in Path(frame.filename).parents and not is_installed(frame.filename)]
     return f"{mine[-1].filename}:{mine[-1].lineno}" if mine else ""
-
-
-def _is_installed(filename: str) -> bool:
-    return "site-packages" in filename or filename.startswith(sysconfig.get_path("stdlib"))
 
 
 def location(entry: Entry) -> str:

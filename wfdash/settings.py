@@ -13,6 +13,7 @@
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
+``WFDASH_RELOAD``    1: as ``wfdash up --reload``, for development
 ``WFDASH_SHOW_CODE`` 1 (default): operators of a workflow see its code; 0: no one does
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
                      (default: none; with ``--demo``, the demo's own)
@@ -147,6 +148,7 @@ WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")
 WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
+WFDASH_RELOAD = env_flag("WFDASH_RELOAD", False)
 WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
 WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
 WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")

@@ -118,6 +118,7 @@ urlpatterns = [
     path("answer/<str:token>/", answer_links.answer_link, name="answer-link"),
     # Not below workflows/: a workflow may have any name.
     path("catalogue/words/", list_page.suggestions, {"name": "workflows"}, name="workflows-words"),
+    path("catalogue/reloaded/", catalogue.reloaded, name="workflows-reloaded"),
     path("workflows/", catalogue.workflows, name="workflows"),
     path("workflows/<path:name>/", catalogue.workflow, name="workflow"),
     path("schedules/", listing.schedules, name="schedules"),

@@ -24,6 +24,7 @@ def test_loopback_is_told_from_what_others_reach(host: str, only_here: bool) -> 
         ({"WFDASH_HOSTS": ""}, False, "Set WFDASH_HOSTS"),
         ({"WFDASH_HOSTS": "flows.example.org, *"}, False, "List the host names"),
         ({"WFDASH_DEBUG": "1"}, False, "WFDASH_DEBUG=1 shows"),
+        ({"WFDASH_RELOAD": "1"}, False, "--reload runs"),
         ({}, True, "--demo adds"),
         ({"WFDASH_HTTPS": "0"}, False, "set WFDASH_HTTPS=1"),
     ],

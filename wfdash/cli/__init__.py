@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
     up.add_argument("--port", type=_port, default=_port(os.environ.get("PORT", "8000")), help="default: $PORT or 8000")
     up.add_argument("--demo", action="store_true", help="add demo people, demo workflows and demo runs")
+    up.add_argument("--reload", action="store_true", help="read workflow files again when they change (development)")
     up.set_defaults(run=_up)
     signin = verbs.add_parser("signin", help="print a one-time sign-in link for a person")
     signin.add_argument("user", help="user name")
@@ -119,6 +120,8 @@ def _up(options: argparse.Namespace) -> int:
         os.environ["WFDASH_WORKFLOWS"] = os.pathsep.join(map(str, options.files))
     if options.demo:
         _add_to("WFDASH_APPS", "wfdash.examples", separator=",")
+    if options.reload:
+        os.environ["WFDASH_RELOAD"] = "1"
     if found := refusals(host=options.host, demo=options.demo, env=os.environ):
         print(refusal_text(found, options.host), file=sys.stderr)
         return 2
@@ -150,6 +153,10 @@ def _up(options: argparse.Namespace) -> int:
         command = "wfdash signin NAME" + (f" --data {options.data}" if options.data else "")
         sign_in_text = _in_thread(lambda: _sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
         print(f"  {sign_in_text}\n", flush=True)
+        if settings.WFDASH_RELOAD:
+            from wfdash.cli.reload import watch
+
+            watch()
 
     status = server.serve(
         host=options.host, port=options.port, data=settings.DATA_DIR, embed=settings.WFDASH_EMBED, on_ready=announce

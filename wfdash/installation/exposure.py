@@ -30,6 +30,7 @@ def refusals(*, host: str, demo: bool, env: Mapping[str, str]) -> list[str]:
         "WFDASH_DEBUG=1 shows settings and code on error pages. Remove it": env.get("WFDASH_DEBUG") == "1",
         "--demo adds well-known accounts, including an administrator. Remove it and start with a new data "
         "directory (--data)": demo,
+        "--reload runs whatever is saved in a file at once. Remove it": env.get("WFDASH_RELOAD") == "1",
         "Passwords and answers would be sent unencrypted. Use an HTTPS proxy and set WFDASH_HTTPS=1, or set "
         "WFDASH_PLAIN_HTTP=1 if the network is private": not https and not private,
     }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
@@ -136,6 +137,11 @@ class SiteContext:
     def undo_place(self) -> str:
         """Return the query string of this page's inbox address; empty on other pages."""
         return read_inbox_address(self._request.GET).query if self._request.path == "/" else ""
+
+    @property
+    def reloads(self) -> bool:
+        """Return whether workflow files are read again when they change."""
+        return bool(self.name) and bool(settings.WFDASH_RELOAD)
 
     @property
     def may_start(self) -> bool:

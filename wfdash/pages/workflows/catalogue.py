@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 
 from checkpoints.records import Json, Phase
-from wfdash import actions, queries
+from wfdash import actions, catalog, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.runs.actions import new_key
@@ -64,6 +64,15 @@ def workflows(request: HttpRequest) -> HttpResponse:
     return render(request, "workflows/page.html", context)
 
 
+@page("GET")
+def reloaded(request: HttpRequest) -> HttpResponse:
+    """Return what the latest reload of the files has changed, as JSON, for a message on open pages."""
+    found, viewer = catalog.latest, viewer_of(request)
+    failed = [f"{failure.source.rpartition('/')[2]}: {failure.error}" for failure in queries.failures(viewer)]
+    words = found.words if viewer.may_anywhere("operate") else ()
+    return JsonResponse({"number": found.number, "words": list(words), "failed": failed})
+
+
 @page("GET", "POST")
 def workflow(request: HttpRequest, name: str) -> HttpResponse:
     """Show one workflow; a POST starts a run from its form, which ``example``, ``last`` and ``from`` (a run) fill."""
@@ -113,6 +122,7 @@ def _page(
         ],
         "examples": range(1, len(row.description.examples) + 1),
         "where": row.source,
+        "failures": [failure for failure in queries.failures(viewer) if row.name in failure.kept],
         "code": code_files(queries.code_of(viewer, row.name)),
         "start_commands": start_commands(request, row, initial) if row.may_start and row.loaded else None,
     }

@@ -1,0 +1,88 @@
+"""``wfdash up --reload``: reads workflow files again when they change, in the process that serves and runs them.
+
+The files are looked at a few times a second: they are few, and that works in containers and on network drives as well.
+"""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+from django.conf import settings
+from django.db import connections
+
+from wfdash import catalog, pubsub
+from wfdash.access.viewer import EVERY
+from wfdash.actions.runs.migrate import release_declared
+from wfdash.installation.author_code import Stamps, author_modules, stamps
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.3
+SETTLE_SECONDS = 0.05
+"""Editors write in several steps: so long nothing more has to change."""
+
+
+def watch() -> None:
+    """Start to watch the files of authors, until the process ends."""
+    # A file saved twice within a second, with as many bytes, would be taken for the compiled one.
+    sys.dont_write_bytecode = True
+    if not settings.WFDASH_EMBED:
+        print("  --reload concerns this process: restart workers elsewhere yourself", flush=True)  # noqa: T201
+    Thread(target=_watch, name="wfdash-reload", daemon=True).start()
+
+
+def _watch() -> None:
+    known = _stamps()
+    while True:
+        time.sleep(LOOK_SECONDS)
+        if (now := _stamps()) == known:
+            continue
+        known = _settled(now)
+        try:
+            _reload()
+        except Exception:
+            log.exception("Could not read the workflow files again; retrying when they change")
+        finally:
+            connections.close_all()
+        known |= {path: stamp for path, stamp in _stamps().items() if path not in known}
+
+
+def _settled(now: Stamps) -> Stamps:
+    while True:
+        time.sleep(SETTLE_SECONDS)
+        if (later := _stamps()) == now:
+            return now
+        now = later
+
+
+def _stamps() -> Stamps:
+    modules = author_modules(catalog.roots(), but=settings.INSTALLED_APPS)
+    failed = [Path(failure.where.rpartition(":")[0]) for failure in catalog.failures() if failure.where]
+    return stamps(catalog.roots(), modules.values(), more=failed)
+
+
+def _reload() -> None:
+    began = time.perf_counter()
+    linecache.checkcache()
+    found = catalog.reload()
+    _release_held()
+    pubsub.requests_changed.publish(EVERY, "code", str(found.number))
+    if found.words or not found.failures:
+        words = "; ".join(found.words) or "no change"
+        print(f"  Reloaded in {time.perf_counter() - began:.2f} s: {words}", flush=True)  # noqa: T201
+    for failure in found.failures:
+        kept = f" The last good version of {', '.join(failure.kept)} is still served." if failure.kept else ""
+        print(f"  {failure.where or failure.source}: {failure.error}.{kept}", flush=True)  # noqa: T201
+
+
+def _release_held() -> None:
+    """Let held runs continue that the new code declares how to carry over; workers look for the others themselves."""
+    further: str | None = ""
+    while further is not None:
+        _, after = release_declared(further)
+        further = after or None
