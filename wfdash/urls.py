@@ -8,7 +8,7 @@ from django.urls import path, register_converter
 from django.views.generic import RedirectView
 
 from wfdash.api.router import api
-from wfdash.pages.account import notifications, out_of_office, saved_views, second_factor, settings, signin
+from wfdash.pages.account import notifications, out_of_office, saved_views, second_factor, security, settings, signin
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
 from wfdash.pages.people import access, groups, person
@@ -112,6 +112,7 @@ urlpatterns = [
     path("notices/<id:notice_id>/", notifications.notification, name="notice"),
     path("search/", search.search, name="search"),
     path("settings/", settings.settings, name="settings"),
+    path("settings/account/", security.account, name="account"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
     path("settings/webhooks/", settings.webhooks, name="webhooks"),
     path("settings/webhooks/<id:webhook_id>/", settings.webhook, name="webhook"),

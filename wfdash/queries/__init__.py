@@ -20,6 +20,7 @@ from wfdash.queries.history.events import CheckpointRow, Rail, checkpoints, even
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import StepCounts, count_states, step_counts, step_transitions
 from wfdash.queries.palette.everything import Everything, RunHit, WorkflowHit, named, search_everything
+from wfdash.queries.people.people import whom_to_ask
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, similar_requests
 from wfdash.queries.requests.collaboration import (
     Collaboration,
@@ -262,6 +263,7 @@ __all__ = [
     "versions",
     "view",
     "views",
+    "whom_to_ask",
     "without_secrets",
     "workflow",
     "workflow_suggestions",

@@ -56,6 +56,11 @@ def for_code(user_id: int) -> list[AttemptLimit]:
     return [AttemptLimit(key=key_of("code", str(user_id)), most=CODE)]
 
 
+def for_own_password(user_id: int) -> list[AttemptLimit]:
+    """Return the limits that apply to the password so far, when someone who is signed in sets another one."""
+    return [AttemptLimit(key=key_of("own", str(user_id)), most=PAIR)]
+
+
 def key_of(kind: str, *parts: str) -> str:
     """Return a counter's key. Hashed, because people type passwords into the user name field."""
     return f"{kind}:{salted_hmac('wfdash.signin', chr(10).join(parts), algorithm='sha256').hexdigest()[:40]}"

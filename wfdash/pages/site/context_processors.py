@@ -149,6 +149,16 @@ class SiteContext:
         return bool(self.name) and bool(self._viewer.may_anywhere("start"))
 
     @property
+    def without_role(self) -> bool:
+        """Return whether this person is signed in and may see nothing yet."""
+        return bool(self.name) and not self._viewer.rights
+
+    @cached_property
+    def whom_to_ask(self) -> tuple[str, ...]:
+        """Return a few people who can give someone a role."""
+        return queries.whom_to_ask()
+
+    @property
     def may_manage_people(self) -> bool:
         """Return whether this person is admin of any workflow."""
         return bool(self.name) and bool(self._viewer.may_anywhere("admin"))

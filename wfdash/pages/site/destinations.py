@@ -56,6 +56,9 @@ PAGES = (
     Destination(
         label="Settings", icon="adjustments-horizontal", page="settings", also="notification email digest time zone"
     ),
+    Destination(
+        label="Account", icon="user-circle", page="account", also="settings password sessions sign out browsers"
+    ),
     Destination(label="Second factor", icon="key", page="second-factor", also="settings security two-factor 2fa totp"),
     Destination(
         label="Webhooks",

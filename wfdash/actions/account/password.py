@@ -1,0 +1,84 @@
+"""One's own password and sessions: set or change the password, end sessions."""
+
+from __future__ import annotations
+
+from django.contrib.auth import password_validation
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+
+from checkpoints.database.storage import write
+from wfdash.access.viewer import Viewer
+from wfdash.actions.audit import entries
+from wfdash.actions.audit.account_events import acting
+from wfdash.errors import Invalid, NotFound
+from wfdash.signin import attempt_limits, second_factor
+from wfdash.signin.backend import PASSWORD
+from wfdash.signin.links import revoke_links
+from wfdash.signin.open_sessions import end_sessions
+from wfdash.signin.password_slots import slots
+
+WRONG = "Wrong password"
+
+
+def set_password(
+    viewer: Viewer, new: str, *, repeated: str, current: str = "", code: str = "", session: str | None = None
+) -> User:
+    """Give one's own account a password, or another one; return the user as stored.
+
+    ``current``: the password so far, if there is one; without one, ``code`` of the second factor if that is on: a
+    forgotten browser is not enough. All other sessions and unused sign-in links end; ``session`` is the key of the one
+    that stays. ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``.
+    """
+    user = User.objects.get(pk=viewer.user.pk)
+    if new != repeated:
+        raise Invalid([{"loc": ["repeated"], "msg": "The two passwords differ"}])
+    _check_strength(new, user)
+    _check_identity(user, current, code)
+    with write(), acting(viewer, ""):
+        user = User.objects.select_for_update().get(pk=user.pk)
+        user.set_password(new)
+        user.save(update_fields=["password"])
+        revoke_links(user)
+        end_sessions(user.pk, but=session)
+    return user
+
+
+def end_own_session(viewer: Viewer, session_id: str) -> None:
+    """End one of one's own sessions by its id. ``NotFound``."""
+    with write():
+        if not session_id or end_sessions(viewer.user.pk, only=session_id) != 1:
+            raise NotFound("Session not found, or already ended")
+        entries.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": 1})
+
+
+def end_other_sessions(viewer: Viewer, session: str | None) -> int:
+    """End all of one's own sessions but the one with this key; return how many there were."""
+    with write():
+        count = end_sessions(viewer.user.pk, but=session)
+        entries.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": count})
+    return count
+
+
+def _check_strength(new: str, user: User) -> None:
+    if len(new) > PASSWORD:
+        raise Invalid([{"loc": ["new"], "msg": f"At most {PASSWORD} characters"}])
+    try:
+        password_validation.validate_password(new, user)
+    except ValidationError as error:
+        raise Invalid([{"loc": ["new"], "msg": " ".join(error.messages).rstrip(".")}]) from None
+
+
+def _check_identity(user: User, current: str, code: str) -> None:
+    """Check the password so far, or the second factor where there is no password. Wrong ones are counted."""
+    if not user.has_usable_password():
+        if second_factor.is_on(user):
+            second_factor.check(user, code)
+        return
+    counted = attempt_limits.for_own_password(user.pk)
+    attempt_limits.check(counted)
+    with slots.take():
+        attempt_limits.charge(counted)
+        right = len(current) <= PASSWORD and user.check_password(current)
+    if not right:
+        raise Invalid([{"loc": ["current"], "msg": WRONG}])
+    attempt_limits.forgive(counted)
