@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode
 
@@ -70,8 +71,14 @@ class ListAddress:
 
     def url(self, **changes: str) -> str:
         """Return the address, with parameters added."""
-        parts = urlencode({**self.parts, **{name: value for name, value in changes.items() if value}})
-        return reverse(self.page) + (f"?{parts}" if parts else "")
+        path, query = self._base
+        parts = urlencode({name: value for name, value in changes.items() if value})
+        return path + (f"?{query}{'&' if query and parts else ''}{parts}" if query or parts else "")
+
+    @cached_property
+    def _base(self) -> tuple[str, str]:
+        """The path and the query: a list asks for the address of each of its rows."""
+        return reverse(self.page), self.query
 
     def at(self, **changes: Any) -> Self:
         """Return the address with parts of it changed."""

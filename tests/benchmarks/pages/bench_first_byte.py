@@ -1,0 +1,74 @@
+"""The pages people open most, over a million runs and 10,000 open requests: milliseconds of server time, and queries.
+
+A page is the whole of it: session, person, rendering, compression. ``work`` is the processor time of the server's own
+thread: all there is on SQLite, without the database's share on PostgreSQL. Both, each in a process:
+``python -m tests.benchmarks.pages.bench_first_byte [sqlite|postgres]``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from urllib.parse import quote
+
+from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, set_django_up
+from tests.benchmarks.world import Report, median, percentile
+
+RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
+TIMES = 20
+BAR, SEARCH_BAR = 60, 50
+TYPED = ("r", "re", "refund", "refund order 5", "00f42", "name4711", "status:failed workflow:workflow_007", "nowhere")
+
+
+def addresses() -> dict[str, tuple[str, int]]:
+    """Return the pages by name: address and bar."""
+    from checkpoints.models import HumanRequest
+
+    request = HumanRequest.objects.order_by("created").first()
+    assert request is not None
+    pages = {
+        "inbox": "/",
+        "inbox, one at a time": "/?focus=1",
+        "request": f"/requests/{request.pk}/",
+        "runs": "/runs/",
+        "runs that failed": "/runs/?q=status:failed",
+        "run": f"/runs/{request.run_id}/",
+        "operations": "/operations/",
+        "workflows": "/workflows/",
+    }
+    found = {name: (path, BAR) for name, path in pages.items()}
+    return found | {f"search: {text}": (f"/search/?q={quote(text)}", SEARCH_BAR) for text in TYPED}
+
+
+def run(vendor: str) -> int:
+    """Measure every page on one database and print."""
+    set_django_up()
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    from checkpoints.models import Run
+    from tests.benchmarks.pages import bench_inbox
+    from tests.benchmarks.pages.runsfill import fill_runs
+
+    began = time.perf_counter()
+    if not Run.objects.exists():
+        fill_runs(RUNS)
+        bench_inbox.fill()
+    filled = time.perf_counter() - began
+    report = Report(f"pages over {RUNS:,} runs and {bench_inbox.REQUESTS:,} open requests, {vendor}; {filled:.0f} s")
+    gc.freeze()  # as the server does
+    client = Client(HTTP_HOST="localhost", headers={"accept-encoding": "gzip"})
+    client.force_login(User.objects.get(username="otto"))
+    for name, (path, bar) in addresses().items():
+        number, page = queries_of(lambda path=path: client.get(path))
+        assert page.status_code == 200, path
+        took, worked = look_often(lambda path=path: client.get(path), TIMES)
+        report.at_most(f"{name}: p50", median(took), bar)
+        report.note("  p95; work; queries", f"{percentile(took, 0.95):.1f}; {median(worked):.1f}; {number}")
+    return report.show()
+
+
+if __name__ == "__main__":
+    sys.exit(on_each_database("tests.benchmarks.pages.bench_first_byte", run))
