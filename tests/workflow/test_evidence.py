@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.domain.test_images import GIF, JPEG, PNG, WEBP
 from wfdash.domain.images import MAX_BYTES
-from wfdash.workflow.evidence import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Table, Text
+from wfdash.workflow.evidence import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Pdf, Table, Text
 
 ANY: TypeAdapter[Any] = TypeAdapter(Evidence)
 PIECES = [
@@ -20,6 +20,7 @@ PIECES = [
     Table(rows=[{"a": 1}], columns=["a", "b"]),
     JsonValue(value={"a": [1]}),
     Image(data=PNG, alt="A dot"),
+    Pdf(data=b"%PDF-1.7"),
     File(name="a.txt", data=b"hi"),
     Link(url="https://a.example/x", title="X"),
     Diff(before={"a": 1}, after=None),
@@ -85,3 +86,17 @@ def test_a_diff_has_two_sides_or_is_unified(wrong: dict[str, Any]):
 def test_a_row_wider_than_the_columns_is_refused():
     with pytest.raises(ValidationError, match="a row has 2 cells"):
         Table(rows=[[1, 2]], columns=["a"])
+
+
+def test_a_pdf_is_one_by_its_content():
+    assert Pdf(data=b"%PDF-1.7").shown()["name"] == "document.pdf"
+    for data in (b"<html>%PDF-", b"", b"%PDF-" + b"x" * 2_000_000):
+        with pytest.raises(ValidationError):
+            Pdf(data=data)
+
+
+def test_the_earlier_version_of_an_image_is_an_image_too():
+    assert "before" not in Image(data=PNG).shown()
+    assert Image(data=PNG, before=PNG).shown()["before"] == Image(data=PNG).shown()["value"]
+    with pytest.raises(ValidationError):
+        Image(data=PNG, before=b"<svg/>")

@@ -53,6 +53,11 @@ def media_type_of(data: bytes) -> str:
     return marked or (TEXT if text_of(data) is not None else BINARY)
 
 
+def is_pdf(data: bytes) -> bool:
+    """Return whether the bytes begin as a PDF document does."""
+    return data.startswith(b"%PDF-")
+
+
 def text_of(data: bytes) -> str | None:
     """Return the bytes as text when they are UTF-8 without control characters, else None."""
     try:

@@ -145,9 +145,7 @@ class Media(EvidencePiece):
 
     @model_validator(mode="after")
     def _check_size(self) -> Media:
-        if len(self.data) > images.MAX_BYTES:
-            size, most = len(self.data) / 1e6, images.MAX_BYTES / 1e6
-            raise ValueError(f"{size:.1f} MB is more than a card holds ({most:.0f} MB): link to it, or make it smaller")
+        _check_size(self.data)
         return self
 
     def _sent(self, **more: Json) -> dict[str, Json]:
@@ -156,17 +154,23 @@ class Media(EvidencePiece):
 
 
 class Image(Media):
-    """A PNG, JPEG, GIF or WebP, recognised by its content. ``alt`` describes it in words."""
+    """A PNG, JPEG, GIF or WebP, recognised by its content. ``alt`` describes it in words.
+
+    ``before``: what it looked like until now; both are shown, side by side or one over the other.
+    """
 
     kind: Literal["image"] = "image"
     alt: str = ""
     media_type: str | None = None
     """The declared type; the content must agree."""
+    before: Annotated[bytes | None, BeforeValidator(lambda data: _read_bytes(data))] = None
 
     @model_validator(mode="after")
     def _check_content(self) -> Image:
         picture = images.picture_of(self.data)
-        if picture is None:
+        if self.before is not None:
+            _check_size(self.before)
+        if picture is None or (self.before is not None and images.picture_of(self.before) is None):
             raise ValueError("no PNG, JPEG, GIF or WebP image (SVG can hold scripts): convert it, or give it as a File")
         if self.media_type not in (None, picture.media_type):
             raise ValueError(f"media_type says {self.media_type}, but its content is {picture.media_type}")
@@ -174,7 +178,26 @@ class Image(Media):
 
     def shown(self) -> dict[str, Json]:
         """Return it in the form a card holds: base64 and the type its content has."""
-        return self._sent(media_type=images.media_type_of(self.data), alt=plain_text(self.alt))
+        more: dict[str, Json] = {"media_type": images.media_type_of(self.data), "alt": plain_text(self.alt)}
+        before = {} if self.before is None else {"before": base64.b64encode(self.before).decode()}
+        return self._sent(**more, **before)
+
+
+class Pdf(Media):
+    """A PDF document, shown in place by the browser's own viewer where it has one, and to download under ``name``."""
+
+    kind: Literal["pdf"] = "pdf"
+    name: str = Field(default="document.pdf", min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _check_content(self) -> Pdf:
+        if not images.is_pdf(self.data):
+            raise ValueError("no PDF document: it does not begin as one. Give it as a File")
+        return self
+
+    def shown(self) -> dict[str, Json]:
+        """Return it in the form a card holds: base64."""
+        return self._sent(name=plain_text(self.name))
 
 
 class File(Media):
@@ -189,9 +212,15 @@ class File(Media):
 
 
 Evidence: TypeAlias = Annotated[
-    Text | Markdown | Code | Table | JsonValue | Image | File | Link | Diff, Field(discriminator="kind")
+    Text | Markdown | Code | Table | JsonValue | Image | Pdf | File | Link | Diff, Field(discriminator="kind")
 ]
 """Any of the pieces."""
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > images.MAX_BYTES:
+        size, most = len(data) / 1e6, images.MAX_BYTES / 1e6
+        raise ValueError(f"{size:.1f} MB is more than a card holds ({most:.0f} MB): link to it, or make it smaller")
 
 
 def _read_bytes(data: Any) -> Any:

@@ -2,3 +2,4 @@
 import "./files.js";
 import "./line-comments.js";
 import "./tables.js";
+import "./zoom.js";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from checkpoints.models import HumanRequest, Run
 from tests import people
 from tests.domain.test_images import PNG
 from tests.pages.markup import flat
-from wfdash.workflow.evidence import EvidencePiece, File, Image, Text
+from wfdash.workflow.evidence import EvidencePiece, File, Image, Pdf, Text
 
 HTML = b"<script>alert(document.domain)</script>"
 
@@ -94,3 +95,41 @@ def test_bytes_that_other_engines_bring_are_not_believed(piece: dict[str, Any], 
     answer = as_("ana").get(address(request, 0))
     assert answer.status_code == 404 or answer["Content-Disposition"].startswith("attachment")
     assert "svg" not in answer.get("Content-Type", "")
+
+
+def test_a_pdf_is_framed_by_the_card_alone_and_loads_nothing(run, as_):
+    pieces = [Pdf(data=b"%PDF-1.7 x", name="a.pdf"), File(name="b.pdf", data=b"%PDF-1.7 x")]
+    request = people.ask(run, card={"subject": "x", "evidence": [piece.shown() for piece in pieces]})
+    page = as_("ana").get(f"/requests/{request.pk}/")
+    assert page.content.count(b"<iframe") == 1
+    assert f'src="{address(request, 0)}"' in flat(page.content.decode())
+    assert "frame-src 'self'" in page["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in page["Content-Security-Policy"]
+    answer = as_("ana").get(address(request, 0))
+    assert (answer["Content-Type"], answer["X-Content-Type-Options"]) == ("application/pdf", "nosniff")
+    assert answer["Content-Security-Policy"] == "default-src 'none'; object-src 'self'; frame-ancestors 'self'"
+    assert answer["X-Frame-Options"] == "SAMEORIGIN"
+    assert answer["Content-Disposition"].startswith("inline")
+    for saved in (address(request, 0) + "?download", address(request, 1)):
+        answer = as_("ana").get(saved)
+        assert answer["Content-Disposition"].startswith("attachment")
+        assert "sandbox" in answer["Content-Security-Policy"]
+    assert as_("sam").get(address(request, 0)).status_code == 404
+
+
+def test_a_page_that_calls_itself_a_pdf_is_saved_and_never_shown(run, as_):
+    piece = {"kind": "pdf", "name": "a.pdf", "value": base64.b64encode(HTML).decode()}
+    request = people.ask(run, card={"subject": "x", "evidence": [piece]})
+    assert b"<iframe" not in as_("ana").get(f"/requests/{request.pk}/").content
+    answer = as_("ana").get(address(request, 0))
+    assert answer["Content-Disposition"].startswith("attachment")
+    assert "sandbox" in answer["Content-Security-Policy"]
+
+
+def test_both_versions_of_an_image_are_shown_and_sent(run, as_):
+    piece = Image(data=PNG, before=PNG, alt="A dot").shown()
+    request = people.ask(run, card={"subject": "x", "evidence": [piece, {**piece, "before": "bm8="}]})
+    page = as_("ana").get(f"/requests/{request.pk}/").content.decode()
+    assert page.count('alt="Before: A dot"') == page.count('alt="After: A dot"') == 1
+    assert as_("ana").get(address(request, 0) + "?before").content == PNG
+    assert as_("ana").get(address(request, 1) + "?before").status_code == 404

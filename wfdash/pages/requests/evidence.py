@@ -15,19 +15,27 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
+DOCUMENT = {
+    **HEADERS,
+    # In a sandbox browsers do not show PDF documents at all. Nothing else can be loaded, and only a card frames it.
+    "Content-Security-Policy": "default-src 'none'; object-src 'self'; frame-ancestors 'self'",
+    "X-Frame-Options": "SAMEORIGIN",
+}
 
 
 @page("GET")
 def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse:
-    """Send an image to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
+    """Send an image or a PDF to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
 
-    The type is detected from the content, and for a file never one that a browser shows; ``download`` saves images too.
+    The type is detected from the content, and for a file never one that a browser shows; ``download`` saves the others
+    too. ``before``: the earlier version of an image.
     """
     found = queries.request(viewer_of(request), request_id)
-    media = media_at(found.card, number) if found.shown else None
+    media = media_at(found.card, number, before="before" in request.GET) if found.shown else None
     if media is None:
         raise NotFound("This request has no such image or file")
-    response = HttpResponse(media.data, content_type=media.media_type, headers=HEADERS)
-    attached = media.picture is None or "download" in request.GET
+    attached = not media.inline or "download" in request.GET
+    headers = HEADERS if attached or media.picture else DOCUMENT
+    response = HttpResponse(media.data, content_type=media.media_type, headers=headers)
     response["Content-Disposition"] = content_disposition_header(attached, media.name) or "attachment"
     return response

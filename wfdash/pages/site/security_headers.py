@@ -18,6 +18,7 @@ POLICY: dict[str, str] = {
     "img-src": "'self' data:",
     "font-src": "'self'",
     "connect-src": "'self'",
+    "frame-src": "'self'",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
     "base-uri": "'none'",

@@ -38,7 +38,7 @@ class Card(BaseModel):
     current: Any = None
     """The current value: the card then shows the difference."""
     evidence: list[Evidence] = Field(default_factory=list)
-    """``Text``, ``Markdown``, ``Code``, ``Table``, ``JsonValue``, ``Image``, ``File``, ``Link``, ``Diff``."""
+    """``Text``, ``Markdown``, ``Code``, ``Table``, ``JsonValue``, ``Image``, ``Pdf``, ``File``, ``Link``, ``Diff``."""
     consequence: dict[str, str] | str | None = None
     """Action -> what happens."""
     risk: Literal["low", "medium", "high"] | None = None

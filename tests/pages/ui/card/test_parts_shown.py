@@ -31,7 +31,7 @@ ANY_JSON = st.recursive(
     ),
     max_leaves=12,
 )
-KINDS = ["text", "markdown", "table", "json", "image", "file", "link", "diff", "code", "film"]
+KINDS = ["text", "markdown", "table", "json", "image", "pdf", "file", "link", "diff", "code", "film"]
 PIECES = st.fixed_dictionaries({"kind": st.sampled_from(KINDS), "value": ANY_JSON}, optional={"title": ANY_JSON})
 ANY_CARD = st.fixed_dictionaries(
     {},

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wfdash.domain.images import MAX_BYTES, TEXT, Picture, media_type_of, picture_of, safe_name, text_of
+from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.invisible import visible
 
@@ -30,6 +30,8 @@ class CardMedia:
     data: bytes
     media_type: str
     picture: Picture | None = None
+    inline: bool = False
+    """Whether browsers show it: an image, or a PDF document that its author wants to be shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +47,14 @@ class Attachment:
     src: str = ""
     href: str = ""
     preview: TextBlock | None = None
+    inline: bool = False
+    before: Attachment | None = None
+    """The earlier version of an image."""
 
 
 def read_media(piece: Any) -> CardMedia | None:
     """Return the bytes of a piece of evidence; None if it has none, or more than a card may hold."""
-    if not isinstance(piece, Mapping) or piece.get("kind") not in {"image", "file"}:
+    if not isinstance(piece, Mapping) or piece.get("kind") not in {"image", "pdf", "file"}:
         return None
     value = piece.get("value")
     if not isinstance(value, str) or len(value) > MAX_BYTES * 4 // 3 + 4:
@@ -61,13 +66,24 @@ def read_media(piece: Any) -> CardMedia | None:
     picture = picture_of(data) if piece["kind"] == "image" else None
     named = str(piece.get("name") or piece.get("title") or piece["kind"])
     ending = f".{picture.media_type.removeprefix('image/')}" if picture and "." not in named else ""
-    return CardMedia(name=safe_name(named) + ending, data=data, media_type=media_type_of(data), picture=picture)
+    inline = picture is not None or (piece["kind"] == "pdf" and is_pdf(data))
+    name, kind = safe_name(named) + ending, media_type_of(data)
+    return CardMedia(name=name, data=data, media_type=kind, picture=picture, inline=inline)
 
 
-def media_at(card: Mapping[str, Any], number: int) -> CardMedia | None:
-    """Return the bytes of the evidence with that number, counted from zero."""
+def read_before(piece: Any) -> CardMedia | None:
+    """Return the earlier version of an image; None if there is none, or it is no image."""
+    earlier = {**piece, "value": piece.get("before")} if isinstance(piece, Mapping) else None
+    media = read_media(earlier) if earlier and earlier.get("kind") == "image" else None
+    return media if media is not None and media.picture is not None else None
+
+
+def media_at(card: Mapping[str, Any], number: int, *, before: bool = False) -> CardMedia | None:
+    """Return the bytes of the evidence with that number, counted from zero. ``before``: of its earlier version."""
     pieces = card.get("evidence")
-    return read_media(pieces[number]) if isinstance(pieces, list) and 0 <= number < len(pieces) else None
+    if not isinstance(pieces, list) or not 0 <= number < len(pieces):
+        return None
+    return read_before(pieces[number]) if before else read_media(pieces[number])
 
 
 def attachment(media: CardMedia, alt: str, href: str) -> Attachment:
@@ -88,4 +104,5 @@ def attachment(media: CardMedia, alt: str, href: str) -> Attachment:
         src=src,
         href=href,
         preview=block(text) if text else None,
+        inline=media.inline,
     )

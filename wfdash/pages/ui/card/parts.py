@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from wfdash.domain.labels import label_of_key
-from wfdash.pages.ui.card.media import Attachment, attachment, read_media
+from wfdash.pages.ui.card.media import Attachment, attachment, read_before, read_media
 from wfdash.pages.ui.card.tables import TableView, cell, read_table
 from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.card.unfolded import unfold
@@ -29,6 +29,7 @@ ICONS = {
     "table": "table-cells",
     "image": "photo",
     "file": "paper-clip",
+    "pdf": "document-text",
     "link": "link",
     "diff": "arrows-right-left",
     "text_diff": "arrows-right-left",
@@ -177,7 +178,7 @@ def _evidence(piece: Any, number: int, href: str) -> CardPart:
     if not isinstance(piece, Mapping):
         return CardPart(kind="json", title="Evidence", value=piece)
     title, value, kind = cell(str(piece.get("title") or "")), piece.get("value"), str(piece.get("kind"))
-    if kind in {"image", "file"}:
+    if kind in {"image", "pdf", "file"}:
         return _media(title, piece, href)
     draw = DRAWN.get(kind)
     part = draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
@@ -189,8 +190,10 @@ def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:
     if media is None:
         words = "Cannot be displayed: not an image or file, or too large for a card."
         return CardPart(kind="text", title=title, block=block(words))
-    kind = "image" if media.picture else "file"
-    return CardPart(kind=kind, title=title, file=attachment(media, str(piece.get("alt") or ""), href))
+    kind = "image" if media.picture else "pdf" if media.inline else "file"
+    alt, earlier = str(piece.get("alt") or ""), read_before(piece)
+    before = attachment(earlier, alt, f"{href}?before" if href else "") if earlier else None
+    return CardPart(kind=kind, title=title, file=replace(attachment(media, alt, href), before=before))
 
 
 def _text_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
