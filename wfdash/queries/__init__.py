@@ -60,7 +60,19 @@ from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
 from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
-from wfdash.queries.runs.listing import RunRow, RunView, all_ids, count_found, every_page, run, runs
+from wfdash.queries.runs.listing import (
+    DEFAULT_SORT,
+    MOST_COMPARED,
+    RUN_SORTS,
+    RunRow,
+    RunView,
+    all_ids,
+    count_found,
+    every_page,
+    longest,
+    run,
+    runs,
+)
 from wfdash.queries.runs.listing import count_since as count_runs_since
 from wfdash.queries.runs.listing import rows_of as run_rows
 from wfdash.queries.runs.logs import LogFilter, LogPage, LogRecord, all_logs, find_logs
@@ -107,8 +119,11 @@ from wfdash.queries.workflows.code import code_of, frames_in
 from wfdash.queries.workflows.qualifiers import matching, workflow_suggestions
 
 __all__ = [
+    "DEFAULT_SORT",
     "DENSITIES",
     "LEVELS",
+    "MOST_COMPARED",
+    "RUN_SORTS",
     "SORTS",
     "TABS",
     "ActivationDetail",
@@ -218,6 +233,7 @@ __all__ = [
     "interventions",
     "last_events",
     "last_of",
+    "longest",
     "looks_of",
     "matching",
     "mentionable",

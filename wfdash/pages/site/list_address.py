@@ -26,6 +26,8 @@ COLUMNS = {
     "version": "Version",
 }
 """What a row of the list of runs can show beside its name, in this order."""
+DURATIONS = ("-took", "took")
+RUN_SORTS = (*queries.RUN_SORTS, *DURATIONS)
 NONE = "none"
 Query = QueryDict | Mapping[str, str]
 
@@ -48,6 +50,11 @@ class ListAddress:
     def parts(self) -> dict[str, str]:
         """The query parameters, without defaults."""
         return {name: value for name, value in self.given.items() if value}
+
+    @property
+    def is_sorted(self) -> bool:
+        """Return whether another order than the usual one was chosen."""
+        return self.sort != type(self).sort
 
     @property
     def query(self) -> str:
@@ -108,16 +115,17 @@ class InboxAddress(ListAddress):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsAddress(ListAddress):
-    """The list of runs, always newest first. ``columns``: those the address names, None if it names none."""
+    """The list of runs. ``columns``: those the address names, None if it names none."""
 
     page: str = "runs"
+    sort: str = queries.DEFAULT_SORT
     columns: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, str]:
         """The query parameters."""
         columns = "" if self.columns is None else ",".join(self.columns) or NONE
-        return {"q": self.q, "columns": columns, "view": self.view}
+        return {"q": self.q, "sort": self.sort if self.is_sorted else "", "columns": columns, "view": self.view}
 
 
 def read_address(page: str, query: Query) -> ListAddress:
@@ -143,7 +151,12 @@ def read_inbox_address(query: Query) -> InboxAddress:
 def read_runs_address(query: Query) -> RunsAddress:
     """Return the address of the list of runs that query parameters name."""
     given = query.get("columns") or ""
-    return RunsAddress(**_common(query), columns=known_columns(given.split(",")) if given else None)
+    sort = query.get("sort") or ""
+    return RunsAddress(
+        **_common(query),
+        sort=sort if sort in RUN_SORTS else queries.DEFAULT_SORT,
+        columns=known_columns(given.split(",")) if given else None,
+    )
 
 
 def address_in(page: str, query: str) -> ListAddress:

@@ -19,6 +19,8 @@ from checkpoints.records import ENDED, Phase, Status
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
 from wfdash.queries.runs.expressions import (
+    BEGUN,
+    ENDED_TOO,
     FACTS,
     RUNS,
     AccessPath,
@@ -117,13 +119,13 @@ def _either(qs: Iterable[Q]) -> Q:
     return reduce(or_, qs, Q(pk__in=[]))
 
 
-def _routes_by(column: str, values: Iterable[Any]) -> AccessPath:
-    return AccessPath(ways=tuple(IndexScan(root=RUNS, where=Q(**{column: value})) for value in values))
+def _routes_by(column: str, values: Iterable[Any], orders: frozenset[str] = BEGUN) -> AccessPath:
+    return AccessPath(ways=tuple(IndexScan(root=RUNS, where=Q(**{column: value}), orders=orders) for value in values))
 
 
 def _unsorted(*wheres: Q, root: Root = RUNS) -> AccessPath:
     """Return a route whose rows do not come newest first."""
-    return AccessPath(ways=tuple(IndexScan(root=root, where=where, ordered=False) for where in wheres))
+    return AccessPath(ways=tuple(IndexScan(root=root, where=where, orders=frozenset()) for where in wheres))
 
 
 def has_status(asker: SearchContext, term: Term) -> Condition:
@@ -133,7 +135,7 @@ def has_status(asker: SearchContext, term: Term) -> Condition:
     def holds(root: Root) -> Q:
         return _either(status_filter(name, root) for name in names)
 
-    phases = _routes_by("phase", sorted({phase.value for name in names for phase in phases_of(name)}))
+    phases = _routes_by("phase", sorted({phase.value for name in names for phase in phases_of(name)}), ENDED_TOO)
     routes = [replace(phases, exact=set(names) <= PURE | {"open", "ended"})]
     if set(names) <= {"running", "interrupted"}:
         routes.append(replace(_unsorted(Q(pk__in=Claim.objects.values("run_id"))), exact=False))
@@ -167,8 +169,9 @@ def has_finished(asker: SearchContext, term: Term) -> Condition:
         column = NoIndex(f"{root.run}finished")
         return Q(IsNull(column, False)) & _either(within(column, span) for span in spans)
 
-    route = _unsorted(*(Q(finished__isnull=False) & within(F("finished"), span) for span in spans))
-    return Condition(holds=holds, routes=(route,))
+    wheres = (Q(finished__isnull=False) & within(F("finished"), span) for span in spans)
+    ways = tuple(IndexScan(root=RUNS, where=where, orders=ENDED_TOO - BEGUN) for where in wheres)
+    return Condition(holds=holds, routes=(AccessPath(ways=ways),))
 
 
 def has_started(asker: SearchContext, term: Term) -> Condition:

@@ -36,12 +36,28 @@ ToFilter = Callable[[Root], Q]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Order:
+    """An order of runs: by a time, later ones first or last. Runs that do not have the time are not in it."""
+
+    column: str = "created"
+    latest_first: bool = True
+
+    def column_of(self, root: Root) -> str:
+        """Return the column at a root: facts have the time at which their run began themselves."""
+        return self.column if self.column == "created" else f"{root.run}{self.column}"
+
+
+BEGUN = frozenset({"created"})
+ENDED_TOO = frozenset({"created", "finished"})
+
+
+@dataclass(frozen=True, kw_only=True)
 class IndexScan:
-    """Rows that an index leads to; ``ordered``: newest first as they stand, so that one may stop anywhere."""
+    """Rows that an index leads to. ``orders``: the times by which they come in order, so that one may stop anywhere."""
 
     root: Root
     where: Q
-    ordered: bool = True
+    orders: frozenset[str] = BEGUN
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of, worded
+from wfdash.queries.runs.expressions import Order
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
 from wfdash.queries.runs.qualifiers import search_for
 from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
@@ -30,6 +31,19 @@ from wfdash.workflow.questions.signals import name_in
 
 MAX_ERROR = 200
 NEWEST = KeysetOrder(columns=("-created", "-id"))
+DEFAULT_SORT = "-started"
+RUN_SORTS = {
+    DEFAULT_SORT: Order(),
+    "started": Order(latest_first=False),
+    "-finished": Order(column="finished"),
+    "finished": Order(column="finished", latest_first=False),
+}
+"""Orders of the list that an index has; ``-``: later ones first. Runs that have not finished have no place in the last
+two.
+"""
+MOST_COMPARED = 1_000
+"""Durations have no index: so many of the newest runs are compared."""
+LAST_ID = "\uffff"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,20 +128,40 @@ class RunView(RunRow):
     operate: bool = False
 
 
-def runs(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False) -> Page[RunRow]:
-    """Return one page of the runs a filter finds, newest first (at most five queries, and those for names in it).
+def runs(
+    viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False, sort: str = DEFAULT_SORT
+) -> Page[RunRow]:
+    """Return one page of the runs a filter finds (at most five queries, and those for names in it), by one of
+    ``RUN_SORTS``.
 
     No page scans more than ``REACH`` runs, ``FAR_REACH`` with ``far``: one that found too few by then says how far it
     came, and may be empty. ``Invalid`` for an invalid filter.
     """
-    search, place = search_for(viewer, text), NEWEST.place(cursor)
-    after = (place["created"], place["id"]) if place else None
-    found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit))
+    order = RUN_SORTS[sort]
+    sign = "-" if order.latest_first else ""
+    keys = KeysetOrder(columns=(f"{sign}{order.column}", f"{sign}id"))
+    search, place = search_for(viewer, text), keys.place(cursor)
+    after = (place[order.column], place["id"]) if place else None
+    found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit), order=order)
     shown = rows_of(viewer, found.ids[:limit])
     if found.reached is not None:
-        return Page(items=shown, next=NEWEST.cursor({"created": found.reached, "id": ""}), reached=found.reached)
-    more = NEWEST.cursor(vars(shown[-1])) if len(found.ids) > limit and shown else ""
+        # Before, or after, every id.
+        beyond = "" if order.latest_first else LAST_ID
+        return Page(items=shown, next=keys.cursor({order.column: found.reached, "id": beyond}), reached=found.reached)
+    more = keys.cursor(vars(shown[-1])) if len(found.ids) > limit and shown else ""
     return Page(items=shown, next=more)
+
+
+def longest(viewer: Viewer, text: str, *, shortest: bool = False, most: int = 100) -> tuple[tuple[RunRow, ...], bool]:
+    """Return the runs that took longest, or shortest, among the newest ``MOST_COMPARED`` that a filter finds, and
+    whether it finds more (at most six queries).
+    """
+    found = find(search_for(viewer, text), None, MOST_COMPARED + 1)
+    times = Run.objects.filter(pk__in=found.ids[:MOST_COMPARED]).values_list("id", "created", "finished")
+    now = timezone.now()
+    taken = sorted((((finished or now) - created, id_) for id_, created, finished in times), reverse=not shortest)
+    rows = rows_of(viewer, [id_ for _, id_ in taken[:most]])
+    return rows, len(found.ids) > MOST_COMPARED or found.reached is not None
 
 
 def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:

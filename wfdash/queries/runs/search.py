@@ -1,7 +1,7 @@
 """Finds runs among a million: along the most selective index, and never further than a limit.
 
 Every index that a condition offers is asked how many runs it leads to, up to a limit; the one with the fewest is
-scanned, newest first, and all other conditions are checked for each run. What no index can narrow is found by scanning
+scanned in order, and all other conditions are checked for each run. What no index can narrow is found by scanning
 the runs themselves; after ``REACH`` of them the scan stops and says how far it came.
 """
 
@@ -16,10 +16,20 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from checkpoints.limits import findable
-from wfdash.queries.runs.expressions import RUNS, AccessPath, Condition, IndexScan, Search
+from wfdash.queries.runs.expressions import (
+    ENDED_TOO,
+    RUNS,
+    AccessPath,
+    Condition,
+    IndexScan,
+    NoIndex,
+    Order,
+    Search,
+    within,
+)
 
 MIN_SHARE = 100
 """Rows for each path, where several share the limit."""
@@ -31,13 +41,20 @@ MAX_SORTED = 4_000
 """Rows of an index in another order than newest first are sorted if there are at most so many."""
 
 Cursor = tuple[datetime, str]
-"""A run's ``created`` and id. Lists are newest first, so the next rows are smaller."""
-ALL_RUNS = Condition(holds=lambda root: Q(), routes=(AccessPath(ways=(IndexScan(root=RUNS, where=Q()),)),))
+"""The time by which runs are ordered, and the id, of the last one shown."""
+NEWEST = Order()
+ALL_RUNS = Condition(
+    holds=lambda root: Q(), routes=(AccessPath(ways=(IndexScan(root=RUNS, where=Q(), orders=ENDED_TOO),)),)
+)
+BEGUN_THEN = Condition(
+    holds=lambda root: Q(), routes=(AccessPath(ways=(IndexScan(root=RUNS, where=Q(), orders=frozenset()),)),)
+)
+"""What began in the time that a search is about, for orders by another time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """Ids, newest first. ``reached``: the time up to which runs were scanned, if not all were."""
+    """Ids, in order. ``reached``: the time up to which runs were scanned, if not all were."""
 
     ids: tuple[str, ...]
     reached: datetime | None = None
@@ -45,110 +62,130 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPath:
-    """A condition with a measured path: how many rows, and from what time on they are complete."""
+    """A condition with a measured path: how many rows, and up to what time they are complete."""
 
     part: Condition
     route: AccessPath
     count: int
     since: datetime | None = None
 
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """Return the rank: complete paths first, those with fewest rows; then those that reach back furthest."""
-        return self.since is not None, self.since.timestamp() if self.since else self.count
+    def rank(self, order: Order) -> tuple[bool, float]:
+        """Return the rank: complete paths first, those with fewest rows; then those that reach furthest."""
+        if self.since is None:
+            return False, self.count
+        return True, self.since.timestamp() * (1 if order.latest_first else -1)
 
 
 ALL_RUNS_PATH = MeasuredPath(part=ALL_RUNS, route=ALL_RUNS.routes[0], count=0)
 
 
-def find(search: Search, after: Cursor | None, limit: int, *, reach: int = REACH) -> SearchResult:
+def find(
+    search: Search, after: Cursor | None, limit: int, *, reach: int = REACH, order: Order = NEWEST
+) -> SearchResult:
     """Return at most ``limit`` runs after a cursor (at most two queries, whatever the search)."""
-    if not search.parts:
-        return SearchResult(ids=_ids(search, ALL_RUNS_PATH, after, limit))
+    if not search.parts and order.column == "created":
+        return SearchResult(ids=_ids(search, ALL_RUNS_PATH, after, limit, order))
     if any(route.ways == () for part in search.parts for route in part.routes):
         return SearchResult(ids=())
-    lead = _best(search, after, reach)
-    ids = _ids(search, lead, after, limit) if lead.count else ()
+    lead = _best(search, after, reach, order)
+    ids = _ids(search, lead, after, limit, order) if lead.count else ()
     return SearchResult(ids=ids, reached=lead.since if len(ids) < limit else None)
 
 
-def _best(search: Search, after: Cursor | None, reach: int) -> MeasuredPath:
-    routes = [(part, route) for part in (ALL_RUNS, *search.parts) for route in part.routes]
-    measured = _measure([route for _, route in routes], search, after, reach)
+def _best(search: Search, after: Cursor | None, reach: int, order: Order) -> MeasuredPath:
+    begun = [BEGUN_THEN] if order.column != "created" and (search.since or search.until) else []
+    routes = [(part, route) for part in (ALL_RUNS, *begun, *search.parts) for route in part.routes]
+    measured = _measure([route for _, route in routes], search, after, reach, order)
     leads = []
     for part, route in routes:
         found = [measured.pop(0) for _ in route.ways]
-        gathered = [count for (count, _), way in zip(found, route.ways, strict=True) if not way.ordered]
+        gathered = [count for (count, _), way in zip(found, route.ways, strict=True) if order.column not in way.orders]
         if sum(gathered) <= MAX_SORTED:
             edges = [since for _, since in found if since is not None]
-            count = sum(count for count, _ in found)
-            leads.append(MeasuredPath(part=part, route=route, count=count, since=max(edges, default=None)))
-    return min(leads, key=lambda lead: lead.rank)
+            count, furthest = sum(count for count, _ in found), max if order.latest_first else min
+            leads.append(MeasuredPath(part=part, route=route, count=count, since=furthest(edges, default=None)))
+    return min(leads, key=lambda lead: lead.rank(order))
 
 
 def _measure(
-    routes: list[AccessPath], search: Search, after: Cursor | None, reach: int
+    routes: list[AccessPath], search: Search, after: Cursor | None, reach: int, order: Order
 ) -> list[tuple[int, datetime | None]]:
     """Return the number of rows of each path, and the time of the last one if there are more (one query)."""
     parts: list[str] = []
     params: list[Any] = []
     # Paths that belong together share the limit.
     shares = [(way, max(MIN_SHARE, reach // len(route.ways))) for route in routes for way in route.ways]
+    edge = f"{'MIN' if order.latest_first else 'MAX'}(w.place)"
     for number, (way, share) in enumerate(shares):
-        most = share if way.ordered else MAX_SORTED + 1
-        sql, given = _compiled(_path_rows(way, search, after, None, Q(), most))
+        most = share if order.column in way.orders else MAX_SORTED + 1
+        sql, given = _compiled(_path_rows(way, search, after, None, Q(), most, order))
         if sql:
-            parts.append(f"SELECT {number} AS way, COUNT(*) AS n, MIN(w.created) AS since FROM ({sql}) AS w")  # noqa: S608
+            parts.append(f"SELECT {number} AS way, COUNT(*) AS n, {edge} AS since FROM ({sql}) AS w")  # noqa: S608
             params += given
     counted = {way: (count, since) for way, count, since in _fetch(" UNION ALL ".join(parts), params)}
     found = [counted.get(number, (0, None)) for number in range(len(shares))]
     return [
-        (count, _parse_time(since) if way.ordered and count >= share else None)
+        (count, _parse_time(since) if order.column in way.orders and count >= share else None)
         for (way, share), (count, since) in zip(shares, found, strict=True)
     ]
 
 
-def _ids(search: Search, lead: MeasuredPath, after: Cursor | None, limit: int) -> tuple[str, ...]:
+def _ids(search: Search, lead: MeasuredPath, after: Cursor | None, limit: int, order: Order) -> tuple[str, ...]:
     """Return ids along one path, all other conditions checked for each (one query)."""
     parts: list[str] = []
     params: list[Any] = []
     asked = [part for part in search.parts if not (part is lead.part and lead.route.exact)]
     for number, way in enumerate(lead.route.ways):
         holds = reduce(and_, (part.holds(way.root) for part in asked), Q())
-        most = limit if way.ordered else MAX_SORTED + 1
-        sql, given = _compiled(_path_rows(way, search, after, lead.since, holds, most))
+        most = limit if order.column in way.orders else MAX_SORTED + 1
+        sql, given = _compiled(_path_rows(way, search, after, lead.since, holds, most, order))
         name = f"w{number}"
         if sql:
-            parts.append(f"SELECT {name}.created AS created, {name}.{way.root.id} AS id FROM ({sql}) AS {name}")  # noqa: S608
+            parts.append(f"SELECT {name}.place, {name}.{way.root.id} AS id FROM ({sql}) AS {name}")  # noqa: S608
             params += given
     if not parts:
         return ()
-    together = " UNION ALL ".join(parts)
-    sql = f"SELECT DISTINCT u.created, u.id FROM ({together}) AS u ORDER BY u.created DESC, u.id DESC LIMIT {limit}"  # noqa: S608
+    together, sign = " UNION ALL ".join(parts), "DESC" if order.latest_first else "ASC"
+    sql = f"SELECT DISTINCT u.place, u.id FROM ({together}) AS u ORDER BY u.place {sign}, u.id {sign} LIMIT {limit}"  # noqa: S608
     return tuple(row[1] for row in _fetch(sql, params))
 
 
 def _path_rows(
-    way: IndexScan, search: Search, after: Cursor | None, since: datetime | None, holds: Q, most: int
+    way: IndexScan,
+    search: Search,
+    after: Cursor | None,
+    edge: datetime | None,
+    holds: Q,
+    most: int,
+    order: Order,
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the rows of a path, in its order if it has one."""
+    """Return the rows of a path, in the order if it has it."""
+    column, sign = order.column_of(way.root), "-" if order.latest_first else ""
     rows: QuerySet[Any] = way.root.model._default_manager.filter(
-        way.where, _time_filter(way, search, after, since), holds
+        way.where, _begun_filter(way, search, order), _place_filter(way, after, edge, order), holds
     )
-    rows = rows.order_by("-created", f"-{way.root.id}") if way.ordered else rows.order_by()
-    return rows.values("created", way.root.id)[:most]
+    rows = rows.order_by(f"{sign}{column}", f"{sign}{way.root.id}") if order.column in way.orders else rows.order_by()
+    found: QuerySet[Any, dict[str, Any]] = rows.annotate(place=F(column)).values("place", way.root.id)[:most]
+    return found
 
 
-def _time_filter(way: IndexScan, search: Search, after: Cursor | None, since: datetime | None) -> Q:
-    """Return the condition on the time: only what follows the cursor, and is not older than what was measured."""
-    found = Q()
-    for least in (search.since, since):
-        found &= Q(created__gte=least) if least is not None else Q()
-    if search.until is not None:
-        found &= Q(created__lt=search.until)
+def _begun_filter(way: IndexScan, search: Search, order: Order) -> Q:
+    """Return the condition on when a run began; along another time it is asked of each run on the way."""
+    if order.column == "created" or order.column not in way.orders:
+        return within(F("created"), (search.since, search.until))
+    return within(NoIndex("created"), (search.since, search.until))
+
+
+def _place_filter(way: IndexScan, after: Cursor | None, edge: datetime | None, order: Order) -> Q:
+    """Return the condition of the place: only what follows the cursor, and is not beyond what was measured."""
+    column, beyond = order.column_of(way.root), "lt" if order.latest_first else "gt"
+    found = Q() if order.column == "created" else Q(**{f"{column}__isnull": False})
+    if edge is not None:
+        found &= Q(**{f"{column}__{'gte' if order.latest_first else 'lte'}": edge})
     if after is not None:
         # Twice, because only the first form uses an index.
-        found &= Q(created__lte=after[0]) & (Q(created__lt=after[0]) | Q(**{f"{way.root.id}__lt": after[1]}))
+        later = Q(**{f"{column}__{beyond}": after[0]}) | Q(**{f"{way.root.id}__{beyond}": after[1]})
+        found &= Q(**{f"{column}__{beyond}e": after[0]}) & later
     return found
 
 

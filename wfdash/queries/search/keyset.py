@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db.models import Q
 
-MOMENTS = frozenset({"created", "place"})
+MOMENTS = frozenset({"created", "finished", "place"})
 NUMBERS = {"risk": 1000, "n": 2**63}
 """Columns of numbers, which are below these."""
 T = TypeVar("T")

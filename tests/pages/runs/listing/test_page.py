@@ -137,3 +137,17 @@ def test_the_pages_have_addresses():
 def test_facts_go_with_their_run(failed):
     Run.objects.all().delete()
     assert not RunFact.objects.exists()
+
+
+def test_heads_sort_and_say_how(run, as_):
+    client = as_("vera")
+    page = client.get("/runs/?q=status:open&columns=started,finished,took,by").content.decode()
+    assert page.count('aria-sort="descending"') == 1
+    assert 'href="/runs/?q=status%3Aopen&amp;sort=started&amp;columns=started%2Ctook%2Cby%2Cfinished"' in page
+    assert "sort=-finished" in page
+    page = client.get("/runs/?sort=started").content.decode()
+    assert 'aria-sort="ascending"' in page
+    assert 'name="sort" value="started"' in page, "another filter keeps the order"
+    assert "No finished runs" in client.get("/runs/?sort=-finished").content.decode()
+    assert run.pk in client.get("/runs/?sort=took").content.decode()
+    assert client.get("/runs/?sort=nonsense").context["spot"].sort == "-started"

@@ -15,7 +15,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.runs.listing.tabs import mine_of, tabs_of
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.list_address import COLUMNS, RunsAddress, address_in, known_columns, read_runs_address
+from wfdash.pages.site.list_address import COLUMNS, DURATIONS, RunsAddress, address_in, known_columns, read_runs_address
 from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
 from wfdash.pages.site.looks import looks_of
 from wfdash.pages.site.time_zone import moment_in
@@ -34,6 +34,7 @@ VERBS = (
     ("tag", "Change tags"),
     ("delete", "Delete"),
 )
+SORTED = ("started", "finished", "took")
 MOST_IDS = 200
 MOST_NEW = 100
 
@@ -53,9 +54,17 @@ class ListedRun:
         return self.run.title or self.title
 
 
+@dataclass(frozen=True, kw_only=True)
+class ColumnSort:
+    """The head of a column that sorts. ``state``: descending, ascending or empty."""
+
+    href: str
+    state: str
+
+
 @page("GET")
 def runs(request: HttpRequest) -> HttpResponse:
-    """Show one page of runs, newest first: ``q`` filters, ``after`` is the cursor of the next page.
+    """Show one page of runs: ``q`` filters, ``sort`` orders, ``after`` is the cursor of the next page.
 
     ``far`` looks through more of them; ``view`` alone opens a saved view. ``fragment=news`` says how the runs named by
     ``ids`` stand now, and how many are new since ``since``; ``fragment=tabs`` how many each tab has.
@@ -83,6 +92,13 @@ def columns(request: HttpRequest) -> HttpResponse:
     return redirect(address_in("runs", request.POST.get("query", "")).at(columns=chosen).url())
 
 
+def sort_of(place: RunsAddress, column: str) -> ColumnSort:
+    """Return how a column is sorted, and where a click on its head leads: latest first, then the other way round."""
+    down = place.sort == f"-{column}"
+    state = "descending" if down else "ascending" if place.sort == column else ""
+    return ColumnSort(href=place.at(sort=column if down else f"-{column}", view="").url(), state=state)
+
+
 def listed_runs(rows: Iterable[RunRow]) -> list[ListedRun]:
     """Return runs as rows show them."""
     titles = queries.titles()
@@ -101,10 +117,14 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
     if shown is None:
         kept = looks_of(request).columns.get("runs")
         shown = DEFAULT_COLUMNS if kept is None else known_columns(kept)
+    # What the list is sorted by is shown.
+    shown = known_columns((*shown, place.sort.lstrip("-"))) if place.is_sorted else shown
     return {
         "spot": place,
         "now": timezone.now(),
         "columns": [(name, label, name in shown) for name, label in COLUMNS.items()],
+        "heads": [(name, COLUMNS[name], sort_of(place, name) if name in SORTED else None) for name in shown],
+        "ascending": not place.sort.startswith("-"),
         "shown": dict.fromkeys(shown, True),
         "live_address": place.at(columns=shown).url(),
         "may_act": viewer.may_anywhere("operate"),
@@ -122,7 +142,10 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
         "rows": [],
     }
     try:
-        found = queries.runs(viewer, place.q, cursor=cursor, far=far)
+        if place.sort in DURATIONS:
+            rows, more = queries.longest(viewer, place.q, shortest=place.sort == "took")
+            return context | {"rows": listed_runs(rows), "compared": queries.MOST_COMPARED if more else 0}
+        found = queries.runs(viewer, place.q, cursor=cursor, far=far, sort=place.sort)
     except Invalid as error:
         return context | {"flaws": flaws_of(error)}
     return context | {
