@@ -23,6 +23,7 @@ from wfdash.pages.requests import (
     evidence,
     inbox,
     request,
+    selected,
 )
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
@@ -50,6 +51,7 @@ urlpatterns = [
     path("views/<id:view_id>/", saved_views.view, name="view"),
     path("batch/result/", batch.result, name="batch-result"),
     path("batch/undo/", batch.undo, name="batch-undo"),
+    path("selected/", selected.selected, name="selected"),
     path("requests/<id:request_id>/alike/", batch.similar, name="alike"),
     path("requests/undo/", collaboration.undo_all, name="undo-all"),
     path("requests/<id:request_id>/", request.request, name="request"),

@@ -12,6 +12,8 @@ from wfdash.actions.account.saved_views import change_view, delete_view, save_vi
 from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
 from wfdash.actions.requests.amend import amend_request
 from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.assign_many import MOST as MOST_ASSIGNED
+from wfdash.actions.requests.assign_many import Assigned, assign_requests
 from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
 from wfdash.actions.requests.collaboration import (
     assign_request,
@@ -50,8 +52,10 @@ from wfdash.actions.schedules.manage import (
 )
 
 __all__ = [
+    "MOST_ASSIGNED",
     "MOST_AT_ONCE",
     "UNEXPECTED",
+    "Assigned",
     "BulkPreview",
     "Outcome",
     "SchedulePlan",
@@ -60,6 +64,7 @@ __all__ = [
     "answer_request",
     "ask_back",
     "assign_request",
+    "assign_requests",
     "cancel_run",
     "change_schedule",
     "change_view",

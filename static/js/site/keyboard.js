@@ -57,7 +57,8 @@ function sendForm(field) {
 }
 
 function tick() {
-  const box = document.activeElement?.closest("[data-nav-row], tbody tr")?.querySelector("input[type=checkbox]");
+  const row = document.activeElement?.closest("[data-nav-row], tbody tr") ?? document.querySelector("#inbox-list .is-here");
+  const box = row?.querySelector("input[type=checkbox]");
   box?.click();
   return Boolean(box);
 }

@@ -138,6 +138,7 @@ ELSEWHERE = {
     "views",
     "view",
     "view-counts",
+    "selected",
     "undo-all",
     "undo",
     "talk",

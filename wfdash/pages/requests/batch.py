@@ -46,13 +46,18 @@ class BatchRow:
 
 @page("GET", "POST")
 def similar(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Show the requests similar to one; a POST decides the selected ones. ``all`` selects every one that may be."""
+    """Show the requests similar to one; a POST decides the selected ones.
+
+    ``all`` selects every one that may be, ``request`` those it names.
+    """
     viewer, place = viewer_of(request), read_inbox_address(request.GET)
     found = queries.similar_requests(viewer, request_id, place.tab, place.q)
     if request.method == "POST":
         return _decide(request, viewer, found, place)
-    ticked = {row.id for row in found.rows if not row.refusal} if "all" in request.GET else set()
-    return render(request, "requests/batch/page.html", _context(found, place, ticked))
+    free, wanted = {row.id for row in found.rows if not row.refusal}, set(request.GET.getlist("request"))
+    context = _context(found, place, free if "all" in request.GET else free & wanted)
+    missing = len(wanted - {row.id for row in found.rows})
+    return render(request, "requests/batch/page.html", context | {"missing": missing})
 
 
 @page("GET")

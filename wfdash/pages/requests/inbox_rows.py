@@ -80,6 +80,7 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
             alike=number,
             batch=batch,
             answered=listed.place.tab == "answered",
+            selectable=listed.place.tab != "answered",
             head=listed.place.sort == "alike" and row.gate != last,
             states=_states(row, listed, due),
         )

@@ -153,6 +153,12 @@ def assignable(found: RequestView) -> tuple[str, ...]:
     return tuple(person.name for person in people if person.addressed(by, found.not_by, found.origin))
 
 
+def assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
+    """Return the user names to whom this person may assign requests of these workflows."""
+    mine = [workflow for workflow in workflows if viewer.may("answer", workflow) or viewer.may("operate", workflow)]
+    return tuple(sorted({person.name for workflow in mine for person in people_who("answer", workflow)}))
+
+
 def answerable_for(found: RequestView) -> tuple[str, ...]:
     """Return the user names an operator may answer on behalf of: everyone else who may answer it, and its assignee."""
     people = people_who("answer", found.workflow)
