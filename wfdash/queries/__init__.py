@@ -103,6 +103,7 @@ from wfdash.queries.search.keyset import Page
 from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.statistics.failures import ErrorGroup
 from wfdash.queries.statistics.figures import Statistics, statistics
+from wfdash.queries.statistics.gates import Gate, gates_of
 from wfdash.queries.statistics.operations import Operations, count_problems, operations
 from wfdash.queries.workflows.catalogue import (
     VersionRow,
@@ -142,6 +143,7 @@ __all__ = [
     "EventPage",
     "Everything",
     "Evidence",
+    "Gate",
     "GraphDifference",
     "Intervention",
     "ListFilter",
@@ -228,6 +230,7 @@ __all__ = [
     "find_events",
     "find_logs",
     "frames_in",
+    "gates_of",
     "graph_difference",
     "head_of",
     "inbox",

@@ -3,6 +3,9 @@
 const LEAST = 0.881;
 const MOST = 2.5;
 const STEP = 1.25;
+// Names are 13 px, small print 12.5: what would be smaller than 9 px is not shown.
+const NAMES = 9 / 13;
+const PRINT = 9 / 12.5;
 const MAP = { width: 150, height: 120 };
 const ORDER = ["failed", "waiting", "retrying", "running", "stopped", "sleeping"];
 const KEYS = { "+": "in", "=": "in", "-": "out", _: "out", 0: "fit" };
@@ -50,6 +53,13 @@ function zoom(figure, wanted, at) {
   place.scrollLeft += after.left + ((at.x - before.left) / before.width) * after.width - at.x;
   place.scrollTop += after.top + ((at.y - before.top) / before.height) * after.height - at.y;
   showMap(figure);
+}
+
+// Below a size nothing can be read: then a hint takes the place of the text, and tooltips still say it.
+function showText(figure) {
+  const scale = scaleOf(figure);
+  figure.classList.toggle("is-far", scale < NAMES);
+  figure.classList.toggle("is-small", scale < PRINT);
 }
 
 function middle(element) {
@@ -156,6 +166,7 @@ document.addEventListener("dragstart", (event) => { if (figureOf(event)) event.p
 
 // The map: every step as a spot, and what is in view as a frame; only where the picture is larger than its place.
 function showMap(figure) {
+  showText(figure);
   const [place, map, size] = [placeIn(figure), figure.querySelector(".graph-map"), sizeOf(figure)];
   const needed = place.scrollWidth > place.clientWidth + 4 || place.scrollHeight > place.clientHeight + 4;
   map.classList.toggle("is-needed", needed);

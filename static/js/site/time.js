@@ -17,7 +17,12 @@ function remember(name, value) {
 }
 
 const absolute = () => cookie(CHOICE) === "absolute";
-if (cookie("wfdash_zone") !== encodeURIComponent(ZONE)) remember("wfdash_zone", encodeURIComponent(ZONE));
+if (cookie("wfdash_zone") !== encodeURIComponent(ZONE)) {
+  remember("wfdash_zone", encodeURIComponent(ZONE));
+  // Days of a chart and marks of a timeline are drawn in the zone that the server knows: once it knows, again.
+  const known = cookie("wfdash_zone") === encodeURIComponent(ZONE);
+  if (known && document.querySelector("[data-zoned]")) location.reload();
+}
 
 // 2026-11-21 06:09:10
 export function toSecond(at) {

@@ -136,3 +136,15 @@ def test_an_error_is_written_so_that_the_filter_reads_it(error):
 def test_a_value_without_blanks_needs_no_quotes():
     assert term("workflow", "expense_batch") == "workflow:expense_batch"
     assert term("step", "sign off") == 'step:"sign off"'
+
+
+def test_the_page_of_a_workflow_sums_up_its_decisions_and_leads_to_them(everybody, as_):
+    run = make_run()
+    for verdict in ("approve", "edit", "reject", "deadline"):
+        decide(run, verdict)
+    decide(make_run(workflow="publish_article"), step="legal_review")
+    page = as_("vera").get(f"/workflows/{people.WORKFLOW}/").content.decode()
+    assert "4 decided, 50 % approved" in page
+    assert "Legal review" not in page
+    (href,) = re.findall(r'href="(/decisions/[^"]+)"', page)
+    assert listed(people.viewer("vera"), href) == 4

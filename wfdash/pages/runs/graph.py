@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from wfdash.contract import Description
 from wfdash.pages.runs.intervals import Intervals, length, total_busy, union
-from wfdash.pages.ui.graph import Drawing, Folded, RunOverlay, fold, layout, travelled
+from wfdash.pages.ui.graph import Drawing, RunOverlay, closing, fold, layout, opening, travelled
 from wfdash.pages.ui.times import duration
 from wfdash.queries import RunView, StepCounts, StepTransition
 from wfdash.queries.history.idle_periods import OPEN
@@ -31,7 +30,7 @@ def draw(
     found: Mapping[str, Intervals],
     *,
     link: Link,
-    opened: Container[str] = (),
+    opened: Collection[str] = (),
     chosen: str = "",
     live: bool = True,
     compared: bool = False,
@@ -55,8 +54,8 @@ def draw(
     extras = RunOverlay(
         notes=notes,
         growing={name: lengths[name] for name in going},
-        links=lambda name: link(unfold=_with(opened, name), step="") if name in folded.folded else link(step=name),
-        closing=lambda name: link(unfold=_without(opened, name, folded)),
+        links=lambda name: link(unfold=opening(opened, name), step="") if name in folded.folded else link(step=name),
+        closing=lambda name: link(unfold=closing(opened, name, folded)),
         folded=folded.folded,
         similar={name: len(steps) for name, steps in folded.similar.items()},
         lengths=_running(times) if compared else {},
@@ -91,14 +90,3 @@ def _running(times: Mapping[str, Intervals]) -> dict[str, float]:
 def _note(seconds: float, again: int) -> str:
     tried = f" · {again} retr{'y' if again == 1 else 'ies'}" if again else ""
     return f"{duration(seconds)}{tried}"
-
-
-def _with(opened: Any, name: str) -> str:
-    return ",".join([*dict.fromkeys([*opened, name])])
-
-
-def _without(opened: Any, name: str, folded: Folded) -> str:
-    """Return what is open without this one; ``*`` means all of it."""
-    parents = {step.parent for step in folded.description.steps if step.parent} | folded.groups
-    every = parents if "*" in opened else set(opened)
-    return ",".join(sorted(every - {name}))

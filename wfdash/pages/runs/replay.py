@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from checkpoints.events import EventKind
 from wfdash import queries
+from wfdash.contract import Description
+from wfdash.pages.runs.graph import draw
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of
-from wfdash.pages.ui.graph import layout, travelled
+from wfdash.pages.ui.graph import Drawing, opened_in
 
 STATUS: Mapping[str, str] = {
     EventKind.RUN_WAITING: "waiting",
@@ -31,8 +35,8 @@ def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
     """Show the run after event ``seq``; ``seq`` in the query goes to another one."""
     wanted = request.GET.get("seq", "")
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        return redirect("replay", run_id, int(wanted))
-    viewer = viewer_of(request)
+        return redirect(_address(run_id, int(wanted), request.GET.get("unfold", "")))
+    viewer, opened = viewer_of(request), opened_in(request.GET.get("unfold", ""))
     run = queries.run(viewer, run_id)
     found = queries.replay(viewer, run_id, seq)
     described = queries.description_of(run.workflow, found.checkpoint.version if found.checkpoint else run.version)
@@ -41,9 +45,27 @@ def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
         "run": run,
         "found": found,
         "status": STATUS.get(found.status, "running"),
-        "drawing": layout(described, found.board, travelled(described.edges, found.moves)) if described else None,
+        "drawing": _draw(run_id, seq, described, found, opened) if described else None,
+        "opened": opened,
+        "unfold": ",".join(opened),
         "lines": [event_row_of(event, inspect=run.inspect, start=run.created) for event in reversed(found.events)],
         "line": event_row_of(found.event, inspect=run.inspect, start=run.created),
         "state": state,
     }
     return render(request, "checkpoints/replay.html", context)
+
+
+def _draw(run_id: str, seq: int, described: Description, found: queries.ReplayView, opened: tuple[str, ...]) -> Drawing:
+    """Return the graph as it was; a step leads to its panel on the run's page, a folded part opens here."""
+
+    def link(step: str = "", unfold: str | None = None) -> str:
+        if unfold is not None:
+            return _address(run_id, seq, unfold) + "#replay-graph"
+        return f"{reverse('run', args=[run_id])}?{urlencode({'step': step})}#run-step"
+
+    return draw(described, found.moves, found.board, {}, link=link, opened=opened, live=False)
+
+
+def _address(run_id: str, seq: int, unfold: str) -> str:
+    query = f"?{urlencode({'unfold': unfold})}" if unfold else ""
+    return reverse("replay", args=[run_id, seq]) + query

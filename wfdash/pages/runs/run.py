@@ -20,6 +20,7 @@ from wfdash.pages.runs.step import step_panel
 from wfdash.pages.runs.timeline import timeline_context
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of, respond
+from wfdash.pages.ui.graph import opened_in
 
 SHOWN = 200
 """Events on this page; the events page has all of them."""
@@ -82,7 +83,7 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
     moved = queries.step_transitions(run.id, driven_at=now if driven else None, driven=driven)
     counts, found = queries.count_states(moved), intervals_by_state(moved, max(end, moved[-1].at) if moved else end)
     panel = step_panel(request, viewer, run, described, counts)
-    opened = tuple(name for name in request.GET.get("unfold", "").split(",") if name)
+    opened = opened_in(request.GET.get("unfold", ""))
 
     def link(**changes: str) -> str:
         emptied = {"step": "", "activation": "", "of": "", "page": ""} if "step" in changes else {}

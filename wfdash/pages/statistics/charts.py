@@ -144,6 +144,19 @@ def approved(gate: Gate) -> str:
     return f"{agreed / gate.decided:.0%} approved".replace("%", " %") if agreed else ""
 
 
+def gate_summary(gates: Sequence[Gate], days: int) -> list[tuple[str, str, str, str]]:
+    """Return of each question its name, where its decisions are, how many were approved, and the median time."""
+    return [
+        (
+            step_label(gate.step),
+            decisions_that("", gate)(f"<{days}d"),
+            ", ".join(filter(None, (f"{times.number(gate.decided)} decided", approved(gate)))),
+            duration_or_dash(gate.spread.p50),
+        )
+        for gate in gates
+    ]
+
+
 def _gate_chart(found: Statistics, gate: Gate, place: int) -> BarChart:
     when = ranges(found.slots)
     *series, back = [

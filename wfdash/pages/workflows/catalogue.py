@@ -17,11 +17,13 @@ from wfdash.pages.runs.start_commands import start_commands
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, search_context
+from wfdash.pages.statistics.charts import gate_summary
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.graph import layout
+from wfdash.pages.ui.graph import draw_definition, layout, opened_in
 from wfdash.pages.ui.source_lines import code_files
 from wfdash.pages.workflows.form_defaults import default_input
+from wfdash.queries.statistics.gates import SUMMARY_DAYS
 from wfdash.queries.workflows.catalogue import COUNTED
 from wfdash.queries.workflows.qualifiers import FILTER
 
@@ -104,14 +106,16 @@ def _page(
     words: str = "",
     initial: Json = None,
 ) -> HttpResponse:
-    total = queries.count_runs(viewer, row.name)
+    total, opened = queries.count_runs(viewer, row.name), opened_in(request.GET.get("unfold", ""))
     context: dict[str, Any] = {
         "row": row,
         "form": form,
         "filled": words,
         "last": queries.last_of(viewer, row.name) if row.may_start else "",
         "key": request.POST.get("_key") or new_key(),
-        "drawing": layout(row.description),
+        "drawing": draw_definition(row.description, opened, lambda names: _unfolded(request, names)),
+        "opened": opened,
+        "gates": gate_summary(queries.gates_of(viewer, row.name), SUMMARY_DAYS),
         "total": _count_text(total, more=total > COUNTED),
         "states": _states(row, queries.count_finished(viewer, row.name), many=total > COUNTED),
         "schedules": queries.schedules(viewer, row.name),
@@ -127,6 +131,13 @@ def _page(
         "start_commands": start_commands(request, row, initial) if row.may_start and row.loaded else None,
     }
     return render(request, "workflows/workflow.html", context, status=status)
+
+
+def _unfolded(request: HttpRequest, names: str) -> str:
+    """Return the address of this page with these parts of the graph open."""
+    query = request.GET.copy()
+    query["unfold"] = names
+    return f"{request.path}?{query.urlencode()}#workflow-graph"
 
 
 def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) -> list[tuple[str, str, str]]:

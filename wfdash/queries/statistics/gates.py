@@ -10,19 +10,24 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import Group
 from django.db.models import Q
+from django.utils import timezone
 
 from checkpoints.models import HumanRequest
+from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import Spread, asked_of
+from wfdash.errors import NotFound
 from wfdash.queries.requests.decision_filter import ANSWERED, OUTCOMES, outcome, reversed_later
 from wfdash.queries.statistics.slots import Slot, slot_finder
 
 MOST_DECISIONS = 20_000
 """The latest decisions of a time range; older ones are left out, and that is said."""
 MOST_GATES = 12
+SUMMARY_DAYS = 30
 DEADLINE = "deadline"
 REVERSED = "reversed"
 TREND = (*(name for name in OUTCOMES if name != DEADLINE), DEADLINE, REVERSED)
@@ -86,6 +91,15 @@ def decisions_in(mine: Q, slots: Sequence[Slot]) -> Decisions:
         times=_by_slot(found, len(slots)),
         more=len(read) > MOST_DECISIONS,
     )
+
+
+def gates_of(viewer: Viewer, workflow: str, days: int = SUMMARY_DAYS) -> tuple[Gate, ...]:
+    """Return how the questions of a workflow were decided in the last days, in one slot (two queries)."""
+    if not viewer.may("see", workflow):
+        raise NotFound("Workflow not found, or you do not have access")
+    now = timezone.now()
+    whole = Slot(since=now - timedelta(days=days), until=now + timedelta(minutes=1))
+    return decisions_in(Q(workflow=workflow), [whole]).gates
 
 
 def spread_of_seconds(values: Iterable[float | None]) -> Spread:

@@ -13,7 +13,7 @@ from tests.pages.ui.graph.test_graph import describe
 from wfdash.contract import Description, EdgeInfo
 from wfdash.pages.runs.graph import draw
 from wfdash.pages.runs.intervals import intervals_by_state
-from wfdash.pages.ui.graph import ALL, fold, layout
+from wfdash.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in
 from wfdash.queries import count_states
 
 NAMES = ["read", "part/a", "part/b", "part/deep/c", "pay"]
@@ -175,3 +175,16 @@ def test_arrows_that_lead_back_to_one_step_arrive_apart() -> None:
     )
     back = [edge.head for edge in drawn.edges if edge.target == "draft"]
     assert len(set(back)) == 2
+
+
+def test_a_definition_opens_and_closes_its_parts_by_address() -> None:
+    parts = [f"part_{n}" for n in range(9)]
+    described = describe(
+        ["begin", *parts, "end"], [*(("begin", part) for part in parts), *((part, "end") for part in parts)]
+    )
+    closed = draw_definition(described, (), lambda names: f"?unfold={names}")
+    assert len(closed.nodes) == 3
+    (similar,) = [node for node in closed.nodes if node.folded]
+    opened = draw_definition(described, opened_in(similar.href.removeprefix("?unfold=")), lambda names: names)
+    assert len(opened.nodes) == 11
+    assert closed.nodes[0].href == "#step-begin"

@@ -6,6 +6,7 @@ from wfdash.pages.ui.graph.drawing import Drawing, DrawnArrow, DrawnStep, GroupD
 from wfdash.pages.ui.graph.folding import ALL, Folded, fold
 from wfdash.pages.ui.graph.graph import RunOverlay, layout
 from wfdash.pages.ui.graph.travel import Transition, travelled
+from wfdash.pages.ui.graph.unfolding import closing, draw_definition, opened_in, opening
 
 __all__ = [
     "ALL",
@@ -16,7 +17,11 @@ __all__ = [
     "GroupDrawing",
     "RunOverlay",
     "Transition",
+    "closing",
+    "draw_definition",
     "fold",
     "layout",
+    "opened_in",
+    "opening",
     "travelled",
 ]
