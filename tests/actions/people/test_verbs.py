@@ -208,3 +208,39 @@ def test_a_group_that_an_open_request_names_keeps_its_name(facts: dict[str, obje
             attempt(viewer("adam"))
     people.answered(request, everyone["ana"])
     groups.rename_group(viewer("adam"), "finance", "money")
+
+
+ODD = ["a\0b", "\ud800", "x" * 5_000, "", "*", "'; --"]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_no_text_stops_an_action_or_is_kept_where_it_cannot_be_read(text: str, everyone) -> None:
+    adam, now = viewer("adam"), datetime.now(UTC)
+    away = (now, now + timedelta(days=1))
+    for attempt in (
+        lambda: accounts.invite_person(adam, text),
+        lambda: accounts.invite_person(adam, "nora", email=text or "x"),
+        lambda: accounts.invite_person(adam, "nora", groups=[text]),
+        lambda: accounts.invite_person(adam, "nora", roles=[(text, "*")]),
+        lambda: accounts.make_sign_in_link(adam, text),
+        lambda: accounts.change_address(adam, "sam", text or "x"),
+        lambda: grants.grant_role(adam, text, person="sam"),
+        lambda: grants.grant_role(adam, "viewer", person=text),
+        lambda: grants.grant_role(adam, "viewer", group=text or "?"),
+        lambda: groups.make_group(adam, text),
+        lambda: groups.rename_group(adam, text, "money"),
+        lambda: groups.rename_group(adam, "finance", text),
+        lambda: groups.add_member(adam, "finance", text),
+        lambda: groups.remove_member(adam, "finance", text),
+        lambda: security.set_absence_of(adam, "ana", text, *away, reason="ill"),
+        lambda: security.end_absence_of(adam, text, 1),
+    ):
+        with pytest.raises((Invalid, NotFound)):
+            attempt()
+    assert not User.objects.filter(username="nora").exists()
+
+
+def test_a_reason_is_kept_readable(everyone) -> None:
+    now = datetime.now(UTC)
+    security.set_absence_of(viewer("adam"), "ana", "ben", now, now + timedelta(days=1), reason="ill\ud800\0")
+    assert AuditEntry.objects.get().facts["reason"].startswith("ill")

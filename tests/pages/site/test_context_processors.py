@@ -60,6 +60,7 @@ def test_the_place_one_is_at_is_marked() -> None:
 def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "count_open", lambda viewer: 3)
     monkeypatch.setattr("wfdash.pages.site.context_processors.count_unread", lambda viewer: 3)
+    monkeypatch.setattr(queries, "whom_to_ask", lambda: ("ada",))
     request = request_of(SOMEONE)
     html = render_to_string("base.html", site_context(request), request=request)
     assert "style=" not in html

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from checkpoints.limits import cleaned
 from checkpoints.models import Absence
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.out_of_office import facts_of, insert_absence, remove_absence
@@ -60,7 +61,7 @@ def end_absence_of(viewer: Viewer, name: str, absence_id: int) -> None:
 
 
 def _checked(reason: str) -> str:
-    reason = " ".join(reason.replace("\0", "").split())
+    reason = " ".join(cleaned(reason.replace("\0", "")).split())
     if not reason:
         raise Invalid([{"loc": ["reason"], "msg": "Enter a reason"}])
     if len(reason) > LONGEST_REASON:
