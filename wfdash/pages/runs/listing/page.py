@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -13,6 +14,7 @@ from django.utils import timezone
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
+from wfdash.pages.runs.listing.dates import dates_of, with_dates
 from wfdash.pages.runs.listing.tabs import mine_of, tabs_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, DURATIONS, RunsAddress, address_in, known_columns, read_runs_address
@@ -66,12 +68,15 @@ class ColumnSort:
 def runs(request: HttpRequest) -> HttpResponse:
     """Show one page of runs: ``q`` filters, ``sort`` orders, ``after`` is the cursor of the next page.
 
-    ``far`` looks through more of them; ``view`` alone opens a saved view. ``fragment=news`` says how the runs named by
-    ``ids`` stand now, and how many are new since ``since``; ``fragment=tabs`` how many each tab has.
+    ``far`` looks through more of them; ``view`` alone opens a saved view; ``from`` and ``to`` are written into the
+    filter. ``fragment=news`` says how the runs named by ``ids`` are now, and how many are new since ``since``;
+    ``fragment=tabs`` how many each tab has.
     """
     viewer, place = viewer_of(request), read_runs_address(request.GET)
     if place.view and not request.GET.keys() - {"view"}:
         return open_view(viewer, place.view)
+    if request.GET.keys() & {"from", "to"}:
+        return _open_dates(request, place)
     fragment = request.GET.get("fragment", "")
     if fragment == "news":
         return respond(request, "runs/listing/page.html", _news_context(request, viewer, place), FRAGMENTS)
@@ -90,6 +95,16 @@ def columns(request: HttpRequest) -> HttpResponse:
     chosen = known_columns(request.POST.getlist("column"))
     actions.set_columns(viewer_of(request), "runs", chosen)
     return redirect(address_in("runs", request.POST.get("query", "")).at(columns=chosen).url())
+
+
+def _open_dates(request: HttpRequest, place: RunsAddress) -> HttpResponse:
+    """Lead to the list of what began between two times, which its filter says from then on."""
+    try:
+        text = with_dates(place.q, request.GET.get("from", ""), request.GET.get("to", ""))
+    except Invalid as error:
+        messages.error(request, error.summary)
+        return redirect(place.url())
+    return redirect(place.at(q=text, view="").url())
 
 
 def sort_of(place: RunsAddress, column: str) -> ColumnSort:
@@ -138,6 +153,7 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     context: dict[str, Any] = search_context(place, FILTER) | {
         "tabs": tabs_of(place),
         "mine": mine_of(place),
+        "dates": dates_of(place, timezone.now()),
         "paged": bool(cursor),
         "rows": [],
     }
