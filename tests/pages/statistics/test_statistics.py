@@ -202,7 +202,7 @@ def test_however_much_happened_the_queries_are_as_many(as_, run, tally, django_a
         tally(Measure.STEP, timedelta(hours=n), 1.0 + n, step=f"step{n}")
         make_run(phase="failed")
         people.ask(run)
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(21):
         client.get("/numbers/?days=30")
 
 
