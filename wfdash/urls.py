@@ -8,7 +8,16 @@ from django.urls import path, register_converter
 from django.views.generic import RedirectView
 
 from wfdash.api.router import api
-from wfdash.pages.account import notifications, out_of_office, saved_views, second_factor, security, settings, signin
+from wfdash.pages.account import (
+    first_steps,
+    notifications,
+    out_of_office,
+    saved_views,
+    second_factor,
+    security,
+    settings,
+    signin,
+)
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
 from wfdash.pages.people import access, groups, person
@@ -113,6 +122,7 @@ urlpatterns = [
     path("notices/", notifications.notifications, name="notices"),
     path("notices/<id:notice_id>/", notifications.notification, name="notice"),
     path("search/", search.search, name="search"),
+    path("getting-started/", first_steps.first_steps, name="first-steps"),
     path("settings/", settings.settings, name="settings"),
     path("settings/account/", security.account, name="account"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),

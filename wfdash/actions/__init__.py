@@ -6,7 +6,7 @@ by conditional updates, appends its event, makes the run due and publishes to it
 
 from __future__ import annotations
 
-from wfdash.actions.account.looks import set_columns, set_density
+from wfdash.actions.account.looks import dismiss_first_steps, set_columns, set_density
 from wfdash.actions.account.out_of_office import end_absence, set_absence
 from wfdash.actions.account.saved_views import change_view, delete_view, save_view
 from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
@@ -75,6 +75,7 @@ __all__ = [
     "delete_run",
     "delete_schedule",
     "delete_view",
+    "dismiss_first_steps",
     "drop_draft",
     "end_absence",
     "extend_deadline",

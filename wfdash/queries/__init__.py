@@ -6,6 +6,7 @@ Lists read metadata only and cost a constant number of queries; each function sa
 from __future__ import annotations
 
 from wfdash.catalog import titles
+from wfdash.queries.account.first_steps import FirstSteps, first_steps, steps_to_show
 from wfdash.queries.account.looks import DENSITIES, ListLooks, looks_of
 from wfdash.queries.account.saved_views import ViewRow, view, views
 from wfdash.queries.audit.entries import AuditRow, Evidence, entries, entries_of_run, entry, evidence, evidence_of
@@ -143,6 +144,7 @@ __all__ = [
     "EventPage",
     "Everything",
     "Evidence",
+    "FirstSteps",
     "Gate",
     "GraphDifference",
     "Intervention",
@@ -229,6 +231,7 @@ __all__ = [
     "failures",
     "find_events",
     "find_logs",
+    "first_steps",
     "frames_in",
     "gates_of",
     "graph_difference",
@@ -277,6 +280,7 @@ __all__ = [
     "statistics",
     "step_counts",
     "step_transitions",
+    "steps_to_show",
     "thread",
     "titles",
     "titles_of",

@@ -83,7 +83,7 @@ def test_a_filter_is_an_address(run, as_):
 def test_without_workflows_an_author_is_told_the_first_steps(settings, as_):
     settings.WFDASH_APPS = []
     catalog.load.cache_clear()
-    assert "wfdash up hello.py" in as_("otto").get("/workflows/").content.decode()
+    assert "wfdash up --reload hello.py" in as_("otto").get("/workflows/").content.decode()
     assert "Ask an admin for a role" in as_("sam").get("/workflows/").content.decode()
 
 

@@ -21,6 +21,11 @@ def set_density(viewer: Viewer, density: str) -> None:
     _store(viewer, "density", density)
 
 
+def dismiss_first_steps(viewer: Viewer) -> None:
+    """Stop showing this person what an installation still lacks."""
+    _store(viewer, "first_steps", "dismissed")
+
+
 def _store(viewer: Viewer, name: str, value: Json) -> None:
     with write():
         rate_limit.charge(viewer, "look")

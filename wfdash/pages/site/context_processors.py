@@ -15,6 +15,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from wfdash import queries
+from wfdash.access.viewer import EVERY
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.site.looks import looks_of
 from wfdash.queries.account.notifications import count_unread
@@ -137,6 +138,16 @@ class SiteContext:
     def undo_place(self) -> str:
         """Return the query string of this page's inbox address; empty on other pages."""
         return read_inbox_address(self._request.GET).query if self._request.path == "/" else ""
+
+    @cached_property
+    def first_steps(self) -> queries.FirstSteps | None:
+        """Return what an installation still lacks, for its admins, until they dismiss it."""
+        return queries.steps_to_show(self._viewer) if self.name else None
+
+    @property
+    def is_admin(self) -> bool:
+        """Return whether this person is an admin of everything."""
+        return bool(self.name) and bool(self._viewer.may("admin", EVERY))
 
     @property
     def reloads(self) -> bool:

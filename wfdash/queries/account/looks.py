@@ -17,6 +17,7 @@ class ListLooks:
 
     density: str = DENSITIES[0]
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    dismissed_first_steps: bool = False
 
 
 def looks_of(viewer: Viewer) -> ListLooks:
@@ -26,5 +27,6 @@ def looks_of(viewer: Viewer) -> ListLooks:
     density = kept.get("density")
     return ListLooks(
         density=density if isinstance(density, str) and density in DENSITIES else DENSITIES[0],
+        dismissed_first_steps=kept.get("first_steps") == "dismissed",
         columns={name: tuple(map(str, those)) for name, those in chosen.items() if isinstance(those, list)},
     )
