@@ -2,4 +2,5 @@
 import "./files.js";
 import "./line-comments.js";
 import "./tables.js";
+import "./tree.js";
 import "./zoom.js";

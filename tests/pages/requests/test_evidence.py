@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from checkpoints.models import HumanRequest, Run
 from tests import people
 from tests.domain.test_images import PNG
 from tests.pages.markup import flat
-from wfdash.workflow.evidence import EvidencePiece, File, Image, Pdf, Text
+from wfdash.workflow.evidence import EvidencePiece, File, Image, JsonValue, Pdf, Text
 
 HTML = b"<script>alert(document.domain)</script>"
 
@@ -133,3 +134,28 @@ def test_both_versions_of_an_image_are_shown_and_sent(run, as_):
     assert page.count('alt="Before: A dot"') == page.count('alt="After: A dot"') == 1
     assert as_("ana").get(address(request, 0) + "?before").content == PNG
     assert as_("ana").get(address(request, 1) + "?before").status_code == 404
+
+
+def test_a_value_is_sent_as_json_whole_or_one_node(run, as_):
+    value = {"a/b": [1, {"x": "é"}]}
+    pieces = [JsonValue(title="Pay/load", value=value).shown(), Text(value="a").shown()]
+    request = people.ask(run, card={"subject": "x", "evidence": pieces})
+    answer = as_("ana").get(address(request, 0))
+    assert (answer["Content-Type"], json.loads(answer.content)) == ("application/json", value)
+    assert answer["Content-Disposition"].startswith("attachment")
+    assert "sandbox" in answer["Content-Security-Policy"]
+    assert json.loads(as_("ana").get(address(request, 0), {"at": "/a~1b/1"}).content) == {"x": "é"}
+    for wrong in ("/nothing", "/a~1b/9", "/a~1b/1/x/y"):
+        assert as_("ana").get(address(request, 0), {"at": wrong}).status_code == 404
+    assert as_("ana").get(address(request, 1), {"at": ""}).status_code == 404
+    assert as_("sam").get(address(request, 0)).status_code == 404
+
+
+def test_a_large_value_is_cut_and_says_so_with_all_of_it_to_download(run, as_):
+    value = [{"id": n, "text": "x" * 100} for n in range(36_000)]
+    request = people.ask(run, card={"subject": "x", "evidence": [JsonValue(value=value).shown()]})
+    page = as_("ana").get(f"/requests/{request.pk}/").content.decode()
+    assert len(page) < 600_000
+    assert "Only the beginning of a large value is shown" in page
+    assert f'href="{address(request, 0)}" download' in flat(page)
+    assert len(as_("ana").get(address(request, 0)).content) > 4_000_000

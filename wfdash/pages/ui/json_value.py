@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from wfdash.pages.ui.invisible import visible
+from wfdash.pages.ui.invisible import escaped, visible
 from wfdash.workflow.values.display import OPAQUE
 
 MAX_DEPTH = 40
@@ -117,8 +117,28 @@ class TreeRenderer:
         return format_html_join("", "{}", ((row,) for row in drawn))
 
     def _row(self, key: Any, item: Any, depth: int) -> SafeString:
-        name = format_html('<span class="v-key">{}</span> ', visible(_key_text(key)))
+        text = visible(_key_text(key))
+        exact = format_html(' data-key="{}"', escaped_key(key)) if text != str(key) else ""
+        name = format_html('<span class="v-key"{}>{}</span> ', exact, text)
         return format_html("<li>{}</li>", self.render(item, depth + 1, name))
+
+
+def is_cut(value: Any) -> bool:
+    """Return whether a tree shows only a part of a value."""
+    waiting, seen = [value], 0
+    while waiting:
+        one = waiting.pop()
+        seen += 1
+        parts = one.values() if isinstance(one, Mapping) else one if isinstance(one, (list, tuple)) else ()
+        if seen > MAX_NODES or len(parts) > MAX_ITEMS:
+            return True
+        waiting.extend(parts)
+    return False
+
+
+def escaped_key(key: Any) -> str:
+    """Return a key as JSON text in which nothing is invisible: what a page knows it by."""
+    return escaped(json.dumps(str(key)[:MAX_TEXT], ensure_ascii=False))
 
 
 def _key_text(key: Any) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.invisible import visible
+from wfdash.pages.ui.json_tree import at
+from wfdash.pages.ui.json_value import pretty
 
 MAX_PREVIEW = 200_000
 _SAYS = {
@@ -76,6 +78,20 @@ def read_before(piece: Any) -> CardMedia | None:
     earlier = {**piece, "value": piece.get("before")} if isinstance(piece, Mapping) else None
     media = read_media(earlier) if earlier and earlier.get("kind") == "image" else None
     return media if media is not None and media.picture is not None else None
+
+
+def json_at(card: Mapping[str, Any], number: int, pointer: str) -> CardMedia | None:
+    """Return the value of a piece of evidence, or what is in it under a JSON Pointer, as a file; None if it has none.
+
+    ``NoSuchNode`` if nothing is there.
+    """
+    pieces = card.get("evidence")
+    piece = pieces[number] if isinstance(pieces, list) and 0 <= number < len(pieces) else None
+    if not isinstance(piece, Mapping) or piece.get("kind") != "json":
+        return None
+    text = pretty(at(piece.get("value"), pointer))
+    name = safe_name(str(piece.get("title") or "value")) + ".json"
+    return CardMedia(name=name, data=text.encode(errors="backslashreplace"), media_type="application/json")
 
 
 def media_at(card: Mapping[str, Any], number: int, *, before: bool = False) -> CardMedia | None:

@@ -18,13 +18,16 @@ from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.card.unfolded import unfold
 from wfdash.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
 from wfdash.pages.ui.invisible import visible
-from wfdash.pages.ui.json_value import is_opaque, pretty
+from wfdash.pages.ui.json_tree import heavy
+from wfdash.pages.ui.json_value import is_cut, is_opaque, pretty
 from wfdash.pages.ui.markup import host_of, is_safe_link
 
 MAX_FIELDS = 40
 MAX_ADDRESS = 120
 MAX_WHOLE = 50_000
 """Characters of two values as text up to which they are also compared line by line."""
+TREE = 12
+"""Values in a tree up to which it is taken in at a glance."""
 ICONS = {
     "table": "table-cells",
     "image": "photo",
@@ -57,6 +60,16 @@ class CardPart:
     diff: TextDiff | None = None
     href: str = ""
     file: Attachment | None = None
+
+    @property
+    def searchable(self) -> bool:
+        """Return whether a tree is large enough to be searched and folded by level."""
+        return self.kind == "json" and heavy(self.value, TREE)
+
+    @property
+    def cut(self) -> bool:
+        """Return whether a tree shows only a part of the value."""
+        return is_cut(self.value)
 
     @property
     def template(self) -> str:
@@ -182,7 +195,7 @@ def _evidence(piece: Any, number: int, href: str) -> CardPart:
         return _media(title, piece, href)
     draw = DRAWN.get(kind)
     part = draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
-    return replace(part, anchor=f"evidence-{number}")
+    return replace(part, anchor=f"evidence-{number}", href=href if part.kind == "json" else part.href)
 
 
 def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:
