@@ -211,3 +211,12 @@ def test_a_question_of_the_code_and_an_open_one_like_it_are_one(everyone) -> Non
     (after,) = [one for one in questions([WORKFLOW]) if one.open]
     assert len(questions([WORKFLOW])) == before
     assert after.open == 1
+
+
+def test_someone_who_is_deactivated_may_do_nothing_until_they_are_back(everyone) -> None:
+    User.objects.filter(username="ana").update(is_active=False)
+    view = person.person(viewer("adam"), "ana")
+    assert (view.rights, view.answers) == ((), ())
+    assert view.row.roles, "the roles stay"
+    assert not viewer("ana").may_anywhere("see")
+    assert "ana" not in [row.name for row in matrix.workflow_access(viewer("adam"), WORKFLOW).rows]

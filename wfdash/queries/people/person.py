@@ -85,7 +85,8 @@ def person(viewer: Viewer, name: str) -> PersonView:
         whole=mine is None,
         own=user.pk == viewer.user.pk,
         obstacle=obstacle(viewer, user) if mine is None else "Only admins of every workflow can change accounts",
-        rights=_rights(row, mine),
+        # Roles of someone who is deactivated give no right until they are back.
+        rights=_rights(row, mine) if user.is_active else (),
         answers=_answers(user, mine) if user.is_active else (),
     )
     return view if mine is not None else _whole(view, user)
