@@ -11,6 +11,7 @@ from checkpoints.errors import CheckpointsError, Damaged
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
+from wfdash.domain.invisible import visible
 
 UNREADABLE = "unreadable"
 """The key under which an unreadable document says why."""
@@ -63,4 +64,4 @@ def subject_in(card: Any, request_id: str, step: str) -> str:
 def headline(card: Any, step: str) -> str:
     """Return the headline of a card, or of an unreadable one."""
     fields = card if isinstance(card, dict) else {}
-    return str(fields.get("subject") or fields.get(UNREADABLE) or step)
+    return visible(str(fields.get("subject") or fields.get(UNREADABLE) or step))

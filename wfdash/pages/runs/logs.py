@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 
 from wfdash import queries
+from wfdash.domain.invisible import visible
 from wfdash.pages.runs.header import address, head, page_number
 from wfdash.pages.runs.paging import (
     download_of,
@@ -22,7 +23,6 @@ from wfdash.pages.runs.paging import (
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.log_line import LogLine
 from wfdash.pages.ui.times import elapsed
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from checkpoints.records import Json
-from wfdash.pages.ui.invisible import escaped
+from wfdash.domain.invisible import escaped
 from wfdash.schemas.secrets import HIDDEN
 
 LONGEST = 20_000

@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from wfdash.domain.invisible import visible
 from wfdash.domain.json_patch import escape
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.json_value import NO_KEY, TreeRenderer, describe, is_opaque
 
 HEAVY = 60

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from wfdash.pages.ui.invisible import escaped, visible
+from wfdash.domain.invisible import escaped, visible
 from wfdash.workflow.values.display import OPAQUE
 
 MAX_DEPTH = 40

@@ -10,8 +10,8 @@ from datetime import datetime
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from wfdash.domain.invisible import visible
 from wfdash.pages.ui.event_text import step_label
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.time_html import draw_moment
 from wfdash.queries import LEVELS, LogRecord
 

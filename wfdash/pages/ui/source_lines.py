@@ -12,8 +12,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
+from wfdash.domain.invisible import visible
 from wfdash.installation.source_code import SourceFile
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.text_cache import TextCache
 
 WHOLE = 500

@@ -13,6 +13,7 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import HumanRequest, Notice, Webhook
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
+from wfdash.domain.invisible import visible
 from wfdash.notifications.kinds import BROWSER, KINDS, WEBHOOK
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
 from wfdash.queries.run_names import titles_of
@@ -171,4 +172,4 @@ def _delivery_state(row: Notice) -> str:
 
 
 def _subject(payload: Any) -> str:
-    return str(payload.get("subject") or payload.get("text") or payload.get(UNREADABLE) or "")
+    return visible(str(payload.get("subject") or payload.get("text") or payload.get(UNREADABLE) or ""))

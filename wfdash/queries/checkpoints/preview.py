@@ -16,6 +16,7 @@ from checkpoints.models import Answer, Checkpoint, Event, HumanRequest, Run
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, Edited, Edits, LookAhead
+from wfdash.domain.invisible import visible
 from wfdash.domain.json_patch import Operation
 from wfdash.queries.checkpoints.checkpoint import find_row
 from wfdash.queries.checkpoints.outlook import outlook_of
@@ -55,7 +56,7 @@ class ReopenedRequest:
     @property
     def subject(self) -> str:
         """The card's headline."""
-        return rules.card_subject(self.request.card, self.request.step)
+        return visible(rules.card_subject(self.request.card, self.request.step))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +203,7 @@ def preview(
         stays=_finished(then),
         outside=side_effects(run_id, nodes, checkpoint_id, before, afresh),
         reopens=_reopened(run_id, content.requests, edits),
-        asks=tuple(rules.card_subject(request.card, request.step) for request in outlook.asks) if outlook else (),
+        asks=tuple(visible(rules.card_subject(one.card, one.step)) for one in outlook.asks) if outlook else (),
         closes=_closed(run_id, keys) if verb == "restore" else (),
         kept=kept[:MOST],
         kept_total=len(kept),

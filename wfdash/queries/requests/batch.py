@@ -18,6 +18,7 @@ from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.invisible import visible
 from wfdash.queries.requests import audience
 from wfdash.queries.requests.inbox import tab_filter
 from wfdash.queries.requests.qualifiers import filter_requests
@@ -167,7 +168,7 @@ def _sorted_json(value: Json) -> str:
 def _similar(row: HumanRequest, flat: Mapping[Path, Json], columns: tuple[Path, ...]) -> SimilarRequest:
     return SimilarRequest(
         id=row.id,
-        subject=card_subject(row.card, row.step),
+        subject=visible(card_subject(row.card, row.step)),
         values={path: flat.get(path) for path in columns},
         seen=fingerprint(row.card, row.answer_schema),
         created=row.created,

@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import current_encryptor
 from wfdash.access.viewer import Viewer
+from wfdash.domain.invisible import visible
 from wfdash.queries.requests.decision_filter import ANSWERED, filter_decisions, outcome, reversed_later
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder, Page
@@ -74,4 +75,6 @@ def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRow:
     row["run"], row["answered"] = row.pop("run_id"), row.pop("place")
     run = {name: row.pop(f"run__{name}") for name in NAMES} | {"id": row["run"], "workflow": row["workflow"]}
     row["run_title"] = title_in(run, viewer.may("inspect", row["workflow"]))
-    return DecisionRow(**row | {"subject": str(row["subject"] or row["step"]), "verdict": row["verdict"] or ""})
+    return DecisionRow(
+        **row | {"subject": visible(str(row["subject"] or row["step"])), "verdict": row["verdict"] or ""}
+    )

@@ -23,6 +23,7 @@ from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Presence,
 from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
+from wfdash.domain.invisible import visible
 from wfdash.queries.requests import audience
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests
@@ -355,7 +356,7 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     row["run"] = row.pop("run_id")
     run = {name: row.pop(f"run__{name}") for name in ("title", "own_title", "summary")} | {"id": row["run"]}
     row["run_title"] = title_in(run | {"workflow": row["workflow"]}, viewer.may("inspect", row["workflow"]))
-    row["subject"] = str(row["subject"] or row["step"])
+    row["subject"] = visible(str(row["subject"] or row["step"]))
     row["answered_by"] = row.pop("answer__by__username") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop("assignee__username") or ""

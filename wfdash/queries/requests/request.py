@@ -16,6 +16,7 @@ from checkpoints.rules import card_subject
 from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.access.voters import Decidability, decidability_of
 from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import title_of
 from wfdash.schemas.secrets import without
@@ -194,7 +195,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         replaced_by=later.pk if later is not None else None,
         before=before.card if before is not None else None,
         refusal=refusal,
-        subject=card_subject(row.card, row.step),
+        subject=visible(card_subject(row.card, row.step)),
         seen=fingerprint(row.card, row.answer_schema) if shown else "",
         right=right,
         acting_for=acting_for,

@@ -17,6 +17,7 @@ from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunF
 from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
+from wfdash.domain.invisible import visible
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of, worded
@@ -327,7 +328,9 @@ def _open_requests(run_ids: Iterable[str]) -> defaultdict[str, list[_OpenRequest
     for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
         for hidden_card in card:
             subject = subject_in(hidden_card, id_, step)
-        asked[run_id].append(_OpenRequest(str(subject or step), tuple(by), name_in(key) if kind == SIGNAL else ""))
+        asked[run_id].append(
+            _OpenRequest(visible(str(subject or step)), tuple(by), name_in(key) if kind == SIGNAL else "")
+        )
     return asked
 
 

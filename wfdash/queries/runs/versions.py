@@ -14,6 +14,7 @@ from checkpoints.rules import card_subject
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.graph_diff import GraphDiff
+from wfdash.domain.invisible import visible
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.runs.listing import RunView
 from wfdash.timemachine import versions
@@ -99,7 +100,9 @@ def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationP
     except (Incompatible, Damaged) as error:
         return MigrationPreview(override=override, refusal=str(error))
     before = head.body if head else {}
-    subjects = {request.key: card_subject(request.card, request.step) for request in head.requests} if head else {}
+    subjects = (
+        {request.key: visible(card_subject(request.card, request.step)) for request in head.requests} if head else {}
+    )
     return MigrationPreview(
         override=override,
         how=carried.how,

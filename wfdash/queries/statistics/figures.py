@@ -19,6 +19,7 @@ from checkpoints.records import Phase, Status
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Spread, spread_of
+from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
 from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.gates import Decisions, decisions_in
@@ -236,7 +237,7 @@ def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
     """Return the oldest of these requests, at most ``OLDEST``."""
     found = rows.order_by("created", "id").values_list("id", "subject", "workflow", "step", "created", "due")[:OLDEST]
     return tuple(
-        WaitingRequest(id=id_, subject=subject or "", workflow=workflow, step=step, created=created, due=due)
+        WaitingRequest(id=id_, subject=visible(subject or ""), workflow=workflow, step=step, created=created, due=due)
         for id_, subject, workflow, step, created, due in found
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wfdash.domain.invisible import visible
 from wfdash.domain.line_comments import FIELD
 from wfdash.domain.votes import EDITED
 from wfdash.pages.ui.card.actions import ActionButton, PostedAnswer, actions_of, shared_schema
@@ -15,7 +16,6 @@ from wfdash.pages.ui.card.parts import CardPart, context_part, evidence_parts, p
 from wfdash.pages.ui.card.position import PathStep
 from wfdash.pages.ui.forms import FormView
 from wfdash.pages.ui.forms.kinds import mapping
-from wfdash.pages.ui.invisible import visible
 
 MANY = 4
 MAX_LINE = 2000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
+from wfdash.domain.invisible import visible
 from wfdash.pages.ui.card.texts import TextBlock, block
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.json_tree import at
 from wfdash.pages.ui.json_value import pretty
 

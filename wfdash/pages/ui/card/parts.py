@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from wfdash.domain.invisible import visible
 from wfdash.domain.labels import label_of_key
 from wfdash.pages.ui.card.media import Attachment, attachment, read_before, read_media
 from wfdash.pages.ui.card.tables import TableView, cell, read_table
 from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.card.unfolded import unfold
 from wfdash.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.json_tree import heavy
 from wfdash.pages.ui.json_value import is_cut, is_opaque, pretty
 from wfdash.pages.ui.markup import host_of, is_safe_link

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from wfdash.domain.invisible import visible
 from wfdash.domain.labels import label_of_key
-from wfdash.pages.ui.invisible import visible
 from wfdash.pages.ui.json_value import describe, is_opaque
 
 MAX_ROWS = 200

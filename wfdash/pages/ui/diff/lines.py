@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import groupby, islice
 from typing import Any, TypeAlias
 
-from wfdash.pages.ui.invisible import visible
+from wfdash.domain.invisible import visible
 
 MAX_LINES = 2000
 MAX_CELLS = 1_000_000

@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 from itertools import groupby, islice
 from typing import Any
 
+from wfdash.domain.invisible import visible
 from wfdash.pages.ui.diff.lines import TextRun, mark_words, whole
-from wfdash.pages.ui.invisible import visible
 
 MAX_CHANGES = 500
 MAX_DRAWN = 150

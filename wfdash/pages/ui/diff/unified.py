@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from wfdash.domain.invisible import visible
 from wfdash.pages.ui.diff.colours import Colours
 from wfdash.pages.ui.diff.lines import MAX_LINES, DiffLine, LinePair, changed_lines, fold, pair_up, whole
-from wfdash.pages.ui.invisible import visible
 
 _HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)$")
 _OCTAL = re.compile(r"\\([0-7]{3}|.)")

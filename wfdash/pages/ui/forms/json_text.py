@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from wfdash.domain.invisible import escaped
 from wfdash.pages.ui.forms.fields import Loc
-from wfdash.pages.ui.invisible import escaped
 
 
 class Unreadable(ValueError):
