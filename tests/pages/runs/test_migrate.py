@@ -88,6 +88,9 @@ def test_a_held_run_says_so_and_is_not_simply_resumed(behind, as_):
     assert "On hold: the workflow changed since this run started" in page
     assert "nothing leads there" in page
     assert 'data-status="held"' in page
+    lead = as_("otto").get(f"/runs/{behind.pk}/?fragment=head").context["lead"]
+    assert (lead.verb.label, lead.address) == ("Review version change", f"/runs/{behind.pk}/migrate/")
+    assert as_("vera").get(f"/runs/{behind.pk}/?fragment=head").context["lead"] is None
     assert f"/runs/{behind.pk}/resume/" not in page
     assert f"/runs/{behind.pk}/cancel/" in page
 

@@ -141,7 +141,7 @@ def test_held_runs_overdue_and_unanswerable_requests_and_late_schedules_are_show
     held, run = make_run(phase="paused", title="Held one"), make_run()
     make_run(phase="paused", acted_by="otto", title="Paused on purpose")
     ask(run, "Late?", due=timezone.now() - timedelta(hours=1))
-    ask(run, "For no one?", stuck="no one")
+    ask(run, "For no one?", stuck="nobody", by=["legal"])
     Schedule.objects.create(
         id="0" * 32,
         name="Nightly",
@@ -155,6 +155,8 @@ def test_held_runs_overdue_and_unanswerable_requests_and_late_schedules_are_show
     page = page_of(as_("otto"))
     assert all(text in page for text in ("Held one", held.pk[-8:], "Late?", "For no one?", "Nightly"))
     assert "Paused on purpose" not in page
+    assert f'href="/runs/{held.pk}/migrate/"' in page
+    assert "No one in legal" in page
     assert not found().clear
 
 

@@ -140,6 +140,14 @@ REVIEW = RunAction(
     icon="chat-bubble-left-ellipsis",
     page="request",
 )
+REVIEW_CHANGE = RunAction(
+    name="migrate",
+    label="Review version change",
+    style="primary",
+    statuses=frozenset({"held"}),
+    icon="arrow-path",
+    page="run-migrate",
+)
 PAUSES_LATER = "The run pauses after the running steps. Their results are kept and no other step starts."
 HANDLERS: dict[str, Callable[..., Run]] = {
     "retry": actions.retry_run,
@@ -167,6 +175,8 @@ def next_action(run: queries.RunView, buttons: list[RunButton], review: str = ""
     """
     if lead := next((button for button in buttons if button.verb.style == "primary"), None):
         return lead
+    if run.status.value in REVIEW_CHANGE.statuses and run.operate:
+        return RunButton(verb=REVIEW_CHANGE, address=reverse(REVIEW_CHANGE.page, args=[run.id]))
     if review and run.status.value in REVIEW.statuses:
         return RunButton(verb=REVIEW, address=reverse(REVIEW.page, args=[review]))
     send = next((button for button in buttons if button.verb.name == "signal"), None)

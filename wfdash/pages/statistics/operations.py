@@ -22,6 +22,7 @@ from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.times import number
 from wfdash.queries import ErrorGroup, Operations, RunRow
 from wfdash.queries.statistics.failures import MOST_FAILED
+from wfdash.queries.statistics.figures import WaitingRequest
 
 RANGES = ((1, "24 hours"), (7, "7 days"))
 FRAGMENTS = {"now": "statistics/attention.html"}
@@ -70,8 +71,8 @@ def operations(request: HttpRequest) -> HttpResponse:
         "stuck": [
             (one, titles.get(one.run.workflow, one.run.workflow), duration_or_dash(one.usual)) for one in found.stuck
         ],
-        "overdue": named_requests(found.overdue, titles),
-        "unanswerable": named_requests(found.unanswerable, titles),
+        "overdue": [(*row, "") for row in named_requests(found.overdue, titles)],
+        "unanswerable": [(*row, why_stuck(row[0])) for row in named_requests(found.unanswerable, titles)],
         "delay": {name: duration_or_dash(getattr(found.backlog.delay, name)) for name in ("p50", "p95")},
         "late": [(one, titles.get(one.workflow, one.workflow)) for one in found.late],
     }
@@ -104,6 +105,16 @@ def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
         runs=runs_address(*terms, workflow=group.workflow),
         retry=f"{reverse('runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}" if group.error else "",
     )
+
+
+def why_stuck(one: WaitingRequest) -> str:
+    """Return why no one can answer a request, in a few words."""
+    return {
+        "nobody": f"No one in {', '.join(one.by)}" if one.by else "No one has a role for it",
+        "few": "Fewer people than votes needed",
+        "split": "Votes are split",
+        "unknown": "Excludes an unknown name",
+    }.get(one.stuck, "")
 
 
 def _figure(label: str, count: int, href: str, tone: str, text: str = "") -> Figure:

@@ -65,6 +65,9 @@ class WaitingRequest:
     step: str
     created: datetime
     due: datetime | None
+    by: tuple[str, ...] = ()
+    stuck: str = ""
+    """Why no one can decide it, as a code; empty where someone can."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,10 +238,10 @@ def _by_size(row: Timing) -> tuple[float, str, str]:
 
 def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
     """Return the oldest of these requests, at most ``OLDEST``."""
-    found = rows.order_by("created", "id").values_list("id", "subject", "workflow", "step", "created", "due")[:OLDEST]
+    names = ("id", "workflow", "step", "created", "due", "stuck", "subject", "by")
+    found = rows.order_by("created", "id").values(*names)[:OLDEST]
     return tuple(
-        WaitingRequest(id=id_, subject=visible(subject or ""), workflow=workflow, step=step, created=created, due=due)
-        for id_, subject, workflow, step, created, due in found
+        WaitingRequest(**row | {"subject": visible(row["subject"] or ""), "by": tuple(row["by"])}) for row in found
     )
 
 
