@@ -7,15 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from axe_core_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from PIL import Image
 from playwright.sync_api import Page
 
+from tests.e2e.touch import TWO_FRAMES, check_targets
+
 ALL = Path("test-results/screenshots")
 WIDTHS = {"wide": 1440, "phone": 390}
-TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""Waits until a new width is drawn: until then Chromium may measure with the style of the width before."""
-AXE = Axe().axe_script
 WATCH_SHIFTS = """() => new PerformanceObserver((list) => {
   for (const { value, sources } of list.getEntries()) {
     window.shifts.push([value, ...sources.map(({ node }) => `${node?.nodeName}.${node?.className}`)]);
@@ -24,6 +23,7 @@ WATCH_SHIFTS = """() => new PerformanceObserver((list) => {
 RULES: dict[str, Any] = {
     "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "rules": {"target-size": {"enabled": True}},
 }
 COLOURS: dict[str, Any] = {
     "resultTypes": ["violations"],
@@ -35,7 +35,7 @@ COLOURS: dict[str, Any] = {
 def check_accessibility(page: Page, options: dict[str, Any] = RULES) -> None:
     """Fail with every axe violation of the page as it is now: rule, what to do, and where."""
     if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE)
+        page.evaluate(AXE_SCRIPT)
     found = page.evaluate("options => axe.run(options).then(found => found.violations)", options)
     told = [
         f"{item['id']} ({item['impact']}): {node['target']}: {node['failureSummary']}"
@@ -76,7 +76,10 @@ def check_no_sideways_scrolling(page: Page) -> None:
 
 
 def check_page(page: Page, name: str = "") -> None:
-    """Check a page for axe violations (light, dark) and sideways scrolling; with a name take its pictures, too."""
+    """Check a page for axe violations (light, dark), sideways scrolling and what is too small for a finger.
+
+    With a name take its pictures, too.
+    """
     page.emulate_media(color_scheme="light")
     check_accessibility(page)
     take_pictures(page, name, "light")
@@ -87,6 +90,7 @@ def check_page(page: Page, name: str = "") -> None:
     take_pictures(page, name, "dark")
     page.emulate_media(color_scheme="light")
     check_no_sideways_scrolling(page)
+    check_targets(page)
 
 
 def picture_page(page: Page, name: str) -> None:

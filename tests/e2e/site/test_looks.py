@@ -24,7 +24,16 @@ PAGES = [
     *("/", "/?tab=groups", "/?tab=asked", "/?tab=answered", "/?sort=alike", "/?q=due:<4x", "/focus/"),
     *("/notices/", "/away/", "/workflows/", "/workflows/expense_batch/"),
     *("/schedules/", "/schedules/?q=state:up", "/schedules/new/?workflow=expense_batch", "/runs/"),
-    *("/numbers/", "/audit/", "/settings/", "/settings/webhooks/", "/requests/{request}/", "/runs/{run}/"),
+    *(
+        "/numbers/",
+        "/operations/",
+        "/search/?q=expense",
+        "/audit/",
+        "/settings/",
+        "/settings/webhooks/",
+        "/requests/{request}/",
+        "/runs/{run}/",
+    ),
     *(
         "/runs/{run}/events/",
         "/runs/{run}/logs/",
@@ -58,11 +67,14 @@ def server(shared_demo: Server) -> Server:
     return shared_demo
 
 
-def test_everybody_can_use_every_page_by_day_by_night_and_on_a_phone(person: OpenPage, server: Server) -> None:
+@pytest.mark.parametrize("addresses", [PAGES[::2], PAGES[1::2]], ids=["even", "odd"])
+def test_everybody_can_use_every_page_by_day_by_night_and_on_a_phone(
+    addresses: list[str], person: OpenPage, server: Server
+) -> None:
     found = wait_until(lambda: json.loads(shell(server, FOUND)), what="a request of the demo")
     page, loads = person("adam"), Loads()
     page.on("request", loads.add)
-    for address in PAGES:
+    for address in addresses:
         answer = page.goto(address.format(**found))
         assert answer is not None
         assert answer.status == 200, address

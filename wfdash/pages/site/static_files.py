@@ -30,6 +30,7 @@ SHEETS = (
     "requests/dock",
     "site/diff",
     "account/notifications",
+    "site/touch",
     "site/print",
 )
 """The style sheets of every page, in the order in which they apply."""
