@@ -64,7 +64,7 @@ screenshots: $(VENV)/installed-dev
 
 # The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
 lock: $(TOOLS)/installed
-	$(LOCK) --extra postgres --extra encryption --extra apprise --extra otel -o requirements.lock
+	$(LOCK) --extra postgres --extra encryption --extra apprise --extra push --extra otel -o requirements.lock
 	$(LOCK) --extra dev -o requirements-dev.lock
 
 # Exactly those versions into $(VENV), instead of the newest ones that pyproject.toml allows.
@@ -89,7 +89,7 @@ $(TOOLS)/installed: | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e .
+	$(PIP) -e ".[push]"
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python

@@ -24,6 +24,8 @@
 ``WFDASH_MAIL``      ``smtp://user:password@host:587`` or ``smtps://...``, or ``console:``; empty (default): no mail
 ``WFDASH_MAIL_FROM`` the sender of mails (default: wfdash@localhost)
 ``WFDASH_APPRISE``   JSON: user name -> list of Apprise addresses that reach this person (docs/notifications.md)
+``WFDASH_PUSH_KEY``  private VAPID key of push notifications, 32 bytes in base64url (default: ``push_key`` in the data
+                     directory, made when the first browser is subscribed)
 ``WFDASH_LINK_DAYS`` days for which the answer link in a mail works (default: 7)
 ``WFDASH_HOOKS_LOCAL``  1: webhooks may go to plain HTTP on this machine, for development (default: 0)
 ``WFDASH_METRICS_TOKEN``  with this bearer token anyone may read ``/metrics`` (empty, the default: operators alone)
@@ -131,7 +133,7 @@ def mail(url: str) -> dict[str, Any]:
 
 DATA_DIR = data_dir(os.environ).resolve()
 make_private(DATA_DIR)
-keep_private(*(DATA_DIR / name for name in ("secret_key", "worker.lock", *SQLITE_FILES)))
+keep_private(*(DATA_DIR / name for name in ("secret_key", "push_key", "worker.lock", *SQLITE_FILES)))
 
 SECRET_KEY = read_secret(DATA_DIR)
 DEBUG = env_flag("WFDASH_DEBUG", False)
@@ -153,6 +155,7 @@ WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
 WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
 WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
 WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE", "{}"))
+WFDASH_PUSH_KEY = os.environ.get("WFDASH_PUSH_KEY", "")
 WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
 WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
 WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")

@@ -12,6 +12,7 @@ from wfdash.pages.account import (
     first_steps,
     notifications,
     out_of_office,
+    push,
     saved_views,
     second_factor,
     security,
@@ -37,7 +38,7 @@ from wfdash.pages.requests import (
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
-from wfdash.pages.site import health, list_page, looks, metrics, search, static_files, url_converters
+from wfdash.pages.site import app, health, list_page, looks, metrics, search, static_files, url_converters
 from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 
@@ -126,6 +127,8 @@ urlpatterns = [
     path("settings/", settings.settings, name="settings"),
     path("settings/account/", security.account, name="account"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
+    path("settings/push/", push.push, name="push"),
+    path("settings/push/<id:browser_id>/", push.push_browser, name="push-browser"),
     path("settings/webhooks/", settings.webhooks, name="webhooks"),
     path("settings/webhooks/<id:webhook_id>/", settings.webhook, name="webhook"),
     path("answer/<str:token>/", answer_links.answer_link, name="answer-link"),
@@ -146,6 +149,9 @@ urlpatterns = [
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("api/", api.urls),
     path("static/<slug:version>/<path:name>", static_files.static_file),
+    path("manifest.webmanifest", app.manifest, name="manifest"),
+    path("service-worker.js", app.service_worker, name="service-worker"),
+    path("offline/", app.offline, name="offline"),
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg")), name="favicon"),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),

@@ -329,6 +329,7 @@ Draft = review.Draft
 Notice = review.Notice
 Preference = review.Preference
 Presence = review.Presence
+PushSubscription = review.PushSubscription
 Reply = review.Reply
 SavedView = review.SavedView
 Shown = review.Shown

@@ -202,9 +202,9 @@ class Notice(models.Model):
     kind = CharField(max_length=20)
     """A name of ``wfdash.notifications.kinds``."""
     channel = CharField(max_length=12)
-    """browser | mail | webhook | apprise."""
+    """browser | mail | push | apprise | webhook."""
     target = CharField(max_length=36, blank=True)
-    """The webhook's id."""
+    """The id of the webhook, or of the subscribed browser."""
     request = models.ForeignKey(REQUEST, null=True, on_delete=models.CASCADE, related_name="+")
     workflow = CharField(max_length=200, blank=True, db_default="", default="")
     """What it is about, if not a request: only people who may see this workflow get it."""
@@ -253,6 +253,23 @@ class Webhook(models.Model):
     active = models.BooleanField(default=True)
     created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
     created = MomentField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PushSubscription(models.Model):
+    """A browser that a person gets notifications in: an address at its push service, and the keys to encrypt with."""
+
+    id = CharField(max_length=36, primary_key=True)
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="push_subscriptions")
+    digest = CharField(max_length=64, unique=True)
+    """SHA-256 of the address: a browser is subscribed once, for the person who did so last."""
+    data = EncryptedJsonField("push", ("id",))
+    """``{"endpoint", "p256dh", "auth"}``: who has them can write to this browser."""
+    name = CharField(max_length=80)
+    created = MomentField()
+    sent = MomentField(null=True)
 
     def __str__(self) -> str:
         return self.name

@@ -58,7 +58,7 @@ def test_what_is_stored_is_read_back() -> None:
 
 def test_what_is_unknown_counts_as_not_said() -> None:
     odd = read_preferences({"channels": {"gone": ["mail"], "opened": ["pigeon"]}, "zone": "Mars/Base", "digest": "x"})
-    assert odd == Preferences(channels={"opened": frozenset()})
+    assert odd == Preferences(channels={"opened": frozenset()}, offered=frozenset({"browser", "mail", "apprise"}))
 
 
 def test_everybody_is_told_in_the_browser_unless_they_say_no() -> None:

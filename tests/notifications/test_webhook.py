@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from wfdash.notifications import webhook
+from wfdash.notifications import outside
 from wfdash.notifications.letters import Letter, Undeliverable
+from wfdash.notifications.outside import is_public, post, refuse_address
 from wfdash.notifications.signing import is_signed, new_secret
-from wfdash.notifications.webhook import Receiver, is_public, post, refuse_address, send_webhook
+from wfdash.notifications.webhook import Receiver, send_webhook
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -84,7 +85,7 @@ def test_a_long_reply_is_not_read_to_its_end(receiver) -> None:
 
 def test_a_receiver_that_drips_is_cut_off(settings, monkeypatch) -> None:
     settings.WFDASH_HOOKS_LOCAL = True
-    monkeypatch.setattr(webhook, "SECONDS", 0.5)
+    monkeypatch.setattr(outside, "SECONDS", 0.5)
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 

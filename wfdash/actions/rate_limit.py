@@ -39,6 +39,7 @@ MOST = {
     "webhook": 100,
     "people": 1_000,
     "grant": 1_000,
+    "push": 100,
     "export": 100,
 }
 """Kind of action -> how often per ``PERIOD`` and person. A kind belongs to one action: see ``charge``."""

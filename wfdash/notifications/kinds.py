@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BROWSER, MAIL, APPRISE, WEBHOOK = "browser", "mail", "apprise", "webhook"
-PERSONAL = (BROWSER, MAIL, APPRISE)
+BROWSER, MAIL, PUSH, APPRISE, WEBHOOK = "browser", "mail", "push", "apprise", "webhook"
+PERSONAL = (BROWSER, MAIL, PUSH, APPRISE)
 """The channels a person can choose; a webhook belongs to the installation."""
 
 

@@ -24,7 +24,7 @@ HEADLINES = {
     "failed": "Failed: {subject}",
     "held": "Held: {subject}",
     "late": "Schedule overdue: {subject}",
-    "test": "Webhook test",
+    "test": "Test notification",
 }
 PAST = {"approve": "Approved", "reject": "Rejected", "edit": "Approved with changes", "answered": "Answered"}
 ANSWERABLE = frozenset({"opened", "assigned", "reminder", "escalated"})

@@ -12,8 +12,10 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL
+from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
 
+OFFERED_AT_FIRST = (BROWSER, MAIL, APPRISE)
+"""The channels that preferences without ``offered`` were chosen from."""
 DIGESTS = {"": "Immediately", "hourly": "Once an hour", "daily": "Once a day"}
 
 
@@ -22,6 +24,8 @@ class Preferences:
     """One person's choices. Times of day are in their ``zone``."""
 
     channels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    offered: frozenset[str] = frozenset(PERSONAL)
+    """The channels there were to choose from: one that is new since then has its default."""
     zone: str = "UTC"
     quiet: tuple[time, time] | None = None
     digest: str = ""
@@ -30,9 +34,9 @@ class Preferences:
     def wants(self, kind: str, channel: str) -> bool:
         """Return whether notifications of this kind go to this channel."""
         chosen = self.channels.get(kind)
-        if chosen is not None:
+        if chosen is not None and channel in self.offered:
             return channel in chosen
-        return channel in {BROWSER, APPRISE} or (channel == MAIL and KINDS[kind].mail)
+        return channel in {BROWSER, PUSH, APPRISE} or (channel == MAIL and KINDS[kind].mail)
 
     def due(self, kind: str, channel: str, now: datetime) -> datetime:
         """Return when to send it: now, with the next digest, or after the quiet hours."""
@@ -49,6 +53,7 @@ class Preferences:
         """Return the preferences as JSON."""
         return {
             "channels": {kind: sorted(channels) for kind, channels in self.channels.items()},
+            "offered": sorted(self.offered),
             "zone": self.zone,
             "quiet": [text_of(moment) for moment in self.quiet] if self.quiet else [],
             "digest": self.digest,
@@ -88,6 +93,7 @@ def read_preferences(data: Mapping[str, Any]) -> Preferences:
     return Preferences(
         channels=channels,
         zone=zone if zone in available_timezones() else "UTC",
+        offered=frozenset(data.get("offered") or (OFFERED_AT_FIRST if channels else PERSONAL)),
         quiet=(quiet[0], quiet[1]) if len(quiet) == 2 else None,
         digest=data.get("digest", "") if data.get("digest") in DIGESTS else "",
         digest_at=read_time(data.get("digest_at", "08:00")),

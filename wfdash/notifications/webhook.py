@@ -1,39 +1,15 @@
-"""Delivers to webhooks at public addresses only: an internal address is refused, in every notation.
-
-The host is resolved once, every address it has must be public, and the connection goes to the address that was checked.
-No redirects; five seconds in all; 64 KB of response.
-"""
+"""Delivers to webhooks: one signed POST per letter."""
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import ipaddress
 import json
-import socket
-import ssl
-import threading
 import time
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
-
-from django.conf import settings
 
 from wfdash.notifications.kinds import KINDS
-from wfdash.notifications.letters import Letter, Undeliverable
+from wfdash.notifications.letters import Letter
+from wfdash.notifications.outside import post
 from wfdash.notifications.signing import signed_headers
-
-SECONDS = 5.0
-MOST_REPLY = 65_536
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-UNICAST = ipaddress.IPv6Network("2000::/3")
-"""The part of IPv6's public address space in use. Around it are site-local, translated, compatible and future
-addresses.
-"""
-RESERVED = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv4Network("192.88.99.0/24"))
-"""Documentation, and relays of 6to4: some versions of ``ipaddress`` call them global."""
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,101 +38,6 @@ def body_of(letter: Letter) -> bytes:
         "data": {**letter.payload, "url": letter.url},
     }
     return json.dumps(event, separators=(",", ":")).encode()
-
-
-def refuse_address(url: str) -> None:
-    """Raise ``Undeliverable`` for an address that no webhook may have; host names are resolved at delivery."""
-    _parts(url)
-
-
-def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-    """Post to a public address; returns the status. ``Undeliverable``, ``OSError``."""
-    parts = _parts(url)
-    address = _resolve(parts)
-    connection = _Connection(parts, str(address))
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    # A socket's own timeout starts again with each byte that arrives.
-    alarm = threading.Timer(SECONDS, connection.cut)
-    alarm.start()
-    try:
-        connection.request("POST", path, body, {**headers, "user-agent": "wfdash", "connection": "close"})
-        response = connection.getresponse()
-        response.read(MOST_REPLY)
-        return response.status
-    except (http.client.HTTPException, ValueError) as error:
-        raise OSError(f"the receiver did not respond with HTTP: {type(error).__name__}") from error
-    finally:
-        alarm.cancel()
-        connection.close()
-
-
-def is_public(address: Address) -> bool:
-    """Return whether an address is a public one, also one embedded in another."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if address in NAT64:
-            inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if not all(is_public(each) for each in inner if each is not None):
-            return False
-        if address.ipv4_mapped is not None or address in NAT64:
-            return True
-        if address not in UNICAST:
-            return False
-    return address.is_global and not address.is_multicast and not any(address in each for each in RESERVED)
-
-
-def _parts(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise Undeliverable(f"{url!r} is not a web address") from None
-    local = settings.WFDASH_HOOKS_LOCAL and parts.scheme == "http"
-    if parts.scheme != "https" and not local:
-        raise Undeliverable("A webhook's address must begin with https://")
-    if not parts.hostname or parts.username is not None or parts.password is not None or port == 0:
-        raise Undeliverable("A webhook's address needs a host, and no user name or password")
-    if not url.isascii() or any(char.isspace() or not char.isprintable() for char in url):
-        raise Undeliverable("Use plain ASCII characters in a webhook's address")
-    return parts
-
-
-def _resolve(parts: SplitResult) -> Address:
-    """Return the host's address, resolved once. Every address it has must be public, or the one used would be
-    chance.
-    """
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except UnicodeError as error:
-        raise Undeliverable("Host name not found") from error
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-    local = settings.WFDASH_HOOKS_LOCAL
-    if not addresses or not all(is_public(each) or (local and each.is_loopback) for each in addresses):
-        raise Undeliverable(f"{parts.hostname} is a private network address. Webhooks need a public address")
-    return addresses[0]
-
-
-class _Connection(http.client.HTTPConnection):
-    """Connects to the address that was checked, with the host name of the URL."""
-
-    def __init__(self, parts: SplitResult, address: str) -> None:
-        self._secure = parts.scheme == "https"
-        self._address = address
-        self._cut = False
-        super().__init__(str(parts.hostname), parts.port or (443 if self._secure else 80), timeout=SECONDS)
-
-    def connect(self) -> None:
-        self.sock: Any = socket.create_connection((self._address, self.port), timeout=SECONDS)
-        if self._secure:
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
-
-    def cut(self) -> None:
-        """Close the connection now, from another thread."""
-        sock = self.sock
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
 
 
 def _about(kind: str) -> str:

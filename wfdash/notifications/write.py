@@ -14,13 +14,14 @@ from django.db import transaction
 
 from checkpoints import ids
 from checkpoints.database.clock import database_now
-from checkpoints.models import HumanRequest, Notice, Preference, Run, Webhook
+from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Run, Webhook
 from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
-from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PERSONAL, WEBHOOK
+from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PERSONAL, PUSH, WEBHOOK
 from wfdash.notifications.preferences import Preferences, read_preferences
+from wfdash.notifications.push_keys import is_installed
 
 ROWS = 500
 """Notifications inserted by one statement."""
@@ -72,6 +73,8 @@ def reachable(user: User, channel: str) -> bool:
     """Return whether this installation can reach this person through this channel."""
     if channel == MAIL:
         return bool(settings.WFDASH_MAIL and user.email)
+    if channel == PUSH:
+        return is_installed()
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
 
 
@@ -79,7 +82,7 @@ def _rows(kind: str, workflow: str, users: Iterable[User], once: str) -> list[No
     now, people = database_now(), {user.pk: user for user in users if user.is_active}
     rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, now)]
     for row in rows:
-        row.once = f"{once}:{row.channel}:{row.user_id or row.target}"[-200:] if once else None
+        row.once = f"{once}:{row.channel}:{row.user_id or ''}{row.target}"[-200:] if once else None
     return rows
 
 
@@ -90,12 +93,23 @@ def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
 
 
 def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:
-    chosen = preferences_of(people)
+    chosen, browsers = preferences_of(people), _browsers_of(people)
     for user in people.values():
         wishes = chosen.get(user.pk, Preferences())
         for channel in PERSONAL:
-            if reachable(user, channel) and wishes.wants(kind, channel):
-                yield _notice(kind, channel, wishes.due(kind, channel, now), now, user=user)
+            if not reachable(user, channel) or not wishes.wants(kind, channel):
+                continue
+            # Each browser by itself: one that is off does not hold up the others.
+            for target in browsers.get(user.pk, ()) if channel == PUSH else ("",):
+                yield _notice(kind, channel, wishes.due(kind, channel, now), now, user=user, target=target)
+
+
+def _browsers_of(people: Iterable[int]) -> dict[int, list[str]]:
+    """Return the ids of these people's subscribed browsers."""
+    found: dict[int, list[str]] = {}
+    for user, browser in PushSubscription.objects.filter(user_id__in=list(people)).values_list("user_id", "pk"):
+        found.setdefault(user, []).append(browser)
+    return found
 
 
 def _to_webhooks(kind: str, workflow: str, now: datetime) -> Iterator[Notice]:

@@ -9,10 +9,19 @@ function show() {
   }
 }
 
+// The bars of a phone have the colour of the page.
+const BARS = { light: "#f7f6f2", dark: "#121516" };
+function colourBars(theme) {
+  for (const meta of document.querySelectorAll('meta[name="theme-color"]')) {
+    meta.content = BARS[theme] ?? (meta.media.includes("dark") ? BARS.dark : BARS.light);
+  }
+}
+
 function choose(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   const secure = location.protocol === "https:" ? "; Secure" : "";
+  colourBars(theme);
   document.cookie = `${COOKIE}=${theme}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
   show();
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 from tests.e2e.conftest import OpenContext, OpenPage, Troubles, sign_in
 from tests.e2e.desk import look, start, wait_for_phase
@@ -22,6 +22,7 @@ def server(shared_gate: Server) -> Server:
 
 THUMB = 44
 """Pixels that a finger hits."""
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def go_to(page: Page, server: Server, run: str) -> str:
@@ -175,13 +176,24 @@ def test_a_half_written_answer_survives_a_reload_and_another_device(person: Open
     expect(card(other).get_by_label("Reason").first).to_have_value("I have to ask first")
 
 
-def test_it_all_fits_a_phone(open_context: OpenContext, server: Server) -> None:
-    (run,) = start(server, {"subject": "Refund on the train?", "policy": {"undo": 0, "due": "3h"}})
-    context = open_context(base_url=server.url, viewport={"width": 390, "height": 844})
+def press(place: Locator) -> None:
+    """Press with the thumb that holds the phone: it reaches the lower half, and what nothing lies over."""
+    expect(place).to_be_visible()
+    box = place.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= THUMB, box
+    assert PHONE["height"] / 2 <= box["y"] + box["height"] / 2, box
+    assert box["y"] + box["height"] <= PHONE["height"], box
+    place.tap()
+
+
+def test_one_thumb_decides_says_why_and_takes_it_back(open_context: OpenContext, server: Server) -> None:
+    (run,) = start(server, {"subject": "Refund on the train?", "policy": {"due": "3h"}})
+    context = open_context(base_url=server.url, viewport=PHONE, has_touch=True, is_mobile=True)
     page = context.new_page()
     sign_in(page, server.link_for("ana"))
     page.goto("/")
-    page.locator("#inbox-list").get_by_role("link", name=re.compile("Refund on the train")).first.click()
+    page.locator("#inbox-list").get_by_role("link", name=re.compile("Refund on the train")).first.tap()
     expect(card(page)).to_be_visible()
     check_no_sideways_scrolling(page)
     check_accessibility(page)
@@ -189,5 +201,15 @@ def test_it_all_fits_a_phone(open_context: OpenContext, server: Server) -> None:
     boxes = [box for button in buttons.all() if (box := button.bounding_box())]
     assert len({box["y"] for box in boxes}) == 1
     assert all(min(box["width"], box["height"]) >= THUMB and box["y"] > 844 - 2 * THUMB for box in boxes), boxes
-    act(page, "approve")
+    fold = card(page).locator("details.action").filter(has=page.locator("button[value=reject]"))
+    press(fold.locator("summary").first)
+    reason = fold.get_by_label("Reason").first
+    press(reason)
+    reason.fill("Not from a train")
+    press(fold.locator("button[value=reject]"))
+    press(page.get_by_role("region", name="Undo").get_by_role("button", name=re.compile("^Undo")).first)
+    expect(page.get_by_role("region", name="Undo")).to_have_count(0)
+    go_to(page, server, run)
+    press(card(page).locator(".dock button[value=approve]").first)
     wait_for_phase(server, run, "completed")
+    assert [reply[:2] for reply in look(server, run)["replies"]][-1] == ["ana", "approve"]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenContext, OpenPage, Troubles
+from tests.e2e.conftest import OpenContext, OpenPage, Troubles, sign_in
 from tests.e2e.desk import add_people, look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card
 from tests.e2e.postbox import Postbox
 from tests.e2e.server import Server, serving, shell, wait_until
+from tests.notifications.push_service import FakeBrowser, push_service
 
 ANSWER = re.compile(r"http://\S+/answer/\S+/")
 
@@ -26,8 +29,8 @@ class Mailing(Server):
 
     @property
     def env(self) -> dict[str, str]:
-        """With a mail server."""
-        return super().env | {"WFDASH_MAIL": self.mail, "WFDASH_URL": self.url}
+        """With a mail server, and a push service on this machine."""
+        return super().env | {"WFDASH_MAIL": self.mail, "WFDASH_URL": self.url, "WFDASH_HOOKS_LOCAL": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +124,72 @@ def test_a_person_chooses_what_they_are_told(person: OpenPage, server: Server) -
     expect(ana.get_by_label("New request for me: E-mail")).to_be_checked()
     expect(ana.get_by_label("Time zone")).to_have_value("Europe/Berlin")
     check_accessibility(ana)
+
+
+SUBSCRIBE = """(given) => {
+  PushManager.prototype.getSubscription = async () => localStorage.subscribed ? found() : null;
+  PushManager.prototype.subscribe = async ({ applicationServerKey }) => {
+    localStorage.subscribed = String(applicationServerKey.byteLength);
+    return found();
+  };
+  const found = () => ({
+    endpoint: given.endpoint,
+    options: {},
+    toJSON: () => ({ endpoint: given.endpoint, keys: { p256dh: given.p256dh, auth: given.auth } }),
+    unsubscribe: async () => delete localStorage.subscribed,
+  });
+}"""
+"""Chromium subscribes at its maker's push service only: in its place is one on this machine."""
+SHOWN = """async () => {
+  const found = await (await navigator.serviceWorker.ready).getNotifications();
+  return found.map(({ title, data }) => [title, data.url]);
+}"""
+KEPT = (
+    "async () => (await (await caches.open((await caches.keys())[0])).keys()).map(({ url }) => new URL(url).pathname)"
+)
+
+
+def deliver_to_worker(page: Page, message: dict[str, object]) -> None:
+    """Hand a decrypted message to the page's worker, as the browser does."""
+    session, found = page.context.new_cdp_session(page), []
+    session.on("ServiceWorker.workerRegistrationUpdated", lambda event: found.extend(event["registrations"]))
+    session.send("ServiceWorker.enable")
+    wait_until(lambda: page.wait_for_timeout(50) or found, what="the worker's registration")
+    where = {"origin": page.url.split("/settings")[0], "registrationId": found[-1]["registrationId"]}
+    session.send("ServiceWorker.deliverPushMessage", {**where, "data": json.dumps(message)})
+
+
+def test_a_phone_is_called_by_push_and_shows_that_there_is_no_connection(
+    server: Server, open_context: OpenContext, troubles: Troubles
+) -> None:
+    phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with push_service() as service:
+        browser = FakeBrowser(service)
+        context = open_context(base_url=server.url, **phone)
+        context.grant_permissions(["notifications"], origin=server.url)
+        context.add_init_script(f"({SUBSCRIBE})({json.dumps(browser.subscription)})")
+        page = context.new_page()
+        sign_in(page, server.link_for("ben"))
+        page.goto("/settings/")
+        page.get_by_role("button", name="Turn on in this browser").tap()
+        expect(page.get_by_text("this browser", exact=True)).to_be_visible()
+        check_accessibility(page)
+        check_no_sideways_scrolling(page)
+        (run,) = start(server, {"subject": "Refund by push?", "policy": {"by": "ben"}})
+        arrived = wait_until(lambda: service.arrived[-1:], what="a push message")
+        message = browser.read(arrived[0].body)
+        assert message["title"] == "Review requested: Refund by push?"
+        deliver_to_worker(page, message)
+        shown = wait_until(lambda: page.evaluate(SHOWN), what="the notification")
+        assert shown == [[message["title"], f"/requests/{look(server, run)['open'][0]}/"]]
+        assert all(path == "/offline/" or path.startswith("/static/") for path in page.evaluate(KEPT))
+        troubles.expect("ERR_INTERNET_DISCONNECTED")
+        context.set_offline(True)
+        page.goto("/runs/")
+        expect(page.get_by_role("heading", name="No connection")).to_be_visible()
+        context.set_offline(False)
+        page.get_by_role("link", name="Try again").tap()
+        expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        page.goto("/settings/")
+        page.get_by_role("button", name=re.compile("^Remove")).tap()
+        expect(page.get_by_role("button", name="Turn on in this browser")).to_be_visible()

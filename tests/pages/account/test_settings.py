@@ -26,8 +26,8 @@ def test_every_kind_can_be_chosen_and_is_kept(ana: Client, people, settings) -> 
     response = ana.post("/settings/", {**FORM, "opened.mail": "1", "quiet": "1", "digest": "daily"})
     assert response.status_code == 302
     data = Preference.objects.get().data
-    assert data["channels"]["opened"] == ["apprise", "mail"], "Apprise is not shown, so it stays"
-    assert data["channels"]["reminder"] == ["apprise"]
+    assert data["channels"]["opened"] == ["apprise", "mail", "push"], "what is not shown stays"
+    assert data["channels"]["reminder"] == ["apprise", "push"]
     assert (data["zone"], data["quiet"], data["digest"]) == ("Europe/Rome", ["22:00", "07:00"], "daily")
     again = ana.get("/settings/").content.decode()
     assert 'name="opened.mail" value="1" checked' in again
@@ -37,7 +37,7 @@ def test_every_kind_can_be_chosen_and_is_kept(ana: Client, people, settings) -> 
 def test_what_the_form_does_not_show_stays_as_it_was(ana: Client) -> None:
     assert 'name="opened.mail"' not in ana.get("/settings/").content.decode()
     ana.post("/settings/", {**FORM, "opened.browser": "1"})
-    assert Preference.objects.get().data["channels"]["reminder"] == ["apprise", "mail"]
+    assert Preference.objects.get().data["channels"]["reminder"] == ["apprise", "mail", "push"]
 
 
 def test_a_mistake_is_said_at_its_field_and_what_was_typed_is_kept(ana: Client) -> None:

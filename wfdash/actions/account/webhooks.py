@@ -16,8 +16,8 @@ from wfdash.actions.audit import entries
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.kinds import KINDS, WEBHOOK
 from wfdash.notifications.letters import Undeliverable
+from wfdash.notifications.outside import refuse_address
 from wfdash.notifications.signing import new_secret
-from wfdash.notifications.webhook import refuse_address
 from wfdash.schemas.validate import Problem
 
 KEPT = 2

@@ -17,14 +17,16 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account import webhooks as hooks
 from wfdash.actions.account.preferences import set_preferences
 from wfdash.errors import Invalid, NotAllowed
-from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL
+from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
 from wfdash.notifications.preferences import DIGESTS, Preferences, text_of
 from wfdash.notifications.write import preferences_of, reachable
+from wfdash.pages.account.push import push_settings
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import browser_zone, keep_zone, zone_of
 from wfdash.queries.account import notifications as queries
+from wfdash.queries.account.notifications import push_browsers
 
-LABELS = {BROWSER: "In app", MAIL: "E-mail", APPRISE: "Chat and push"}
+LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,11 @@ def settings(request: HttpRequest) -> HttpResponse:
             return redirect("settings")
         except Invalid as error:
             problems = _at_fields(error)
-    context = _form_context(viewer, wishes, typed) | {"problems": problems, "here": "settings"}
+    context = _form_context(viewer, wishes, typed) | {
+        "problems": problems,
+        "here": "settings",
+        "push": push_settings(viewer),
+    }
     _offer_zone(context, browser_zone(request), taken=request.GET.get("zone") == "browser")
     return render(request, "account/settings/page.html", context, status=422 if problems else 200)
 
@@ -138,7 +144,8 @@ def _admin(request: HttpRequest) -> Viewer:
 
 def _channels(viewer: Viewer) -> list[str]:
     """Return the channels by which this person can be reached."""
-    return [channel for channel in PERSONAL if reachable(viewer.user, channel)]
+    here = [channel for channel in PERSONAL if reachable(viewer.user, channel)]
+    return here if push_browsers(viewer) else [channel for channel in here if channel != PUSH]
 
 
 def _posted_settings(request: HttpRequest, channels: list[str], before: Preferences) -> dict[str, Any]:

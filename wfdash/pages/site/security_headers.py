@@ -17,6 +17,8 @@ POLICY: dict[str, str] = {
     "style-src": "'self'",
     "img-src": "'self' data:",
     "font-src": "'self'",
+    "manifest-src": "'self'",
+    "worker-src": "'self'",
     "connect-src": "'self'",
     "frame-src": "'self'",
     "form-action": "'self'",

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.database.compiled import compiled
-from checkpoints.models import HumanRequest, Notice, Webhook
+from checkpoints.models import HumanRequest, Notice, PushSubscription, Webhook
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
 from wfdash.domain.invisible import visible
@@ -103,6 +103,11 @@ def notice(viewer: Viewer, notice_id: str) -> NoticeView | None:
     """Return one of this person's notifications, None if there is none."""
     row = _own_notifications(viewer).select_related("request").filter(pk=notice_id).first()
     return None if row is None else _view(row, titles_of(viewer, [_run_of(row)]))
+
+
+def push_browsers(viewer: Viewer) -> list[PushSubscription]:
+    """Return the browsers in which this person gets push notifications, without their addresses and keys."""
+    return list(PushSubscription.objects.filter(user=viewer.user).defer("data").order_by("-created"))
 
 
 def deliveries(webhook: Webhook, *, limit: int = 20) -> list[Delivery]:

@@ -21,17 +21,20 @@ from django.utils import timezone
 from checkpoints.claims.renewal import boottime
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
-from checkpoints.models import Notice, Webhook
+from checkpoints.models import Notice, PushSubscription, Webhook
 from wfdash.access.viewer import Viewer, viewer_for
+from wfdash.actions.account.push import forget_browser
 from wfdash.actions.requests.answer_links import answer_link
 from wfdash.actions.sweep_backoff import is_outage
 from wfdash.notifications.apprise import send_apprise
-from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, WEBHOOK
+from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PUSH, WEBHOOK
 from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of
 from wfdash.notifications.mail import send_mail
 from wfdash.notifications.preferences import Preferences
+from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
+from wfdash.queries.requests.inbox import count_open
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +51,12 @@ TURN = 10.0
 KEPT_DAYS = 90
 FORGOTTEN = 1_000
 """Notices removed at a time."""
-CHANNELS: Mapping[str, Channel] = {MAIL: send_mail, APPRISE: send_apprise, WEBHOOK: send_webhook}
+CHANNELS: Mapping[str, Channel] = {
+    MAIL: send_mail,
+    PUSH: send_push,
+    APPRISE: send_apprise,
+    WEBHOOK: send_webhook,
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Bundle:
     channel: str
     user: int | None
     target: str
-    """The webhook's id."""
+    """The id of the webhook, or of the subscribed browser."""
 
 
 def due_bundles(limit: int = 500) -> list[Bundle]:
@@ -91,6 +99,8 @@ def _deliver(bundle: Bundle, notices: list[Notice], channel: Channel, until: flo
             sent += _send(bundle, batch, channel)
         except Undeliverable as error:
             _give_up(batch, str(error))
+            if isinstance(error, Unsubscribed):
+                forget_browser(bundle.target)
         except Exception as error:
             _postpone(batch, notices, f"{type(error).__name__}: {error}")
             break
@@ -145,6 +155,8 @@ def _send(bundle: Bundle, notices: Sequence[Notice], channel: Channel) -> int:
     if letters:
         channel(receiver, letters)
     ids = [letter.id for letter in letters]
+    if bundle.channel == PUSH and letters:
+        PushSubscription.objects.filter(pk=bundle.target).update(sent=timezone.now())
     Notice.objects.filter(pk__in=ids).update(sent=timezone.now(), error="")
     log.info("Sent %d notifications by %s", len(ids), bundle.channel)
     return len(ids)
@@ -168,9 +180,23 @@ def _person(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Any, list[Letter
         if why := _obsolete_because(notice, viewer):
             _give_up([notice], why)
         else:
-            letters += _letters([notice], viewer)
-    wishes = preferences_of([user.pk]).get(user.pk, Preferences())
-    return ((user, wishes) if bundle.channel == MAIL else user), letters
+            # A phone is picked up by others: its link leads to the request, and does not sign in.
+            letters += _letters([notice], None if bundle.channel == PUSH else viewer)
+    return _receiver(bundle, user, viewer), letters
+
+
+def _receiver(bundle: Bundle, user: Any, viewer: Viewer) -> Any:
+    """Return a person in the form in which a channel wants them."""
+    if bundle.channel == MAIL:
+        return user, preferences_of([user.pk]).get(user.pk, Preferences())
+    return _browser(bundle, viewer) if bundle.channel == PUSH else user
+
+
+def _browser(bundle: Bundle, viewer: Viewer) -> Browser:
+    found = PushSubscription.objects.filter(pk=bundle.target, user=viewer.user).first()
+    if found is None:
+        raise Undeliverable("This browser was unsubscribed")
+    return Browser(**found.data, waiting=count_open(viewer))
 
 
 def _obsolete_because(notice: Notice, viewer: Viewer) -> str:

@@ -1,0 +1,145 @@
+"""Push notifications to subscribed browsers (Web Push: RFC 8030, 8291, 8292): encrypted for the browser alone.
+
+The push service sees neither title nor link, only that something was sent. A phone shows it on its lock screen: no text
+that a person wrote, no link that answers, and where content is stored encrypted not what the request is about either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parseaddr
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from wfdash.notifications.kinds import KINDS
+from wfdash.notifications.letters import Letter, Undeliverable, headline
+from wfdash.notifications.outside import post
+from wfdash.notifications.push_keys import REMEDY, decoded, is_installed, vapid
+
+KEPT_SECONDS = 86_400
+"""How long a push service keeps it for a browser that is off."""
+TOKEN_SECONDS = 12 * 3600
+GONE = frozenset({404, 410})
+AGAIN = frozenset({408, 425, 429})
+"""What is worth another attempt, besides the answers of 500 and above."""
+
+
+class Unsubscribed(Undeliverable):
+    """The browser took its subscription back, or the push service has forgotten it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Browser:
+    """A subscribed browser: its address at its push service and its keys, in base64url. ``waiting``: open requests of
+    its person, for the badge.
+    """
+
+    endpoint: str
+    p256dh: str
+    auth: str
+    waiting: int = 0
+
+
+def send_push(receiver: Browser, letters: list[Letter]) -> None:
+    """Send one message for all letters. ``Unsubscribed``; ``Undeliverable``; ``OSError`` to retry."""
+    if not is_installed():
+        raise Undeliverable(f"Push notifications are not installed: {REMEDY}")
+    body = encrypted(receiver, json.dumps(message_of(letters, receiver.waiting)).encode())
+    status = post(receiver.endpoint, body, _headers(receiver.endpoint, letters))
+    if status in GONE:
+        raise Unsubscribed("The browser is no longer subscribed")
+    if 400 <= status < 500 and status not in AGAIN:
+        raise Undeliverable(f"The push service answered {status}")
+    if not 200 <= status < 300:
+        raise OSError(f"the push service answered {status}")
+
+
+def message_of(letters: list[Letter], waiting: int) -> dict[str, Any]:
+    """Return what the browser shows: ``title``, ``body``, ``url`` (a path), ``tag`` (the same at every attempt),
+    ``waiting``.
+    """
+    first = letters[0]
+    one = len(letters) == 1
+    url = urlsplit(first.url)
+    return {
+        "title": title_of(first) if one else f"{len(letters)} notifications from wfdash",
+        "body": str(first.payload.get("workflow") or "") if one else "",
+        "url": (f"{url.path}?{url.query}" if url.query else url.path) if one else "/notices/",
+        "tag": _digest(letters),
+        "waiting": waiting,
+    }
+
+
+def title_of(letter: Letter) -> str:
+    """Return what happened in one line; without its subject where content is stored encrypted."""
+    known: Mapping[str, Any] = letter.payload
+    if settings.WFDASH_ENCRYPTION_KEYS:
+        known = {"by": letter.payload.get("by"), "verdict": letter.payload.get("verdict")}
+        return headline(letter.kind, {**known, "subject": "a run" if _about(letter.kind) == "run" else ""})
+    return headline(letter.kind, known)
+
+
+def encrypted(browser: Browser, message: bytes) -> bytes:
+    """Return a message that only this browser can read (``aes128gcm``). ``Undeliverable`` if its keys are no keys."""
+    import http_ece
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    encrypt: Any = http_ece.encrypt
+    key = ec.generate_private_key(ec.SECP256R1())
+    try:
+        dh, auth = decoded(browser.p256dh), decoded(browser.auth)
+        return bytes(
+            encrypt(message, salt=os.urandom(16), private_key=key, dh=dh, auth_secret=auth, version="aes128gcm")
+        )
+    except (http_ece.ECEException, ValueError) as error:
+        raise Undeliverable("The keys of this browser are damaged") from error
+
+
+def _headers(endpoint: str, letters: list[Letter]) -> dict[str, str]:
+    urgent = any(letter.kind in KINDS and KINDS[letter.kind].at_once for letter in letters)
+    return {
+        **_signed(endpoint),
+        "content-encoding": "aes128gcm",
+        "content-type": "application/octet-stream",
+        "ttl": str(KEPT_SECONDS),
+        "urgency": "high" if urgent else "normal",
+        "topic": _digest(letters),
+    }
+
+
+def _signed(endpoint: str) -> dict[str, str]:
+    """Return the header that says who sends: a token for this push service alone, signed with our key."""
+    from py_vapid import VapidException
+
+    parts = urlsplit(endpoint)
+    port = f":{parts.port}" if parts.port else ""
+    claims = {
+        "aud": f"{parts.scheme}://{parts.hostname}{port}",
+        "exp": int(time.time()) + TOKEN_SECONDS,
+        "sub": _contact(),
+    }
+    try:
+        return {name.lower(): str(value) for name, value in vapid().sign(claims).items()}
+    except VapidException as error:  # an address without a host name
+        raise Undeliverable("The address of this browser is not one of a push service") from error
+
+
+def _contact() -> str:
+    """Return where the operator of a push service can reach ours: some refuse a token without."""
+    return f"mailto:{parseaddr(settings.DEFAULT_FROM_EMAIL)[1] or 'wfdash@localhost'}"
+
+
+def _digest(letters: list[Letter]) -> str:
+    """Return a name for these letters: a second attempt replaces what the first one left."""
+    return sha256("\n".join(letter.id for letter in letters).encode()).hexdigest()[:32]
+
+
+def _about(kind: str) -> str:
+    return KINDS[kind].about if kind in KINDS else "request"
