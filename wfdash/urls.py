@@ -38,7 +38,8 @@ from wfdash.pages.requests import (
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
-from wfdash.pages.site import app, health, list_page, looks, metrics, search, static_files, url_converters
+from wfdash.pages.site import health, list_page, looks, metrics, search, url_converters
+from wfdash.pages.site.files import app, static_files
 from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 

@@ -13,7 +13,7 @@ from django.templatetags.static import static
 from django.test import Client
 
 from wfdash.installation.static_version import static_version
-from wfdash.pages.site.static_files import MADE, SHEETS
+from wfdash.pages.site.files.static_files import MADE, SHEETS
 
 OLDER = "/static/0123456789ab/"
 

@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.templatetags.static import static
 from django.views.decorators.http import require_safe
 
-from wfdash.pages.site.scripts import bundle_of, map_of
+from wfdash.pages.site.files.scripts import bundle_of, map_of
 
 SHEETS = (
     "site/tokens",
