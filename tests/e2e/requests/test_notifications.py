@@ -173,7 +173,6 @@ def test_a_phone_is_called_by_push_and_shows_that_there_is_no_connection(
         page.goto("/settings/")
         page.get_by_role("button", name="Turn on in this browser").tap()
         expect(page.get_by_text("this browser", exact=True)).to_be_visible()
-        check_accessibility(page)
         check_no_sideways_scrolling(page)
         (run,) = start(server, {"subject": "Refund by push?", "policy": {"by": "ben"}})
         arrived = wait_until(lambda: service.arrived[-1:], what="a push message")
