@@ -35,8 +35,8 @@ function show() {
   for (const set of document.querySelectorAll(".diff-set:has(> .diff-file ~ .diff-file)")) {
     for (const box of boxes(set)) {
       const label = box.parentElement;
-      if (!label.hidden) continue;
-      label.hidden = false;
+      if ("ready" in label.dataset) continue;
+      label.dataset.ready = "";
       box.checked = viewed.has(markOf(box));
       if (box.checked) label.previousElementSibling.open = false;
     }

@@ -306,3 +306,9 @@ def test_a_patch_of_many_files_is_bounded() -> None:
     assert "9,700 more files not shown" in html
     assert "+100,000" in html
     assert len(html) < 2_000_000
+
+
+def test_files_are_marked_as_viewed_where_there_are_several_on_a_card() -> None:
+    assert drawn(PATCH).count("data-viewed>") == 4
+    assert "data-viewed>" not in drawn(PATCH, anchor="")
+    assert "data-viewed>" not in drawn("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y")
