@@ -72,6 +72,7 @@ def check_no_sideways_scrolling(page: Page) -> None:
     too_wide = overflow(page)
     if size is not None:
         page.set_viewport_size(size)
+        page.evaluate(TWO_FRAMES)
     assert too_wide <= 0, f"{page.url} is {too_wide} px too wide at {WIDTHS['phone']} px"
 
 
