@@ -17,7 +17,7 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.queries.history import events
 from wfdash.queries.history.events import lanes_of
 from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
-from wfdash.queries.requests import inbox as inbox_queries
+from wfdash.queries.requests import tabs
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_counts_follow_what_a_person_may_at_once(run, everybody):
 
 
 def test_requests_are_counted_up_to_a_limit_for_the_navigation(run, everybody, monkeypatch):
-    monkeypatch.setattr(inbox_queries, "MAX_WAITING", 3)
-    kept = compiled(inbox_queries._open_for.__wrapped__)
+    monkeypatch.setattr(tabs, "MAX_WAITING", 3)
+    kept = compiled(tabs._open_for.__wrapped__)
     for number in range(4):
         people.ask(run, f"number {number}")
     assert kept(people.viewer("ana")).count() == 3

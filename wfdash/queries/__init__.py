@@ -40,14 +40,10 @@ from wfdash.queries.requests.decision_filter import decision_suggestions
 from wfdash.queries.requests.decisions import DecisionRow, count_decisions, decisions
 from wfdash.queries.requests.inbox import (
     SORTS,
-    TABS,
     RequestRow,
-    count_all,
-    count_open,
     count_similar,
     count_similar_shown,
     count_since,
-    count_tabs,
     inbox,
     neighbours,
     next_request,
@@ -57,6 +53,7 @@ from wfdash.queries.requests.inbox import (
 )
 from wfdash.queries.requests.qualifiers import request_suggestions
 from wfdash.queries.requests.request import AnswerView, RequestView, request
+from wfdash.queries.requests.tabs import TABS, count_all, count_open, count_tabs
 from wfdash.queries.requests.view_counts import count_in_views
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work

@@ -19,7 +19,7 @@ from wfdash.access.viewer import EVERY
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.site.looks import looks_of
 from wfdash.queries.account.notifications import count_unread
-from wfdash.queries.requests.inbox import MAX_WAITING
+from wfdash.queries.requests.tabs import MAX_WAITING
 from wfdash.queries.statistics.operations import MOST_COUNTED
 
 THEMES = ("auto", "light", "dark")

@@ -23,8 +23,9 @@ from wfdash.errors import Invalid
 from wfdash.queries.account.saved_views import ViewRow, views_named
 from wfdash.queries.palette.ids import candidates
 from wfdash.queries.palette.intent import MIN_TEXT, Intent, is_whole, read_intent
-from wfdash.queries.requests.inbox import ASKED, PENDING, RequestRow, request_rows
+from wfdash.queries.requests.inbox import PENDING, RequestRow, request_rows
 from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.requests.tabs import ASKED
 from wfdash.queries.run_names import title_in
 from wfdash.queries.runs.qualifiers import search_for
 from wfdash.queries.runs.search import find

@@ -20,9 +20,9 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.invisible import visible
 from wfdash.queries.requests import audience
-from wfdash.queries.requests.inbox import tab_filter
 from wfdash.queries.requests.qualifiers import filter_requests
 from wfdash.queries.requests.request import RequestView, request
+from wfdash.queries.requests.tabs import tab_filter
 from wfdash.queries.unreadable import UNREADABLE, document
 from wfdash.workflow.authoring.policy import alone_because
 

@@ -1,49 +1,38 @@
 """Lists of requests: those that wait for this person, all open ones, and those they answered.
 
-A tab's count and its list come from the same filter. Of 10,000 open requests a list reads only those it shows: the rest
-is decided within one index.
+Of 10,000 open requests a list reads only those it shows: the rest is decided within one index.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, QuerySet, Value, When
+from django.db.models import Count, F, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from checkpoints.database.compiled import compiled, compiled_filter, statement_of
-from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Presence, Reply
+from checkpoints.models import HumanRequest, Presence
 from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
-from wfdash.queries.requests import audience
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.requests.tabs import in_tab
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import subject_in
 from wfdash.workflow.authoring.policy import HIGH_RISK
 
-TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
 SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}
-MAX_COUNTED = 1000
-"""Answered requests are counted up to this number."""
-MAX_WAITING = 1000
-"""Requests that wait for a person are counted up to this number for the navigation."""
-MAX_OPEN = 1_000_000
-EVERYTHING = Q(pk__isnull=False)
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-ASKED = OPEN & FOR_PEOPLE
-"""Open, and addressed to people: requests that wait for a signal are in no one's inbox."""
 PENDING = Q(closed__isnull=True, answered__isnull=True)
 """Open, or decided and not yet in effect."""
 MIN_SIMILAR = 3
@@ -101,92 +90,6 @@ class RequestRow:
         return self.answered is None and self.settles is None and not self.closed_as
 
 
-FLAGS: dict[str, Callable[[Viewer], Q]] = {
-    "may": audience.may_answer,
-    "free": audience.not_assigned_elsewhere,
-    "unspoken": audience.not_voted_by,
-    "grouped": audience.through_groups,
-    "untaken": audience.unassigned,
-    "back": audience.awaiting_reply_of,
-}
-TAB_FLAGS: dict[str, tuple[str, ...]] = {
-    "mine": ("free", "may", "unspoken"),
-    "groups": ("grouped", "may"),
-    "unassigned": ("untaken", "may"),
-    "asked": ("back",),
-    "all": (),
-}
-"""The conditions of each tab, for both lists and counts. The cheapest is first."""
-
-
-def tab_filter(viewer: Viewer, tab: str) -> Q:
-    """Return a tab's filter."""
-    if tab == "answered":
-        replied = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
-        return (
-            viewer.scope("see")
-            & FOR_PEOPLE
-            & Q(pk__in=replied.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
-        )
-    found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
-    for flag in TAB_FLAGS[tab]:
-        found &= FLAGS[flag](viewer)
-    return found
-
-
-_in_tab = compiled_filter(HumanRequest, tab_filter)
-
-
-def count_open(viewer: Viewer) -> int:
-    """Return how many open requests wait for this person, at most ``MAX_WAITING`` (one query)."""
-    return _open_for(viewer).count() if viewer.may_anywhere("answer") else 0
-
-
-@compiled
-def _open_for(viewer: Viewer) -> QuerySet[Any, Any]:
-    return HumanRequest.objects.filter(tab_filter(viewer, "mine")).order_by().values("pk")[:MAX_WAITING]
-
-
-def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
-    """Return the count of every tab under a filter (two queries). ``Invalid`` for an invalid filter."""
-    return count_all(viewer, text)[0]
-
-
-def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
-    """Return the count of every tab under a filter, and how many wait for this person without it (two queries).
-
-    One pass over the open requests: each request's flags are computed once, whatever is counted.
-    """
-    wanted = filter_requests(viewer, text)
-    if wanted:
-        flags, answered = statement_of(_flags(viewer, wanted)), statement_of(_answered(viewer, wanted))
-    else:
-        flags, answered = _all_flags(viewer), _all_answered(viewer)
-    sums = {tab: (*names, "fits", *(() if tab == "asked" else ("seen",))) for tab, names in TAB_FLAGS.items()}
-    sums["waiting"] = (*TAB_FLAGS["mine"], "seen")
-    found = flags.select(", ".join(f"SUM({' * '.join(names)})" for names in sums.values())) or ()
-    counts = dict.fromkeys(sums, 0) | {name: int(number or 0) for name, number in zip(sums, found, strict=False)}
-    return {tab: answered.count() if tab == "answered" else counts[tab] for tab in TABS}, counts["waiting"]
-
-
-def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
-    """Return the flags of each open request that counts for some tab."""
-    flags = {"seen": viewer.scope("see"), "fits": wanted}
-    flags |= {name: say(viewer) for name, say in FLAGS.items()}
-    cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
-    visible = viewer.scope("see") | audience.awaiting_reply_of(viewer)
-    rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list(*cases)
-    # A query within a query: its limit keeps it one.
-    return rows[:MAX_OPEN]
-
-
-def _answered(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
-    return HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted).order_by().values("pk")[:MAX_COUNTED]
-
-
-_all_flags, _all_answered = compiled(_flags), compiled(_answered)
-
-
 def inbox(
     viewer: Viewer, tab: str = "mine", text: str = "", *, sort: str = "age", cursor: str = "", limit: int = 50
 ) -> Page[RequestRow]:
@@ -239,7 +142,7 @@ def count_since(viewer: Viewer, tab: str, text: str, since: datetime, known: Seq
 
     ``known`` is the list that is shown, if that is the whole of it. An old request may be new to a person: escalated.
     """
-    rows = HumanRequest.objects.filter(_in_tab(viewer, tab), filter_requests(viewer, text))
+    rows = HumanRequest.objects.filter(in_tab(viewer, tab), filter_requests(viewer, text))
     return (rows.filter(created__gt=since) if known is None else rows.exclude(pk__in=known)).count()
 
 
@@ -256,7 +159,7 @@ def count_similar(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow
         return {}
     wanted = reduce(or_, (Q(workflow=workflow, step=step, kind=kind) for workflow, step, kind in sorted(gates)))
     low = HumanRequest.objects.filter(wanted, risk__lt=HIGH_RISK)
-    found = low.filter(_in_tab(viewer, tab), filter_requests(viewer, text))
+    found = low.filter(in_tab(viewer, tab), filter_requests(viewer, text))
     counted = found.values_list("workflow", "step", "kind").annotate(number=Count("pk")).order_by()
     return {(row[0], row[1], row[2]): row[3] for row in counted if row[3] >= MIN_SIMILAR}
 
@@ -271,7 +174,7 @@ def request_to_answer(viewer: Viewer, run_id: str) -> str:
     """Return the id of a run's open request that this person should answer first, or an empty string (one query)."""
     if not viewer.may_anywhere("answer"):
         return ""
-    rows = HumanRequest.objects.filter(_in_tab(viewer, "mine"), run_id=run_id)
+    rows = HumanRequest.objects.filter(in_tab(viewer, "mine"), run_id=run_id)
     return str(rows.order_by(F("due").asc(nulls_last=True), "created", "id").values_list("id", flat=True).first() or "")
 
 
@@ -285,7 +188,7 @@ def _order(tab: str, sort: str) -> KeysetOrder:
 
 
 def _sort_keys(viewer: Viewer, tab: str, text: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
-    rows = HumanRequest.objects.filter(_in_tab(viewer, tab), filter_requests(viewer, text))
+    rows = HumanRequest.objects.filter(in_tab(viewer, tab), filter_requests(viewer, text))
     return _sorted_keys(rows, tab, order)
 
 

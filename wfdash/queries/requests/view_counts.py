@@ -11,8 +11,8 @@ from django.db import connection
 from checkpoints.models import HumanRequest
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
-from wfdash.queries.requests.inbox import tab_filter
 from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.requests.tabs import tab_filter
 
 
 def count_in_views(viewer: Viewer, wanted: Sequence[tuple[str, str]], most: int) -> list[int | None]:

@@ -34,7 +34,7 @@ from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
-from wfdash.queries.requests.inbox import count_open
+from wfdash.queries.requests.tabs import count_open
 
 log = logging.getLogger(__name__)
 
