@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -79,3 +80,18 @@ async def charge(amount: int, ctx: Context) -> None:
     """Take much too long."""
     log.warning("Charging %d", amount)
     await ctx.call(_charge, once=True, name="bank")
+
+
+dictation = Workflow("dictation", title="Dictation")
+
+
+@dictation.step(start=True)
+async def write_down(book: str) -> None:
+    """Log each line that is added to a file, until one says "end"."""
+    done, lines = 0, [""]
+    while lines[-1:] != ["end"]:
+        lines = Path(book).read_text().splitlines()
+        for line in lines[done:]:
+            log.info(line)
+        done = len(lines)
+        await asyncio.sleep(0.05)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page
-from tests.e2e.moves import check_events, choose_action, expect_live, expect_status, start_run
-from tests.e2e.server import Server
+from tests.e2e.moves import LATER, check_events, choose_action, expect_live, expect_status, start_run
+from tests.e2e.server import Server, wait_until
 
 
 @pytest.fixture
@@ -18,12 +19,12 @@ def server(shared_gate: Server) -> Server:
     return shared_gate
 
 
-def open_the_log(page: Page) -> Page:
-    """Open the run's log beside it; nothing reloads that page."""
+def open_the_log(page: Page, last: str) -> Page:
+    """Open the run's log beside it, once it has that line; nothing reloads that page."""
     log = page.context.new_page()
     log.goto(page.url)
     log.locator(".run-tabs").get_by_role("link", name="Log").click()
-    expect(log.locator(".log-text")).to_have_text(["Prepared chairs"])
+    expect(log.locator(".log-text").last).to_have_text(last)
     expect_live(log)
     return log
 
@@ -55,7 +56,8 @@ def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
     expect(head).to_contain_text("Waiting for signal 'go'")
     expect(events).to_contain_text("Prepared chairs")
 
-    log = open_the_log(page)
+    log = open_the_log(page, "Prepared chairs")
+    expect(log.locator(".log-text")).to_have_count(1)
     head.get_by_role("link", name=re.compile("Send signal")).click()
     check_accessibility(page)
     page.get_by_label("Amount").fill("5000")
@@ -78,3 +80,34 @@ def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
     expect(page.get_by_role("main")).to_contain_text("“Charge” interrupted")
     expect(page.get_by_role("main")).to_contain_text("outcome of “bank” unknown")
     check_events(page)
+
+
+def scrolled(lines: Locator) -> float:
+    """Return how far the log is scrolled down."""
+    return float(lines.evaluate("list => list.scrollTop"))
+
+
+def test_a_log_follows_its_end_until_one_scrolls_up_and_again_from_there(person: OpenPage, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    book.write_text("".join(f"Line {number}\n" for number in range(80)))
+    page = person("olga")
+    start_run(page, "dictation", {"Book": str(book)})
+    log = open_the_log(page, "Line 79")
+    lines = log.get_by_role("list", name="Log lines")
+
+    def dictate(text: str) -> Locator:
+        with book.open("a") as file:
+            file.write(f"{text}\n")
+        line = lines.get_by_text(text, exact=True)
+        expect(line).to_be_attached(timeout=LATER)
+        return line
+
+    expect(dictate("At the end")).to_be_in_viewport()
+    lines.press("Home")
+    wait_until(lambda: scrolled(lines) == 0, what="the log scrolled up")
+    expect(dictate("Further up")).not_to_be_in_viewport()
+    assert scrolled(lines) == 0
+    lines.press("End")
+    expect(lines.get_by_text("Further up", exact=True)).to_be_in_viewport()
+    expect(dictate("At the end again")).to_be_in_viewport()
+    expect(dictate("end")).to_be_in_viewport()
