@@ -43,7 +43,7 @@ def decide_all(page: Page, most: int) -> int:
 def cancel_the_demo_s_batch(page: Page) -> None:
     """Only the story's own claims shall wait."""
     page.goto("/runs/?q=workflow:expense_batch")
-    page.get_by_role("main").get_by_role("row").get_by_role("link").first.click()
+    page.get_by_role("rowheader").get_by_role("link").first.click()
     expect_status(page, "waiting")
     choose_action(page, "Cancel run…")
     page.get_by_role("button", name="Cancel now").click()

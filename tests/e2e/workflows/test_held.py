@@ -119,7 +119,7 @@ def test_of_three_runs_one_goes_on_as_it_stands_one_waits_and_one_is_migrated(
     page.get_by_role("link", name="Cancel").click()
     expect_status(page, "held")
     page.goto("/runs/?q=status:held")
-    expect(page.get_by_role("main").get_by_role("row").get_by_role("link")).to_have_count(1)
+    expect(page.get_by_role("rowheader").get_by_role("link")).to_have_count(1)
     go_to(page, waits)
 
     serve(server, served, HOOKED.replace("VERSION", version))
