@@ -241,7 +241,7 @@ class Workflow:
         that do not go together; ``InvalidInput`` invalid values; ``Incompatible`` a checkpoint of another graph to
         which no ``migrate`` hook and no old name (``was``) leads; ``Damaged`` one that cannot be read.
         """
-        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after, self.run_title)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
 
     def run_stream(
@@ -255,7 +255,7 @@ class Workflow:
         park_after: float = 1.0,
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``."""
-        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after, self.run_title)
         return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from django.db import connection
 
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Notice, Run, RunFact
 from tests import people
 from tests.driving import drive, put
@@ -191,3 +194,57 @@ def test_a_card_names_the_run_beside_its_workflow(serve):
         queries.request(people.viewer(name), one.pk).run_label for one in (plain, titled) for name in ("otto", "ben")
     ]
     assert labels == ["Ledger", "", "Deploy Billing", "Deploy Billing"]
+
+
+def run_by_program(workflow: Workflow, message: dict[str, str]) -> str:
+    """Run it until it waits, as a program does that uses the dashboard's database; no worker takes part."""
+
+    async def begin() -> str:
+        async with DatabaseStorage() as storage:
+            return (await workflow.run(message, storage=storage)).checkpoint.run
+
+    return asyncio.run(begin())
+
+
+def titles_said(run: str) -> list[str]:
+    return [event.data["title"] for event in Event.objects.filter(run=run, kind="run.titled").order_by("seq")]
+
+
+def test_a_run_that_a_program_starts_is_called_by_its_template_and_found_by_it(serve):
+    serve(workflow := deploy())
+    run = run_by_program(workflow, {"service": "Bil\u202eling\n2.0"})
+    assert named_for("otto", run) == "Deploy Billing 2.0"
+    assert titles_said(run) == ["Deploy Billing 2.0"]
+    search_index.index_runs()
+    assert [row.id for row in queries.runs(people.viewer("ben"), "billing").items] == [run]
+
+
+@pytest.mark.parametrize("template", ["", "{service}"])
+def test_a_program_names_no_run_without_a_template_or_anything_to_say(serve, template):
+    serve(workflow := deploy(run_title=template))
+    run = run_by_program(workflow, {"token": "hush"})
+    assert (named_for("ben", run), titles_said(run)) == ("deploy", [])
+
+
+def test_what_a_step_says_counts_more_than_the_template_of_a_program(serve):
+    serve(workflow := deploy(said="Ship Billing"))
+    run = run_by_program(workflow, {"service": "Billing"})
+    assert named_for("ben", run) == "Ship Billing"
+
+
+def test_a_program_stores_no_title_in_clear_where_content_is_encrypted(serve, settings):
+    settings.WFDASH_ENCRYPTION_KEYS = KEYS
+    serve(workflow := deploy())
+    run = run_by_program(workflow, {"service": "Ledger"})
+    assert named_for("ben", run) == "Deploy Ledger"
+    assert "Ledger" not in stored(run)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT data FROM checkpoints_event")
+        assert "Ledger" not in str(cursor.fetchall())
+
+
+def test_a_run_from_the_pages_does_not_say_its_title_again(serve):
+    serve(deploy())
+    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
+    assert drive(run) == "waiting"
+    assert titles_said(run.pk) == []

@@ -60,6 +60,8 @@ def reduce(graph: Graph, run: str, moment: Moment, tick: Tick) -> tuple[Moment, 
 def on_started(builder: MomentBuilder, tick: RunStarted) -> None:
     builder.state = dict(tick.state)
     builder.emit(EventKind.RUN_STARTED)
+    if tick.title:
+        builder.emit(EventKind.RUN_TITLED, title=tick.title)
     for route in tick.routes:
         deliver(builder, route, "", None)
     builder.save(Reason.START)

@@ -42,6 +42,8 @@ class RunStarted:
     at: datetime
     routes: tuple[Route, ...]
     state: Mapping[str, Json]
+    title: str = ""
+    """What the run is called, unless that is known already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,11 @@ from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
 from checkpoints.storage import Recorder
 from wfdash.contract import Outcome
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
+from wfdash.domain.run_titles import title_of
 from wfdash.workflow.authoring.migration_hooks import MigrationHook
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.migration.carry import carry
-from wfdash.workflow.reducer.inputs import pack_input
+from wfdash.workflow.reducer.inputs import accept_input, pack_input
 from wfdash.workflow.reducer.moment_builder import new_moment
 from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, RunResumed, RunStarted, Tick, TimePassed
 from wfdash.workflow.runtime.checkpoint_writer import CheckpointWriter
@@ -63,6 +64,7 @@ class RunCall:
     storage: object
     run_id: RunId | None
     park_after: float
+    run_title: str = ""
 
     async def prepare(
         self, name: str, graph: Graph, show: Show | None = None, *, hooks: tuple[MigrationHook, ...] = ()
@@ -105,9 +107,14 @@ class RunCall:
         writer = CheckpointWriter(run, WorkflowId(name), graph.version, None)
         rule = graph.state
         state = {key: rule.codecs[key].encode(make(), f"state.{key}") for key, make in rule.defaults.items()}
-        began = RunStarted(at=recorders.recorder.now(), routes=routes, state=state)
+        # A recorder's run was named by its creator, as those of a worker are.
+        title = "" if recorders.claiming is None else self._title(graph)
+        began = RunStarted(at=recorders.recorder.now(), routes=routes, state=state, title=title)
         drive = Drive(graph, recorders.recorder, writer, new_moment(graph), self.park_after)
         return PreparedRun(drive, (began,), recorders.claiming)
+
+    def _title(self, graph: Graph) -> str:
+        return title_of(self.run_title, accept_input(graph, self.message)[1], graph.secrets) if self.run_title else ""
 
     def _resume(
         self,
