@@ -10,9 +10,9 @@ from playwright.sync_api import Page
 
 LEAST = 44
 PRESSED = "a[href], button, summary, select, textarea, input:not([type=hidden]), label:has(input)"
-SPARED = "svg a, .row-meta a, .line-button, td > input"
+SPARED = "svg a, .row-meta a, .line-button, .source-number, td > input"
 """Nodes of a graph and bars of a chart, which are listed below; links in a line of facts; what belongs to a line of a
-diff, as high as the line; a run opens to be acted on."""
+diff or of code, as high as the line; a run opens to be acted on."""
 TOO_SMALL = """([least, pressed, spared]) => {
   const seen = (element) => !element.disabled && !element.closest(`[inert], .visually-hidden, .skip-link, ${spared}`)
     && element.checkVisibility({ visibilityProperty: true }) && !(element.matches("input") && element.closest("label"));
