@@ -58,6 +58,7 @@ from wfdash.queries.requests.view_counts import count_in_views
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
+from wfdash.queries.runs.fields import FieldValue, field_values, fields_named, offered_fields
 from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
 from wfdash.queries.runs.listing import (
     DEFAULT_SORT,
@@ -141,6 +142,7 @@ __all__ = [
     "EventPage",
     "Everything",
     "Evidence",
+    "FieldValue",
     "FirstSteps",
     "Gate",
     "GraphDifference",
@@ -226,6 +228,8 @@ __all__ = [
     "evidence_of",
     "exported_rows",
     "failures",
+    "field_values",
+    "fields_named",
     "find_events",
     "find_logs",
     "first_steps",
@@ -246,6 +250,7 @@ __all__ = [
     "named",
     "neighbours",
     "next_request",
+    "offered_fields",
     "old_runs",
     "open_work",
     "operations",

@@ -13,6 +13,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from wfdash import queries
+from wfdash.domain.run_fields import known_names
 
 MOST_OF = 1_000_000
 COLUMNS = {
@@ -165,9 +166,9 @@ def address_in(page: str, query: str) -> ListAddress:
 
 
 def known_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those that are columns of the list of runs, in its order."""
-    given = set(names)
-    return tuple(name for name in COLUMNS if name in given)
+    """Return those that are columns of the list of runs, in its order; fields of input and output follow as given."""
+    given = list(names)
+    return (*(name for name in COLUMNS if name in given), *known_names(given))
 
 
 def _common(query: Query) -> dict[str, str]:

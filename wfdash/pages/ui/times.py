@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 NEAR = timedelta(days=3)
@@ -136,7 +137,7 @@ def _two_units(total: int) -> str:
     return " ".join(parts)
 
 
-def number(count: int) -> str:
+def number(count: float | Decimal) -> str:
     """Return a number with its thousands apart: ``12,345``."""
     return f"{count:,}"
 

@@ -88,7 +88,8 @@ def _result_context(request: HttpRequest, row: Any) -> dict[str, Any]:
 def _rows_context(request: HttpRequest, ids: Sequence[str]) -> dict[str, Any]:
     """Return rows as the list has them, with columns that say what becomes of a run."""
     columns = [(name, COLUMNS[name], name in RESULT_COLUMNS) for name in COLUMNS]
-    rows = listed_runs(queries.run_rows(viewer_of(request), ids))
+    viewer = viewer_of(request)
+    rows = listed_runs(viewer, queries.run_rows(viewer, ids))
     return {
         "rows": rows,
         "columns": columns,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ from django.utils import timezone
 
 from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.domain.run_fields import RunField
 from wfdash.errors import Invalid
 from wfdash.pages.runs.listing.dates import dates_of, with_dates
+from wfdash.pages.runs.listing.fields import FieldCell, cells_of, field_columns, label_of
 from wfdash.pages.runs.listing.tabs import mine_of, tabs_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, DURATIONS, RunsAddress, address_in, known_columns, read_runs_address
@@ -43,12 +45,16 @@ MOST_NEW = 100
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run as a row shows it. ``marks``: how people changed its course; ``whom``: who has to answer."""
+    """A run as a row shows it. ``marks``: how people changed its course; ``whom``: who has to answer.
+
+    ``fields``: values of its input and output.
+    """
 
     run: RunRow
     words: str
     title: str
     marks: tuple[str, ...]
+    fields: tuple[FieldCell, ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,7 +89,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     if fragment == "tabs":
         context = {"spot": place, "tabs": tabs_of(place, viewer), "mine": mine_of(place), "counted": True}
         return respond(request, "runs/listing/page.html", context, FRAGMENTS)
-    context = _common(request, viewer, place) | _list_context(request, viewer, place)
+    common = _common(request, viewer, place)
+    context = common | _list_context(request, viewer, place, common["fields"])
     if fragment != "list":
         context |= views_context(viewer, place)
     return respond(request, "runs/listing/page.html", context, FRAGMENTS)
@@ -114,11 +121,17 @@ def sort_of(place: RunsAddress, column: str) -> ColumnSort:
     return ColumnSort(href=place.at(sort=column if down else f"-{column}", view="").url(), state=state)
 
 
-def listed_runs(rows: Iterable[RunRow]) -> list[ListedRun]:
-    """Return runs as rows show them."""
-    titles = queries.titles()
+def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[RunField] = ()) -> list[ListedRun]:
+    """Return runs as rows show them, with these fields of input and output."""
+    titles, values = queries.titles(), queries.field_values(viewer, rows, [field.name for field in fields])
     return [
-        ListedRun(run=run, words=status_sentence(run), title=titles.get(run.workflow, run.workflow), marks=_marks(run))
+        ListedRun(
+            run=run,
+            words=status_sentence(run),
+            title=titles.get(run.workflow, run.workflow),
+            marks=_marks(run),
+            fields=cells_of(fields, values.get(run.id, {})),
+        )
         for run in rows
     ]
 
@@ -134,11 +147,19 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
         shown = DEFAULT_COLUMNS if kept is None else known_columns(kept)
     # What the list is sorted by is shown.
     shown = known_columns((*shown, place.sort.lstrip("-"))) if place.is_sorted else shown
+    fields = queries.fields_named(viewer, [name for name in shown if name not in COLUMNS])
+    own = tuple(name for name in shown if name in COLUMNS)
+    shown = (*own, *(field.name for field in fields))
     return {
         "spot": place,
         "now": timezone.now(),
         "columns": [(name, label, name in shown) for name, label in COLUMNS.items()],
-        "heads": [(name, COLUMNS[name], sort_of(place, name) if name in SORTED else None) for name in shown],
+        "field_columns": field_columns(viewer, place.q, fields),
+        "fields": fields,
+        "field_heads": [(field, label_of(field)) for field in fields],
+        "heads": [
+            (name, COLUMNS[name], sort_of(place, name) if name in SORTED else None) for name in shown if name in COLUMNS
+        ],
         "ascending": not place.sort.startswith("-"),
         "shown": dict.fromkeys(shown, True),
         "live_address": place.at(columns=shown).url(),
@@ -147,7 +168,9 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
     }
 
 
-def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
+def _list_context(
+    request: HttpRequest, viewer: Viewer, place: RunsAddress, fields: Sequence[RunField]
+) -> dict[str, Any]:
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     cursor, far = request.GET.get("after", ""), bool(request.GET.get("far"))
     context: dict[str, Any] = search_context(place, FILTER) | {
@@ -160,12 +183,15 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     try:
         if place.sort in DURATIONS:
             rows, more = queries.longest(viewer, place.q, shortest=place.sort == "took")
-            return context | {"rows": listed_runs(rows), "compared": queries.MOST_COMPARED if more else 0}
+            return context | {
+                "rows": listed_runs(viewer, rows, fields),
+                "compared": queries.MOST_COMPARED if more else 0,
+            }
         found = queries.runs(viewer, place.q, cursor=cursor, far=far, sort=place.sort)
     except Invalid as error:
         return context | {"flaws": flaws_of(error)}
     return context | {
-        "rows": listed_runs(found.items),
+        "rows": listed_runs(viewer, found.items, fields),
         "older": place.url(after=found.next) if found.next and found.reached is None else "",
         "further": place.url(after=found.next, far="1") if found.reached else "",
         "reached": found.reached,
@@ -177,8 +203,9 @@ def _news_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
     since = moment_in(request.GET.get("since", ""))
     new = queries.count_runs_since(viewer, place.q, since, MOST_NEW) if since else 0
-    return _common(request, viewer, place) | {
-        "rows": listed_runs(queries.run_rows(viewer, ids)),
+    context = _common(request, viewer, place)
+    return context | {
+        "rows": listed_runs(viewer, queries.run_rows(viewer, ids), context["fields"]),
         "new": new,
         "most": MOST_NEW,
     }
