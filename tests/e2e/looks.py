@@ -15,11 +15,16 @@ from tests.e2e.touch import TWO_FRAMES, check_targets
 
 ALL = Path("test-results/screenshots")
 WIDTHS = {"wide": 1440, "phone": 390}
-WATCH_SHIFTS = """() => new PerformanceObserver((list) => {
-  for (const { value, sources } of list.getEntries()) {
-    window.shifts.push([value, ...sources.map(({ node }) => `${node?.nodeName}.${node?.className}`)]);
-  }
-}).observe({ type: "layout-shift", buffered: false })"""
+WATCH_SHIFTS = """() => {
+  const named = (node) => node?.nodeType === 3
+    ? `"${node.data.trim().slice(0, 40)}" in ${named(node.parentElement)}` : `${node?.nodeName}.${node?.className}`;
+  const placed = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" ");
+  const moved = ({ node, previousRect, currentRect }) =>
+    `${named(node)}: ${placed(previousRect)} to ${placed(currentRect)}`;
+  new PerformanceObserver((list) => {
+    for (const { value, sources } of list.getEntries()) window.shifts.push([value, ...sources.map(moved)]);
+  }).observe({ type: "layout-shift", buffered: false });
+}"""
 RULES: dict[str, Any] = {
     "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
