@@ -81,6 +81,9 @@ def test_the_paths_one_can_look_for_are_those_of_single_values():
     assert search_attributes.paths_of(schema)[:3] == (("amount",), ("lines", "sku"), ("lines", "more", "sku"))
     assert ("pin",) not in search_attributes.paths_of(schema)
     assert search_attributes.paths_of({"type": "string"}) == ()
+    assert search_attributes.paths_of(
+        {"properties": {"a": {"type": ["integer", "null"]}, "b": {"type": ["null"]}}}
+    ) == (("a",),)
 
 
 def test_a_run_is_found_by_the_end_of_its_id_and_the_parts_of_its_names():

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
+SINGLE = ("string", "number", "integer", "boolean")
 
 
 def is_secret(node: Any) -> bool:
@@ -16,7 +17,9 @@ def is_secret(node: Any) -> bool:
 
 def is_single(node: Schema) -> bool:
     """Return whether a node's values are single ones, neither objects nor lists."""
-    return node.get("type") in {"string", "number", "integer", "boolean"} or "enum" in node or "const" in node
+    given = node.get("type")
+    types = given if isinstance(given, list) else [given]
+    return any(kind in types for kind in SINGLE) or "enum" in node or "const" in node
 
 
 def under(node: Schema, key: str) -> Iterator[Schema]:
