@@ -207,6 +207,8 @@ def test_one_thumb_decides_says_why_and_takes_it_back(open_context: OpenContext,
     press(reason)
     reason.fill("Not from a train")
     press(fold.locator("button[value=reject]"))
+    # As long as its sheet is open, the undo is above it.
+    expect(page.locator(".dock .action[open]")).to_have_count(0)
     press(page.get_by_role("region", name="Undo").get_by_role("button", name=re.compile("^Undo")).first)
     expect(page.get_by_role("region", name="Undo")).to_have_count(0)
     go_to(page, server, run)
