@@ -52,6 +52,7 @@ LIMITS: Mapping[str, TextLimit] = {
     "workflow name": TextLimit(NAME),
     "workflow title": TextLimit(10_000, 0),
     "run title": TextLimit(1_000, 0),
+    "item label": TextLimit(1_000),
     "workflow version": TextLimit(64, 0),
     "engine": TextLimit(40),
     "step name": TextLimit(NAME, remedy="give name= a shorter one, or nest fewer sub-workflows"),

@@ -1,4 +1,5 @@
-"""What a run is called: a title that its author words from the input, else a summary of the input. Pure.
+"""What a run is called: a title that its author words from the input, else a summary of the input. Items of maps are
+named alike. Pure.
 
 A template is read with ``string.Formatter``, and never formatted with it: its fields are paths in JSON, so no attribute
 of any object can be reached.
@@ -39,8 +40,20 @@ SEPARATORS = " ,;:·–—-|/"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a template names, in the words of its errors. ``holder``: what has the fields."""
+
+    holder: str
+    audience: str
+
+
+RUN = Subject(holder="the input", audience="a title is shown to everyone who sees the run")
+ITEM = Subject(holder="an item", audience="a label is shown wherever the item is")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TitleField:
-    """A value of the input: its path, and how a number is written (``,.2f``)."""
+    """A value of the input or item: its path, and how a number is written (``,.2f``)."""
 
     path: tuple[str, ...]
     spec: str = ""
@@ -62,17 +75,20 @@ def cleaned(text: str, most: int = LONGEST) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
-def problem_of(template: str, schema: Schema) -> str:
-    """Return why a template cannot name runs with inputs of this schema, in words; empty if it can."""
+def problem_of(template: str, schema: Schema, subject: Subject = RUN) -> str:
+    """Return why a template cannot name runs with inputs of this schema, or items, in words; empty if it can."""
     try:
-        fields = [part for part in _parsed(template) if isinstance(part, TitleField)]
+        fields = [part for part in _parsed(template, subject) if isinstance(part, TitleField)]
     except ValueError as error:
         return str(error)
-    return next((problem for field in fields if (problem := _field_problem(field, schema))), "")
+    return next((problem for field in fields if (problem := _field_problem(field, schema, subject))), "")
 
 
 def title_of(template: str, message: Any, secrets: Collection[str] = ()) -> str:
-    """Return the title that a valid template gives a run with this input. Missing and secret values are left out."""
+    """Return the title that a valid template gives a run with this input, or the label of an item.
+
+    Missing and secret values are left out.
+    """
     parts = [part if isinstance(part, str) else _value_at(message, part, secrets) for part in _parsed(template)]
     if all(parts):
         return cleaned("".join(parts))
@@ -98,7 +114,7 @@ def _kept(char: str) -> str:
     return "" if char in BLANKS or (category in DROPPED and char not in JOINERS) else char
 
 
-def _parsed(template: str) -> Iterator[str | TitleField]:
+def _parsed(template: str, subject: Subject = RUN) -> Iterator[str | TitleField]:
     """Yield texts and fields. ``ValueError`` in words."""
     for text, name, spec, conversion in Formatter().parse(template):
         if text:
@@ -106,23 +122,23 @@ def _parsed(template: str) -> Iterator[str | TitleField]:
         if name is None:
             continue
         if conversion or "[" in name or (name and not all(name.split("."))):
-            raise ValueError(f"{{{name}}} is no field of the input: write {{field}} or {{field.part}}")
+            raise ValueError(f"{{{name}}} is no field of {subject.holder}: write {{field}} or {{field.part}}")
         if not NUMBER_FORMAT.fullmatch(spec or ""):
             raise ValueError(f"{{{name}:{spec}}}: a number is written with {{{name}:,}} or {{{name}:,.2f}}")
         yield TitleField(path=tuple(name.split(".")) if name else (), spec=spec or "")
 
 
-def _field_problem(field: TitleField, schema: Schema) -> str:
+def _field_problem(field: TitleField, schema: Schema, subject: Subject) -> str:
     secrets, nodes = secret_names(schema), resolved([schema], schema)
     for key in field.path:
         below = resolved([part for node in nodes for part in _below(node, key)], schema)
         if key in secrets or any(is_secret(node) for node in below):
-            return f"{field.name} is secret: a title is shown to everyone who sees the run"
+            return f"{field.name} is secret: {subject.audience}"
         if not below:
-            return "" if any(_is_open(node) for node in nodes) else _unknown(field, nodes)
+            return "" if any(_is_open(node) for node in nodes) else _unknown(field, nodes, subject)
         nodes = below
     if any(is_secret(node) for node in nodes):
-        return f"{field.name} is secret: a title is shown to everyone who sees the run"
+        return f"{field.name} is secret: {subject.audience}"
     if nodes and not any(is_single(node) or _is_list(node) or _is_open(node) for node in nodes):
         return f"{field.name} holds several values: name one of them"
     return ""
@@ -144,11 +160,11 @@ def _is_list(node: Schema) -> bool:
     return node.get("type") == "array"
 
 
-def _unknown(field: TitleField, nodes: list[Schema]) -> str:
+def _unknown(field: TitleField, nodes: list[Schema], subject: Subject) -> str:
     names = dict.fromkeys(str(name) for node in nodes for name in node.get("properties") or ())
     if names:
-        return f"the input has no {field.name}, but {', '.join(names)}"
-    return f"the input has no {field.name}" + (": it is one value, write {}" if len(field.path) == 1 else "")
+        return f"{subject.holder} has no {field.name}, but {', '.join(names)}"
+    return f"{subject.holder} has no {field.name}" + (": it is one value, write {}" if len(field.path) == 1 else "")
 
 
 def _value_at(message: Any, field: TitleField, secrets: Collection[str]) -> str:

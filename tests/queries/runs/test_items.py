@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from django.db import connection
 from pydantic import BaseModel, SecretStr
 
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.ids import CheckpointId, RunId
 from checkpoints.models import HumanRequest
+from checkpoints.records import Checkpoint
 from tests import people
 from tests.driving import drive, put
 from wfdash import actions, catalog, queries
@@ -24,6 +30,10 @@ class Price(BaseModel):
 
 @pytest.fixture
 def run(monkeypatch, everybody) -> str:
+    return waiting(monkeypatch)
+
+
+def waiting(monkeypatch, label: str = "") -> str:
     found, workflow = Catalog(), Workflow("prices")
     monkeypatch.setattr(catalog, "load", lambda: found)
 
@@ -31,7 +41,7 @@ def run(monkeypatch, everybody) -> str:
     def read(count: int) -> list[Price]:
         return [Price(token=SecretStr("hush"), sku=f"SKU-{n:02}", amount=n) for n in range(count)]
 
-    @workflow.step(after=each(read))
+    @workflow.step(after=each(read, label=label))
     async def confirm(price: Price, ctx: Context) -> SecretStr:
         await ctx.ask(Approval(subject=f"Price {price.sku}?"))
         return SecretStr("hush")
@@ -75,3 +85,33 @@ def test_an_event_says_the_label_only_to_those_who_may_read_it(run):
         labels = [event.data.get("label") for event in events if event.kind == "step.started" and "item" in event.data]
         assert (labels[:1] == ["SKU-00, 0.0"]) is shown
         assert any(labels) is shown
+
+
+def test_a_label_of_the_author_is_read_by_inspectors_only_and_kept_by_a_restore(monkeypatch, everybody):
+    run = waiting(monkeypatch, "{sku} for {amount:,.2f}")
+    for name, label in (("otto", "SKU-03 for 3.00"), ("ben", "Item 3")):
+        assert rows(name, run)[3] == label
+    assert rows("otto", run, find="sku-07 for") == ["SKU-07 for 7.00"]
+    assert rows("ben", run, find="sku-07") == []
+    otto = people.viewer("otto")
+    head = queries.checkpoints(otto, run, limit=1).rows[0].info
+    new = actions.restore_run(otto, run, head.id)
+    assert list(held(run, new.pk).body["position"]["labels"].values())[3] == "SKU-03 for 3.00"
+    assert drive(run) == "waiting"
+    assert rows("otto", run)[3] == "SKU-03 for 3.00"
+
+
+def test_labels_are_encrypted_with_the_content(monkeypatch, everybody, settings):
+    settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
+    run = waiting(monkeypatch, "Tag of {sku}")
+    assert rows("otto", run)[3] == "Tag of SKU-03"
+    for table in connection.introspection.table_names():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            assert "Tag of" not in str(cursor.fetchall()), table
+
+
+def held(run: str, checkpoint: str) -> Checkpoint:
+    found = asyncio.run(DatabaseStorage().load(RunId(run), CheckpointId(checkpoint)))
+    assert found is not None
+    return found

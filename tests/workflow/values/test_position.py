@@ -25,7 +25,7 @@ from wfdash.workflow.values.position import (
 )
 
 STORED = {
-    Position: "next v live joins asked outputs loose since past wrote levels",
+    Position: "next v live joins asked outputs loose since past wrote levels labels",
     Activation: "step message scope journal rounds born attempt attempts retry_at queued parked called",
     JournalEntry: "k name t o again request prints seen renewed answer once schema args at differed result raised"
     " failed unknown stopped until label done",

@@ -60,9 +60,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """One activation per item of the list that ``source`` returns."""
+    """One activation per item of the list that ``source`` returns. ``label``: what an item is called."""
 
     source: Source
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,12 @@ def n_of(need: int, *sources: Source) -> Join:
     return Join(sources, need)
 
 
-def each(source: Source) -> Each:
-    """Return a map: the step runs once per item of the list ``source`` returns; later steps stay with their item."""
-    return Each(source)
+def each(source: Source, *, label: str = "") -> Each:
+    """Return a map: the step runs once per item of the list ``source`` returns; later steps stay with their item.
+
+    ``label``: what an item is called in all its steps, with fields of the item: ``"{employee}: {amount}"``.
+    """
+    return Each(source, label)
 
 
 def gather(*sources: Source) -> Gather:

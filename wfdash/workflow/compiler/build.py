@@ -12,6 +12,7 @@ from wfdash.workflow.authoring.edges import Gather, Join
 from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.compiler.aliases import read_aliases
 from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Level, Node
+from wfdash.workflow.compiler.item_labels import check_labels, read_labels
 from wfdash.workflow.compiler.plan import Definition, GraphPlan, PlannedEdge, PlannedStep, draw_plan, incoming, outgoing
 from wfdash.workflow.compiler.state_rules import read_state
 from wfdash.workflow.compiler.validate import find_paths, find_problems
@@ -29,11 +30,11 @@ def build(definition: Definition) -> Graph:
     paths = find_paths(plan)
     find_problems(plan)
     aliases = read_aliases(definition, plan)
-    if plan.problems:
-        listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(plan.problems))
-        raise InvalidWorkflow(f"workflow {definition.name!r} is not valid:\n{listed}", problems=plan.problems)
-    edges = [_edge(index, link) for index, link in enumerate(plan.links)]
+    labels = read_labels(plan)
+    _refuse(definition, plan.problems)
+    edges = [_edge(index, link, labels) for index, link in enumerate(plan.links)]
     nodes = {name: _node(plan, place, edges, paths) for name, place in plan.places.items()}
+    _refuse(definition, list(check_labels(nodes, edges)))
     return Graph(
         name=definition.name,
         nodes=nodes,
@@ -46,6 +47,12 @@ def build(definition: Definition) -> Graph:
         aliases=aliases,
         levels=_levels(plan, nodes.values(), edges),
     )
+
+
+def _refuse(definition: Definition, problems: list[str]) -> None:
+    if problems:
+        listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(problems))
+        raise InvalidWorkflow(f"workflow {definition.name!r} is not valid:\n{listed}", problems=problems)
 
 
 def _levels(plan: GraphPlan, nodes: Iterable[Node], edges: Iterable[Edge]) -> dict[str, Level]:
@@ -65,7 +72,7 @@ def _level(definition: Definition, nodes: Iterable[Node], edges: Iterable[Edge])
     return Level(definition=definition, version=signature(nodes, edges), own=signature(here, between))
 
 
-def _edge(index: int, link: PlannedEdge) -> Edge:
+def _edge(index: int, link: PlannedEdge, labels: Mapping[str, str]) -> Edge:
     case = link.case
     return Edge(
         index=index,
@@ -80,6 +87,7 @@ def _edge(index: int, link: PlannedEdge) -> Edge:
         case=case.value if case else None,
         default=bool(case and case.default),
         opens=link.opens,
+        label=labels.get(link.opens or "", ""),
     )
 
 

@@ -32,6 +32,8 @@ class Edge:
     default: bool = False
     opens: str | None = None
     """The map or sub-workflow that this edge enters."""
+    label: str = ""
+    """The template that names the items of that map; no part of the signature."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -77,6 +77,8 @@ class PlannedEdge:
     otherwise: bool = False
     case: Case | None = None
     opens: str | None = None
+    label: str = ""
+    """The template that names the items of the map it opens."""
 
 
 @dataclass
@@ -175,13 +177,13 @@ def _add_links(plan: GraphPlan, level: Definition, prefix: str, target: str, dec
     if not sources:
         plan.problems.append(f"step {target!r}: after= names no step")
     for place, source in enumerate(sources):
-        one = kind
+        one, label = kind, declared.after.label if isinstance(declared.after, Each) else ""
         if isinstance(source, Each) and kind == "plain":
-            one, source = "each", source.source
+            one, label, source = "each", source.label, source.source
         name = _resolve(plan, level, prefix, target, source)
         if name is not None:
             case = source if isinstance(source, Case) else None
-            plan.links.append(_link(declared, name, target, one, place, case))
+            plan.links.append(replace(_link(declared, name, target, one, place, case), label=label))
 
 
 def _link(declared: Step | Sub, source: str, target: str, kind: str, place: int, case: Case | None) -> PlannedEdge:

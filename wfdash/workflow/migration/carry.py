@@ -22,7 +22,7 @@ from wfdash.workflow.migration.migration_check import MigrationCheck
 from wfdash.workflow.migration.migration_ops import MigratingRun, apply_change, rename
 from wfdash.workflow.migration.sub_workflows import changed_below, hooks_below
 from wfdash.workflow.reducer.joins import settle
-from wfdash.workflow.reducer.moment_builder import MomentBuilder
+from wfdash.workflow.reducer.moment_builder import MomentBuilder, scopes_in
 from wfdash.workflow.reducer.ticks import EmitEvent, Moment
 from wfdash.workflow.values.codec import check_plain
 
@@ -169,6 +169,8 @@ def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) 
             builder.start(activation)
     for scope in sorted({entry["scope"] for entry in run.position["joins"].values()}, key=len, reverse=True):
         settle(builder, scope)
+    for scope in {*scopes_in(checkpoint.body["position"])} - {*scopes_in(builder.position)}:
+        builder.forget_items(scope)
     moment, commands = builder.build()
     withdrawn = [EventKind.REQUEST_WITHDRAWN.draft(_asker(checkpoint, key), key=key) for key in run.closed]
     return Carried(

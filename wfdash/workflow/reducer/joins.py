@@ -11,6 +11,7 @@ from typing import Any
 
 from wfdash.workflow.compiler.graph import Edge, JoinRule, Node
 from wfdash.workflow.reducer.moment_builder import MomentBuilder, group_prefix, item_index, parent_scope
+from wfdash.workflow.reducer.routing import label_of
 from wfdash.workflow.reducer.ticks import Route
 from wfdash.workflow.values.position import GroupState, JoinState, Packed, Rounds
 
@@ -24,7 +25,10 @@ def deliver(builder: MomentBuilder, route: Route, scope: str, rounds: Rounds | N
         return
     prefix = _open_group(builder, edge.opens, scope, rounds)
     for index, packed in route.items:
-        arrive(builder, node, edge, f"{prefix}{index}/", packed, rounds)
+        item = f"{prefix}{index}/"
+        if edge.label:
+            builder.name_item(item, label_of(builder.graph, node, packed, edge.label))
+        arrive(builder, node, edge, item, packed, rounds)
 
 
 def _open_group(builder: MomentBuilder, opens: str, scope: str, rounds: Rounds | None) -> str:
@@ -119,11 +123,15 @@ def _rule(node: Node) -> JoinRule:
 
 
 def settle(builder: MomentBuilder, scope: str) -> None:
-    """Fire every join around ``scope`` that nothing more can reach; if nothing else is left, the oldest."""
+    """Fire every join around ``scope`` that nothing more can reach; if nothing else is left, the oldest.
+
+    The names of items in which nothing is left are forgotten.
+    """
     while builder.position["joins"]:
         fired = [_settle_one(builder, key, scope) for key in list(builder.position["joins"])]
         if not any(fired) and not _force(builder):
-            return
+            break
+    builder.forget_items(scope)
 
 
 def _force(builder: MomentBuilder) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate, chain
 from typing import Any, Literal, overload
 
 from checkpoints.events import EventKind
@@ -69,6 +71,9 @@ class MomentBuilder:
 
     @overload
     def writable(self, name: Literal["outputs"]) -> list[Packed]: ...
+
+    @overload
+    def writable(self, name: Literal["labels"]) -> dict[str, str]: ...
 
     @overload
     def writable(self, name: Literal["since"]) -> dict[str, int]: ...
@@ -140,9 +145,35 @@ class MomentBuilder:
         self.commands.append(RunStep(activation))
 
     def _item_label(self, node: Node, record: Activation) -> dict[str, Json]:
-        inside = record["scope"] and not node.hidden and item_of(node.path, record["scope"]) is not None
-        label = label_of(self.graph, node, record["message"]) if inside else ""
+        item = item_scope(node.path, record["scope"]) if record["scope"] and not node.hidden else None
+        if item is None:
+            return {}
+        label = self.position.get("labels", {}).get(item) or label_of(self.graph, node, record["message"])
         return {"label": label} if label else {}
+
+    def name_item(self, item: str, label: str) -> None:
+        """Keep what an item of a map is called, for all its steps; the first name counts."""
+        if label and item not in self.position.setdefault("labels", {}):
+            self.writable("labels")[item] = label
+        self._drop_empty_labels()
+
+    def forget_items(self, ended: str) -> None:
+        """Forget what the items around a scope are called, where nothing can happen any more."""
+        if "labels" not in self.position:
+            return
+        for item in _scopes_around(ended):
+            if item in self.position["labels"] and not self._continues(item):
+                self.writable("labels").pop(item)
+        self._drop_empty_labels()
+
+    def _continues(self, item: str) -> bool:
+        # What has just begun is the last: an item that continues is found at once, however many others there are.
+        tokens = chain(reversed(self.position["live"].values()), self.position["joins"].values())
+        return any(token["scope"].startswith(item) for token in tokens)
+
+    def _drop_empty_labels(self) -> None:
+        if not self.position.get("labels", True):
+            self.position.pop("labels")
 
     def _busy(self, step: str, but: str) -> int:
         live = self.position["live"].items()
@@ -181,8 +212,24 @@ def item_index(scope: str, prefix: str) -> int:
 
 def item_of(path: tuple[str, ...], scope: str) -> int | None:
     """Return the index of the innermost map item around a scope, None outside of maps."""
-    parts = scope.split("/")
-    for depth in range(len(path) - 1, -1, -1):
-        if path[depth].startswith("each:"):
-            return int(parts[depth].split(".")[1])
-    return None
+    item = item_scope(path, scope)
+    return None if item is None else int(item[:-1].rpartition(".")[2])
+
+
+def item_scope(path: tuple[str, ...], scope: str) -> str | None:
+    """Return the scope of the innermost map item around a scope, None outside of maps."""
+    around = list(_scopes_around(scope))
+    return next((around[depth] for depth in range(len(path) - 1, -1, -1) if path[depth].startswith("each:")), None)
+
+
+def scopes_in(position: Position) -> Iterator[str]:
+    """Yield the scope of everything that is in progress or waits in a join."""
+    for activation in position["live"].values():
+        yield activation["scope"]
+    for entry in position["joins"].values():
+        yield entry["scope"]
+
+
+def _scopes_around(scope: str) -> Iterator[str]:
+    """Yield the scopes of which this one is a part, outermost first, and itself."""
+    return accumulate(part + "/" for part in scope.split("/")[:-1])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.domain.run_titles import summary_of
+from wfdash.domain.run_titles import summary_of, title_of
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
 from wfdash.workflow.errors import WrongType
 from wfdash.workflow.reducer.ticks import Route
@@ -116,12 +116,12 @@ def codec_of(graph: Graph, node: Node, code: Any) -> Codec:
     return codecs[int(index)] if codecs else PLAIN
 
 
-def label_of(graph: Graph, node: Node, packed: Packed) -> str:
-    """Return what an item of a map is called: its first short values, none that its type calls a secret."""
+def label_of(graph: Graph, node: Node, packed: Packed, template: str = "") -> str:
+    """Return what an item of a map is called: as a template says, else its first short values. None is a secret."""
     code, data = packed
     if code == "*" or "" in codec_of(graph, node, code).secret_names:
         return ""
-    return summary_of(data, {}, graph.secrets)
+    return title_of(template, data, graph.secrets) if template else summary_of(data, {}, graph.secrets)
 
 
 def plain(packed: Packed) -> Json:

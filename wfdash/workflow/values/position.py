@@ -173,6 +173,8 @@ class Position(TypedDict):
     """State key -> ``[version, step]`` that wrote it last, where steps overlap."""
     levels: NotRequired[Marks]
     """The versions of its sub-workflows that the run started under."""
+    labels: NotRequired[dict[str, str]]
+    """Scope of an item of a map -> what it is called, where its workflow says so."""
 
 
 NEEDED = {"step", "message", "scope", "journal"}
