@@ -34,6 +34,11 @@ class Invalid(WfdashError):
         """All its messages in one line, without the fields they belong to."""
         return "; ".join(str(one["msg"]) for one in self.errors)
 
+    @property
+    def by_field(self) -> dict[str, str]:
+        """The message of each field at the top, the last one where it has several."""
+        return {str(one["loc"][0]): str(one["msg"]) for one in self.errors}
+
 
 class AlreadyAnswered(WfdashError):
     """Someone answered first. ``facts``: by, at, value, verdict."""

@@ -28,7 +28,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
                 messages.success(request, f"Out of office set. {absence.delegate.get_username()} can decide for you.")
                 return redirect("away")
             except Invalid as error:
-                problems = {str(problem["loc"][0]): str(problem["msg"]) for problem in error.errors}
+                problems = error.by_field
     mine, others = queries.absences(viewer)
     context = {
         "mine": mine,

@@ -32,8 +32,7 @@ def account(request: HttpRequest) -> HttpResponse:
             end_own_session(viewer, request.POST.get("session", ""))
             messages.success(request, "Session ended.")
     except Invalid as error:
-        problems = {str(one["loc"][0]): str(one["msg"]) for one in error.errors}
-        return _shown(request, viewer, problems=problems, status=422)
+        return _shown(request, viewer, problems=error.by_field, status=422)
     except (TooManyTries, Busy) as error:
         response = _shown(request, viewer, problems={"current": str(error).rstrip(".")}, status=status_for(error))
         response.headers["Retry-After"] = str(error.facts["retry_after"])

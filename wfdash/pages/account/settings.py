@@ -53,7 +53,7 @@ def settings(request: HttpRequest) -> HttpResponse:
             messages.success(request, "Settings saved.")
             return redirect("settings")
         except Invalid as error:
-            problems = _at_fields(error)
+            problems = error.by_field
     context = _form_context(viewer, wishes, typed) | {
         "problems": problems,
         "here": "settings",
@@ -79,7 +79,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
             )
             return _webhook(request, viewer, webhook.pk, secret=secret, status=201)
         except Invalid as error:
-            problems = _at_fields(error)
+            problems = error.by_field
     context = {
         "rows": queries.webhooks(),
         "kinds": KINDS.values(),
@@ -204,7 +204,3 @@ def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any])
 def _channel_setting(wishes: Preferences, typed: Mapping[str, Any], kind: str, channel: str) -> ChannelSetting:
     on = bool(typed.get(f"{kind}.{channel}")) if typed else wishes.wants(kind, channel)
     return ChannelSetting(channel=channel, label=f"{KINDS[kind].label}: {LABELS[channel]}", on=on)
-
-
-def _at_fields(error: Invalid) -> dict[str, str]:
-    return {str(problem["loc"][0]): str(problem["msg"]) for problem in error.errors}

@@ -15,7 +15,7 @@ from wfdash.access.roles import ORDER
 from wfdash.access.viewer import Viewer
 from wfdash.actions.people import grants
 from wfdash.errors import Invalid, NotFound, WrongState
-from wfdash.pages.people.forms import ROLES, problems_of
+from wfdash.pages.people.forms import ROLES
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.people.matrix import WorkflowAccess, managed_workflows, workflow_access
 
@@ -32,7 +32,7 @@ def access(request: HttpRequest) -> HttpResponse:
             _act(request, viewer, workflow)
             return redirect(_address(workflow))
         except Invalid as error:
-            problems = problems_of(error)
+            problems = error.by_field
         except (WrongState, NotFound) as error:
             messages.error(request, f"{error}.")
             return redirect(_address(workflow))

@@ -1,4 +1,4 @@
-"""What forms about people share: problems per field, choices of roles and workflows, the address for links."""
+"""What forms about people share: choices of roles and workflows, the address for links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from django.http import HttpRequest
 
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.errors import Invalid
 from wfdash.queries.people.matrix import managed_workflows
 
 ROLES = (
@@ -19,11 +18,6 @@ ROLES = (
     ("admin", "also manages roles"),
 )
 """Each role with what it is for."""
-
-
-def problems_of(error: Invalid) -> dict[str, str]:
-    """Return the problem of each field."""
-    return {str(problem["loc"][0]): str(problem["msg"]) for problem in error.errors}
 
 
 def base_of(request: HttpRequest) -> str:

@@ -12,7 +12,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import grants
 from wfdash.actions.people import groups as actions
 from wfdash.errors import Invalid, NotFound, WrongState
-from wfdash.pages.people.forms import grant_form, problems_of, role_title
+from wfdash.pages.people.forms import grant_form, role_title
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.people import groups as queries
 
@@ -28,7 +28,7 @@ def groups(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"Group {made.name} made. Add its members.")
             return redirect("group", made.name)
         except Invalid as error:
-            problems = problems_of(error)
+            problems = error.by_field
     context = {
         "rows": queries.groups(viewer),
         "needs": queries.needs(viewer),
@@ -50,7 +50,7 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
     try:
         return redirect("group", moved) if (moved := _act(request, viewer, name)) else redirect("groups")
     except Invalid as error:
-        return _shown(request, viewer, name, problems=problems_of(error))
+        return _shown(request, viewer, name, problems=error.by_field)
     except (WrongState, NotFound) as error:
         messages.error(request, f"{error}.")
         return redirect("group", name)

@@ -11,7 +11,7 @@ from wfdash.access.administration import administered
 from wfdash.access.viewer import EVERY
 from wfdash.actions.people.accounts import invite_person
 from wfdash.errors import Invalid, NotAllowed
-from wfdash.pages.people.forms import base_of, grant_form, problems_of
+from wfdash.pages.people.forms import base_of, grant_form
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.people import groups
 from wfdash.queries.people.people import SHOWN, PeoplePage, people
@@ -63,7 +63,7 @@ def invite(request: HttpRequest) -> HttpResponse:
             context = {"made": made, "name": made.user.get_username(), "new": True, "whole": True, "here": "people"}
             return render(request, "people/link.html", context, status=201)
         except Invalid as error:
-            problems = problems_of(error)
+            problems = error.by_field
     context = grant_form(viewer, post, problems) | {
         "groups": [(row.name, row.name in post.getlist("groups")) for row in groups.groups(viewer) if not row.django],
         "chosen": [*roles[:BLANK_ROLES], *[("", EVERY)] * (BLANK_ROLES - len(roles))],

@@ -18,7 +18,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import accounts, grants, groups, security
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.account.out_of_office import read_days
-from wfdash.pages.people.forms import base_of, grant_form, problems_of, role_title
+from wfdash.pages.people.forms import base_of, grant_form, role_title
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.people import groups as group_queries
 from wfdash.queries.people.person import PersonView
@@ -43,7 +43,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
         if act in ACTS:
             messages.success(request, ACTS[act](request, viewer, name))
     except Invalid as error:
-        return _shown(request, viewer, name, act=act, problems=problems_of(error))
+        return _shown(request, viewer, name, act=act, problems=error.by_field)
     except (WrongState, NotFound) as error:
         messages.error(request, f"{error}.")
     return redirect("person", name)

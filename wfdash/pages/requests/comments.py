@@ -48,7 +48,7 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
             messages.success(request, "Information added. Reviewers see the change before they decide.")
             return back_to(request_id, address_params(request.GET))
         except Invalid as error:
-            problems = {str(problem["loc"][0]): str(problem["msg"]) for problem in error.errors}
+            problems = error.by_field
     found = queries.request(viewer, request_id)
     if not (found.may_inform and found.open):
         raise NotAllowed("Only the requester, operators and reviewers can add information")
