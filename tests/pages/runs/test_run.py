@@ -180,6 +180,7 @@ def test_a_step_that_stopped_with_its_run_is_called_as_the_run_is(phase, word, r
 def test_the_command_that_starts_it_again_is_for_those_who_may_see_its_input_and_start(run, as_):
     address = f"/runs/{run.pk}/"
     assert "Run again from a program" in as_("otto").get(address).content.decode()
+    assert "Run again from a program" not in as_("otto").get(f"{address}?fragment=live").content.decode()
     for name in ("ana", "vera"):
         assert "Run again from a program" not in as_(name).get(address).content.decode()
     assert "Run again" not in as_("ana").get(f"{address}?fragment=values").content.decode()

@@ -68,7 +68,8 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     wanted = request.GET.get("fragment", "")
     for part in PART_DATA.get(wanted, ()):
         context |= PARTS[part](request, viewer, header)
-    if wanted in {"", "live", "values"} and header.inspect and viewer.may("start", header.workflow):
+    # Not with the live part, which is renewed all the time: they stay as they are.
+    if wanted in {"", "values"} and header.inspect and viewer.may("start", header.workflow):
         context["again_commands"] = again_commands(request, header)
     if wanted in {"", "live", "head"}:
         context |= head(viewer, header, "run", context["requests"], context["busy"])
