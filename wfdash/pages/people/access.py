@@ -15,8 +15,9 @@ from wfdash.access.roles import ORDER
 from wfdash.access.viewer import Viewer
 from wfdash.actions.people import grants
 from wfdash.errors import Invalid, NotFound, WrongState
-from wfdash.pages.people.forms import ROLES
+from wfdash.pages.people.forms import ROLES, revoke_chosen
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people.matrix import WorkflowAccess, managed_workflows, workflow_access
 
 
@@ -36,7 +37,7 @@ def access(request: HttpRequest) -> HttpResponse:
         except (WrongState, NotFound) as error:
             messages.error(request, f"{error}.")
             return redirect(_address(workflow))
-    number = int(request.GET["page"]) if request.GET.get("page", "").isdecimal() and len(request.GET["page"]) < 6 else 1
+    number = number_in(request.GET.get("page", "")) or 1
     found = workflow_access(viewer, workflow, number=number) if workflow else None
     context = {
         "found": found,
@@ -57,9 +58,7 @@ def access(request: HttpRequest) -> HttpResponse:
 def _act(request: HttpRequest, viewer: Viewer, workflow: str) -> None:
     post = request.POST
     if post.get("act") == "revoke":
-        given = post.get("grant", "")
-        grants.revoke_role(viewer, int(given) if given.isdecimal() and len(given) < 16 else 0)
-        messages.success(request, "Role revoked.")
+        messages.success(request, revoke_chosen(request, viewer))
     elif post.get("act") == "grant":
         role, name = post.get("role", ""), post.get("name", "").strip()
         to = {"group": name} if post.get("kind") == "group" else {"person": name}

@@ -9,6 +9,8 @@ from django.http import HttpRequest
 
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions.people.grants import revoke_role
+from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people.matrix import managed_workflows
 
 ROLES = (
@@ -29,6 +31,12 @@ def workflow_choices(viewer: Viewer) -> list[tuple[str, str]]:
     """Return name and title of what this person may grant roles for, every workflow first (one query)."""
     everywhere = [(EVERY, "Every workflow")] if viewer.may("admin", EVERY) else []
     return [*everywhere, *managed_workflows(viewer)]
+
+
+def revoke_chosen(request: HttpRequest, viewer: Viewer) -> str:
+    """Revoke the grant that a POST names, and return the message for it."""
+    revoke_role(viewer, number_in(request.POST.get("grant", "")))
+    return "Role revoked."
 
 
 def grant_form(viewer: Viewer, typed: Mapping[str, Any], problems: Mapping[str, str]) -> dict[str, Any]:

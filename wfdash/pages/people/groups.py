@@ -12,7 +12,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import grants
 from wfdash.actions.people import groups as actions
 from wfdash.errors import Invalid, NotFound, WrongState
-from wfdash.pages.people.forms import grant_form, role_title
+from wfdash.pages.people.forms import grant_form, revoke_chosen, role_title
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.people import groups as queries
 
@@ -71,9 +71,7 @@ def _act(request: HttpRequest, viewer: Viewer, name: str) -> str:
             request, f"Everyone in {name} is now {post['role']} of {role_title(post['workflow'] or EVERY)}."
         )
     elif act == "revoke":
-        given = post.get("grant", "")
-        grants.revoke_role(viewer, int(given) if given.isdecimal() and len(given) < 16 else 0)
-        messages.success(request, "Role revoked.")
+        messages.success(request, revoke_chosen(request, viewer))
     elif act == "rename":
         name = actions.rename_group(viewer, name, post.get("name", "")).name
         messages.success(request, f"The group is now called {name}.")

@@ -13,6 +13,7 @@ from wfdash.actions.people.accounts import invite_person
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.people.forms import base_of, grant_form
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people import groups
 from wfdash.queries.people.people import SHOWN, PeoplePage, people
 
@@ -26,7 +27,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request)
     text, show = request.GET.get("q", "").strip()[:200], request.GET.get("show", "")
     show = show if show in SHOWN else ""
-    number = int(request.GET["page"]) if request.GET.get("page", "").isdecimal() and len(request.GET["page"]) < 6 else 1
+    number = number_in(request.GET.get("page", "")) or 1
     found = people(viewer, text, show=show, number=number)
     whole = administered(viewer) is None
     context = {

@@ -18,8 +18,9 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import accounts, grants, groups, security
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.account.out_of_office import read_days
-from wfdash.pages.people.forms import base_of, grant_form, role_title
+from wfdash.pages.people.forms import base_of, grant_form, revoke_chosen, role_title
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people import groups as group_queries
 from wfdash.queries.people.person import PersonView
 from wfdash.queries.people.person import person as read_person
@@ -91,9 +92,7 @@ def _grant(request: HttpRequest, viewer: Viewer, name: str) -> str:
 
 
 def _revoke(request: HttpRequest, viewer: Viewer, name: str) -> str:
-    given = request.POST.get("grant", "")
-    grants.revoke_role(viewer, int(given) if given.isdecimal() and len(given) < 16 else 0)
-    return "Role revoked."
+    return revoke_chosen(request, viewer)
 
 
 def _join(request: HttpRequest, viewer: Viewer, name: str) -> str:
@@ -143,8 +142,7 @@ def _away(request: HttpRequest, viewer: Viewer, name: str) -> str:
 
 
 def _back(request: HttpRequest, viewer: Viewer, name: str) -> str:
-    given = request.POST.get("absence", "")
-    security.end_absence_of(viewer, name, int(given) if given.isdecimal() and len(given) < 16 else 0)
+    security.end_absence_of(viewer, name, number_in(request.POST.get("absence", "")))
     return "Out of office ended."
 
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from checkpoints.events import EventKind
 from checkpoints.records import Event
 from wfdash import queries
-from wfdash.pages.runs.header import address, head, page_number
+from wfdash.pages.runs.header import address, head
 from wfdash.pages.runs.paging import (
     download_of,
     following_in,
@@ -23,6 +23,7 @@ from wfdash.pages.runs.paging import (
     text_in,
 )
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import EventItem, event_row_of, respond
 
 SHOWN = 200
@@ -63,8 +64,8 @@ def events(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
-    wanted, seq = filter_of(request), page_number(request.GET.get("seq", ""))
-    before = page_number(request.GET.get("before", ""))
+    wanted, seq = filter_of(request), number_in(request.GET.get("seq", ""))
+    before = number_in(request.GET.get("before", ""))
     if seq:
         before = min(seq + SHOWN // 2, run.seq) + 1
     found = queries.find_events(
@@ -102,7 +103,7 @@ def _views(request: HttpRequest, view: str) -> list[tuple[str, str, str, bool]]:
 def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the events that match as JSON lines, oldest first; ``after``: those that follow this one."""
     viewer = viewer_of(request)
-    found = queries.all_events(viewer, run_id, filter_of(request), after=page_number(request.GET.get("after", "")))
+    found = queries.all_events(viewer, run_id, filter_of(request), after=number_in(request.GET.get("after", "")))
     return download_of(
         found,
         lambda event: json.dumps(event.model_dump(mode="json"), ensure_ascii=False) + "\n",

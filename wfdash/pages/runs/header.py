@@ -70,8 +70,3 @@ def address(request: HttpRequest, **changes: str) -> str:
         if value:
             query[name] = value
     return f"?{query.urlencode()}"
-
-
-def page_number(text: str) -> int:
-    """Return a count out of an address, 0 for anything else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from wfdash import queries
 from wfdash.domain.invisible import visible
-from wfdash.pages.runs.header import address, head, page_number
+from wfdash.pages.runs.header import address, head
 from wfdash.pages.runs.paging import (
     download_of,
     following_in,
@@ -21,6 +21,7 @@ from wfdash.pages.runs.paging import (
     text_in,
 )
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.log_line import LogLine
@@ -40,7 +41,7 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
     wanted = log_filter_of(request)
-    before, after = page_number(request.GET.get("before", "")), following_in(request)
+    before, after = number_in(request.GET.get("before", "")), following_in(request)
     found = queries.find_logs(viewer, run_id, wanted, before=before, after=after, limit=SHOWN)
     context = head(viewer, run, "logs") | _page_context(request, run, found, wanted)
     return respond(request, "runs/logs/page.html", context, FRAGMENTS)

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 from django.http import HttpRequest, StreamingHttpResponse
 
 from wfdash import queries
-from wfdash.pages.runs.header import address, page_number
+from wfdash.pages.runs.header import address
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.event_text import step_label
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Part(Protocol):
 def following_in(request: HttpRequest) -> int | None:
     """Return ``after`` of an address: what the part follows; None if it names none."""
     after = request.GET.get("after", "")
-    return page_number(after) if after.isascii() and after.isdigit() else None
+    return number_in(after) if after.isascii() and after.isdigit() else None
 
 
 def level_in(request: HttpRequest) -> str:

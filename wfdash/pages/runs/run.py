@@ -13,12 +13,13 @@ from django.utils import timezone
 from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.runs.graph import draw, stopped_as
-from wfdash.pages.runs.header import DRIVEN, address, head, page_number
+from wfdash.pages.runs.header import DRIVEN, address, head
 from wfdash.pages.runs.intervals import intervals_by_state
 from wfdash.pages.runs.start_commands import again_commands
 from wfdash.pages.runs.step import step_panel
 from wfdash.pages.runs.timeline import timeline_context
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import event_row_of, respond
 from wfdash.pages.ui.graph import opened_in
 
@@ -125,7 +126,7 @@ def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dic
 
 
 def _checkpoints(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    return {"rail": queries.checkpoints(viewer, run.id, before=page_number(request.GET.get("older", "")), limit=RAIL)}
+    return {"rail": queries.checkpoints(viewer, run.id, before=number_in(request.GET.get("older", "")), limit=RAIL)}
 
 
 def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
@@ -160,7 +161,7 @@ def history(request: HttpRequest, run_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     header = queries.run(viewer, run_id)
     context = head(viewer, header, "history") | {
-        "rail": queries.checkpoints(viewer, run_id, before=page_number(request.GET.get("older", "")), limit=100)
+        "rail": queries.checkpoints(viewer, run_id, before=number_in(request.GET.get("older", "")), limit=100)
     }
     return respond(
         request,

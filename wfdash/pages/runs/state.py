@@ -9,8 +9,9 @@ from django.http import HttpRequest, HttpResponse
 
 from wfdash import queries
 from wfdash.errors import NotFound
-from wfdash.pages.runs.header import address, head, page_number
+from wfdash.pages.runs.header import address, head
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui import json_tree
 from wfdash.pages.ui.fragments import respond
 
@@ -38,7 +39,7 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
         value = json_tree.at(found.value, pointer)
     except json_tree.NoSuchNode as error:
         raise NotFound(f"{error}: the run has changed since, or the address is wrong") from error
-    begin = page_number(request.GET.get("from", ""))
+    begin = number_in(request.GET.get("from", ""))
 
     def place(at: str, first: int) -> str:
         return address(request, path=at, find="", **{"from": str(first) if first else ""})

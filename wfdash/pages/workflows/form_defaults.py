@@ -8,6 +8,7 @@ from checkpoints.records import Json
 from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
+from wfdash.pages.site.numbers import number_in
 
 
 def default_input(request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow) -> tuple[Json, str]:
@@ -33,5 +34,5 @@ def default_input(request: HttpRequest, viewer: Viewer, row: queries.WorkflowRow
 def _example(row: queries.WorkflowRow, number: str) -> Json:
     """Return the example a person asked for (1, 2, ...), or None."""
     examples = row.description.examples
-    wanted = int(number) if number.isascii() and number.isdigit() and len(number) < 5 else 0
+    wanted = number_in(number)
     return examples[wanted - 1] if 0 < wanted <= len(examples) else None
