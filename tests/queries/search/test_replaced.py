@@ -19,6 +19,7 @@ from wfdash.queries.search.language import MAX_LENGTH, asked_for, replaced, spli
         ('by:"Finance, EU" status:failed', "", 'by:"Finance, EU"'),
         ("-status:completed", "status:failed", "-status:completed status:failed"),
         ("status:failed", "", ""),
+        (':""', "status:new", ': "" status:new'),
     ],
 )
 def test_one_part_is_replaced_where_it_is_or_added(text, part, found):
@@ -31,6 +32,10 @@ def test_what_is_not_of_the_key_is_said_as_before(text):
     again = list(split(replaced(text, "status", "status:new")))
     assert [said for part, said in again if part != "status:new"] == rest
     assert asked_for(replaced(text, "status", "status:new"), "status") == ("new",)
+
+
+def test_a_colon_by_itself_is_a_word_and_nothing_else():
+    assert [part for part, _ in split(': "" a: b')] == [":", '""', "a:", "b"]
 
 
 def test_what_a_filter_asks_for_by_a_key_is_found_whatever_the_case():

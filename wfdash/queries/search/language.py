@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 MAX_LENGTH = 500
 TERM = re.compile(
-    r'(?P<part>(?P<not>-)?(?:(?P<key>[A-Za-z_][\w.-]*):)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+|(?<=:))))'
+    r'(?P<part>(?P<not>-)?(?:(?P<key>[A-Za-z_][\w.-]*):)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+|(?(key)(?<=:)|(?!)))))'
 )
 SIGNS = ("<=", ">=", "<", ">")
 INEQUALITIES = ("<", ">")
