@@ -23,7 +23,7 @@ def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None,
     """
     roles = [role for role, rights in RIGHTS.items() if right in rights]
     grants = Grant.objects.filter(workflow__in=[EVERY, workflow], role__in=roles)
-    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
+    granted = holders(grants) | Q(is_superuser=True)
     users = User.objects.filter(granted, is_active=True)
     if names is not None:
         users = users.filter(username__in=list(names))
@@ -40,8 +40,13 @@ def colleagues(viewer: Viewer) -> QuerySet[User]:
     if not mine:
         return User.objects.none()
     grants = Grant.objects.all() if EVERY in mine else Grant.objects.filter(workflow__in=[EVERY, *mine])
-    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
+    granted = holders(grants) | Q(is_superuser=True)
     return User.objects.filter(granted, is_active=True).exclude(pk=viewer.user.pk).distinct()
+
+
+def holders(grants: QuerySet[Grant]) -> Q:
+    """Return the filter of people whom one of these grants counts for, by itself or through a group."""
+    return Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id"))
 
 
 def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable[str] | None = None) -> list[Viewer]:

@@ -9,26 +9,16 @@ from dataclasses import dataclass, replace
 from checkpoints.models import FOR_PEOPLE, HumanRequest
 from wfdash import catalog
 from wfdash.access.viewer import REQUESTER, Origin, Viewer
-from wfdash.contract import NamesPeople
+from wfdash.contract import Addressees, NamesPeople
 
 STRANGER = Origin()
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddressedQuestion:
-    """What a step asks of the same people. ``open``: how many such requests are open; 0: only the code has it.
-
-    ``certain``: the code says it all; otherwise a running step may address other people.
-    """
+class AddressedQuestion(Addressees):
+    """What a step asks of the same people. ``open``: how many such requests are open; 0: only the code has it."""
 
     workflow: str
-    step: str
-    by: tuple[str, ...] = ()
-    not_by: tuple[str, ...] = ()
-    escalate: tuple[str, ...] = ()
-    need: int = 1
-    override: bool = True
-    certain: bool = True
     open: int = 0
 
     @property
@@ -74,9 +64,10 @@ def standing_of(person: Viewer, question: AddressedQuestion) -> AnswerStanding:
 def questions(workflows: Collection[str] | None = None) -> list[AddressedQuestion]:
     """Return the questions of these workflows (of all: None), by workflow in the order of steps (one query)."""
     known = dict.fromkeys(_in_code(workflows), 0)
+    # What is open has the policy it was asked with: it is the same question if all that is stored is the same.
+    stored = {replace(one, certain=True): one for one in reversed(known)}
     for question, count in _open(workflows).items():
-        # What is open has the policy it was asked with: it is the same question if all that is stored is the same.
-        match = next((one for one in known if replace(one, certain=True) == question), question)
+        match = stored.get(question, question)
         known[match] = known.get(match, 0) + count
     return sorted((replace(one, open=count) for one, count in known.items()), key=_place)
 

@@ -10,10 +10,11 @@ from checkpoints.models import AuditEntry
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import ACCOUNTS
 from wfdash.domain.search_attributes import moment_in
+from wfdash.queries.search.common_qualifiers import WORKFLOW
 from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, equals_or_begins, lies_in
 from wfdash.queries.search.language import SIGNS, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier
-from wfdash.queries.search.suggestions import ListedValues, listed, listed_workflows
+from wfdash.queries.search.suggestions import ListedValues, listed
 from wfdash.queries.search.times import is_time, times_of
 
 MOST = 5000
@@ -49,13 +50,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         suggest=listed("verb"),
         condition=equals("verb"),
     ),
-    Qualifier(
-        key="workflow",
-        example="workflow:refund",
-        meaning="this workflow; ref* for prefix",
-        suggest=listed_workflows,
-        condition=equals_or_begins("workflow"),
-    ),
+    WORKFLOW,
     Qualifier(
         key="run", example="run:0198*", meaning="ID of a run; 0198* for prefix", condition=equals_or_begins("run")
     ),

@@ -70,7 +70,7 @@ def group(viewer: Viewer, name: str) -> GroupView:
     members = User.objects.filter(groups__name=name).order_by("-is_active", "username")
     found = list(members.values_list("username", "is_active")[:MOST])
     more = max(0, members.count() - MOST) if len(found) == MOST else 0
-    need = next((need for need in _needs(asked) if need.name == name), None)
+    need = next((need for need in needs_of(asked) if need.name == name), None)
     locked = rows[0].django and not viewer.user.is_superuser
     return GroupView(row=rows[0], members=tuple(found), more=more, locked=locked, need=need)
 
@@ -78,12 +78,7 @@ def group(viewer: Viewer, name: str) -> GroupView:
 def needs(viewer: Viewer) -> tuple[Need, ...]:
     """Return the names in policies that no one answers to, by name (five queries). ``NotAllowed``."""
     refuse_unless_admin(viewer)
-    return _needs(questions())
-
-
-def needs_of(asked: Collection[AddressedQuestion]) -> tuple[Need, ...]:
-    """Return the same for these questions, for someone who may know their names."""
-    return _needs(asked)
+    return needs_of(questions())
 
 
 def refuse_unless_admin(viewer: Viewer) -> None:
@@ -111,7 +106,8 @@ def _rows(found: QuerySet[Group], asked: Collection[AddressedQuestion]) -> tuple
     )
 
 
-def _needs(asked: Collection[AddressedQuestion]) -> tuple[Need, ...]:
+def needs_of(asked: Collection[AddressedQuestion]) -> tuple[Need, ...]:
+    """Return the same for these questions, for someone who may know their names (four queries)."""
     wanted = {name for question in asked for name in question.names}
     users = dict(User.objects.filter(username__in=wanted).values_list("username", "is_active"))
     teams = set(Group.objects.filter(name__in=wanted).values_list("name", flat=True))

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from checkpoints.models import Grant
 from wfdash import catalog
 from wfdash.access.administration import administered
-from wfdash.access.directory import people_who
+from wfdash.access.directory import holders, people_who
 from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of
 from wfdash.access.roles import Role, all_in, roles_of, sources
 from wfdash.access.viewer import EVERY, Viewer
@@ -110,8 +110,7 @@ def workflow_access(viewer: Viewer, workflow: str, *, number: int = 1) -> Workfl
 
 def _people(workflow: str) -> QuerySet[User]:
     grants = Grant.objects.filter(workflow__in=[EVERY, workflow])
-    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
-    return User.objects.filter(granted, is_active=True).distinct()
+    return User.objects.filter(holders(grants) | Q(is_superuser=True), is_active=True).distinct()
 
 
 def _questions(workflow: str) -> tuple[QuestionAccess, ...]:

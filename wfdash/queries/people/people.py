@@ -13,7 +13,7 @@ from django.utils import timezone
 from checkpoints.limits import findable
 from checkpoints.models import Absence, Grant, SecondFactor
 from wfdash.access.administration import administered
-from wfdash.access.directory import people_who
+from wfdash.access.directory import holders, people_who
 from wfdash.access.roles import Role, roles_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
@@ -87,8 +87,7 @@ def visible_people(viewer: Viewer) -> QuerySet[User]:
     if not mine:
         raise NotAllowed("Only admins can see people and their roles")
     grants = Grant.objects.filter(workflow__in=[EVERY, *mine])
-    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id")) | Q(is_superuser=True)
-    return User.objects.filter(granted).distinct()
+    return User.objects.filter(holders(grants) | Q(is_superuser=True)).distinct()
 
 
 def find(viewer: Viewer, name: str) -> User:
@@ -148,8 +147,7 @@ def _says(viewer: Viewer, word: str) -> Q:
         return Q(username__icontains=word)
     own = Q(username__icontains=word) | Q(first_name__icontains=word) | Q(last_name__icontains=word)
     grants = Grant.objects.filter(Q(role=word.lower()) | Q(workflow__icontains=word))
-    granted = Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id"))
-    return own | Q(email__icontains=word) | Q(groups__name__icontains=word) | granted
+    return own | Q(email__icontains=word) | Q(groups__name__icontains=word) | holders(grants)
 
 
 def _shown(found: QuerySet[User], show: str) -> QuerySet[User]:

@@ -12,11 +12,13 @@ from django.db.models import Case, CharField, Exists, OuterRef, Q, Value, When
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from wfdash.access.viewer import REQUESTER, Viewer
-from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, equals_or_begins, lies_in
+from wfdash.queries.requests.qualifiers import KIND, in_names
+from wfdash.queries.search.common_qualifiers import WORKFLOW
+from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, lies_in
 from wfdash.queries.search.json_names import NamesAny, NamesBeyond, NamesEmpty
 from wfdash.queries.search.language import SIGNS, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier
-from wfdash.queries.search.suggestions import ListedValues, listed, listed_workflows
+from wfdash.queries.search.suggestions import ListedValues, listed
 from wfdash.queries.search.times import is_time, times_of
 
 MOST = 2000
@@ -49,7 +51,7 @@ def reversed_later() -> Q:
 
 def filter_decisions(viewer: Viewer, text: str) -> Q:
     """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
-    return condition_of(FILTER, viewer, text, _word)
+    return condition_of(FILTER, viewer, text, in_names)
 
 
 def decision_suggestions(viewer: Viewer) -> dict[str, Any]:
@@ -69,19 +71,8 @@ def _asked(context: FilterContext, term: Term, value: str) -> Q:
     return Q(NamesEmpty("by")) if value == "anyone" else Q(NamesAny("by", [value]))
 
 
-def _word(word: str) -> Q:
-    # Null for a headline that cannot be read: it must not make "not this word" neither true nor false.
-    return Q(subject__isnull=False, subject__icontains=word) | Q(workflow__icontains=word)
-
-
 QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
-    Qualifier(
-        key="workflow",
-        example="workflow:refund",
-        meaning="this workflow; ref* for prefix",
-        suggest=listed_workflows,
-        condition=equals_or_begins("workflow"),
-    ),
+    WORKFLOW,
     Qualifier(
         key="step",
         example="step:review",
@@ -89,13 +80,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         suggest=listed("step"),
         condition=equals("step"),
     ),
-    Qualifier(
-        key="kind",
-        example="kind:approval",
-        meaning="approval, choice, question, form …",
-        suggest=listed("kind"),
-        condition=lambda context, term, value: Q(kind=value.lower()),
-    ),
+    KIND,
     Qualifier(
         key="outcome",
         example="outcome:rejected",

@@ -12,11 +12,12 @@ from checkpoints.rules import RISKS
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
-from wfdash.queries.search.conditions import FilterContext, ToQ, comes, condition_of, equals, equals_or_begins
+from wfdash.queries.search.common_qualifiers import WORKFLOW
+from wfdash.queries.search.conditions import FilterContext, ToQ, comes, condition_of, equals
 from wfdash.queries.search.json_names import NamesAny
 from wfdash.queries.search.language import INEQUALITIES, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier
-from wfdash.queries.search.suggestions import ListedValues, listed, listed_workflows
+from wfdash.queries.search.suggestions import ListedValues, listed
 from wfdash.queries.search.times import day_of, duration_of
 
 MOST = 2000
@@ -70,14 +71,15 @@ def _is(context: FilterContext, term: Term, value: str) -> Q:
     }[value.lower()]
 
 
+KIND: Qualifier[ToQ, ListedValues] = Qualifier(
+    key="kind",
+    example="kind:approval",
+    meaning="approval, choice, question, form …",
+    suggest=listed("kind"),
+    condition=lambda context, term, value: Q(kind=value.lower()),
+)
 QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
-    Qualifier(
-        key="workflow",
-        example="workflow:refund",
-        meaning="this workflow; ref* for prefix",
-        suggest=listed_workflows,
-        condition=equals_or_begins("workflow"),
-    ),
+    WORKFLOW,
     Qualifier(
         key="step",
         example="step:review",
@@ -85,13 +87,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         suggest=listed("step"),
         condition=equals("step"),
     ),
-    Qualifier(
-        key="kind",
-        example="kind:approval",
-        meaning="approval, choice, question, form …",
-        suggest=listed("kind"),
-        condition=lambda context, term, value: Q(kind=value.lower()),
-    ),
+    KIND,
     Qualifier(
         key="risk",
         example="risk:high",
@@ -155,15 +151,19 @@ def request_suggestions(viewer: Viewer) -> dict[str, Any]:
     return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
 
 
+def in_names(word: str) -> Q:
+    """Return the condition that the subject or the name of the workflow contains the word."""
+    # Null for a headline that cannot be read: it must not make "not this word" neither true nor false.
+    return Q(subject__isnull=False, subject__icontains=word) | Q(workflow__icontains=word)
+
+
 def _word(word: str) -> Q:
     """Return the condition that the subject, or the name or title of the workflow, contains the word, or a word of the
     run's title begins with it.
     """
     lower = word.lower()
     titled = [entry.name for entry in catalog.entries() if lower in (entry.description.title or "").lower()]
-    # Null for a headline that cannot be read: it must not make "not this word" neither true nor false.
-    subject = Q(subject__isnull=False, subject__icontains=word)
     # Asked of each request's own run: the facts of all runs are many more than the open requests.
     begun = RunFact.objects.filter(name=search_attributes.TITLE, text__startswith=search_attributes.folded(word))
     of_run = Q(Exists(begun.filter(run_id=OuterRef("run_id"))))
-    return subject | Q(workflow__icontains=word) | Q(workflow__in=titled) | of_run
+    return in_names(word) | Q(workflow__in=titled) | of_run

@@ -20,14 +20,18 @@ Params = tuple[Any, ...]
 Compiled = tuple[str, Params]
 
 
-class NamesAny(Func):
-    """True when the JSON list in ``column`` holds at least one of ``names``. SQLite and PostgreSQL."""
+class _Named(Func):
+    """A condition on the JSON list in ``column`` and some names."""
 
     output_field = BooleanField()
 
     def __init__(self, column: str, names: Iterable[str]) -> None:
         super().__init__(column)
         self.names = sorted(set(names))
+
+
+class NamesAny(_Named):
+    """True when the JSON list in ``column`` holds at least one of ``names``. SQLite and PostgreSQL."""
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
         """Return the expression."""
@@ -70,14 +74,8 @@ class NamesEmpty(Func):
         return f"(({column})::text = '[]')", tuple(params)
 
 
-class NamesBeyond(Func):
+class NamesBeyond(_Named):
     """True when the JSON list in ``column`` holds a name that is none of ``names``. SQLite and PostgreSQL."""
-
-    output_field = BooleanField()
-
-    def __init__(self, column: str, names: Iterable[str]) -> None:
-        super().__init__(column)
-        self.names = sorted(set(names))
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
         """Return the expression."""
