@@ -64,7 +64,7 @@ screenshots: $(VENV)/installed-dev
 
 # The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
 lock: $(TOOLS)/installed
-	$(LOCK) --extra postgres --extra encryption --extra apprise --extra push --extra otel -o requirements.lock
+	$(LOCK) --extra postgres --extra encryption --extra apprise --extra push --extra otel --extra oidc -o requirements.lock
 	$(LOCK) --extra dev -o requirements-dev.lock
 
 # Exactly those versions into $(VENV), instead of the newest ones that pyproject.toml allows.
