@@ -1,4 +1,4 @@
-# make run | test | answers | faults | check | format | bench | screenshots | lock | locked | audit
+# make run | test | answers | faults | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit
 #                                                                   (needs only Python >= 3.11 and make)
 #
 #   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
@@ -23,7 +23,7 @@ LOCK := $(TOOLS)/bin/uv pip compile pyproject.toml --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 CODE := checkpoints wfdash
 
-.PHONY: help run test answers faults check format bench screenshots lock locked audit clean
+.PHONY: help run test answers faults check format docs docs-serve bench screenshots lock locked audit clean
 
 help:
 	@sed -n 1,5p Makefile
@@ -50,11 +50,19 @@ check: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
+	@$(MAKE) docs
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/djangofmt templates
+
+# The documentation as a site, in build/docs; a warning is an error.
+docs: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean -f .ci/mkdocs.yml
+
+docs-serve: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -f .ci/mkdocs.yml
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m tests.benchmarks
