@@ -9,11 +9,12 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroups
 from django.contrib.auth.admin import UserAdmin as DjangoUsers
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.http import HttpRequest
 
 from checkpoints.admin import GrantAdmin as AllGrants
 from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash import catalog
 from wfdash.access.names import problem_of_group, problem_of_person
 from wfdash.access.viewer import EVERY

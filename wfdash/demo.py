@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
 from checkpoints.models import Grant, Run, Schedule
+from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from wfdash import actions, catalog
 from wfdash.access.viewer import EVERY, viewer_for

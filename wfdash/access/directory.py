@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from django.contrib.auth.models import User
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.models import Absence, Grant
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import EVERY, RIGHTS, Origin, Principal, Viewer
 
 MOST = 200

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.contrib.auth.validators import UnicodeUsernameValidator
 
 from checkpoints.limits import findable
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import REQUESTER
 
 GROUP = re.compile(r"\w([\w.@+ -]*[\w.@+-])?")

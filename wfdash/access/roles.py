@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from django.contrib.auth.models import User
-
 from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import EVERY, RIGHTS
 
 ORDER = ("see", "inspect", "answer", "start", "operate", "admin")

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, Group, User
+from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.database.compiled import compiled
 from checkpoints.models import Absence, Grant, HumanRequest, Run
+from checkpoints.models.user_model import User
 
 EVERY = "*"
 REQUESTER = "requester"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
 from checkpoints.models import HumanRequest, Reply
+from checkpoints.models.user_model import User
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import REQUESTER, Viewer, origin_of
 from wfdash.domain.votes import Count, Vote, choice_of, counts, is_split, vetoes

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash import pubsub
 
 

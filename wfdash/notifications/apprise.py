@@ -6,8 +6,8 @@ import importlib
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 
+from checkpoints.models.user_model import User
 from wfdash.notifications.letters import Letter, Undeliverable
 
 MOST = 10

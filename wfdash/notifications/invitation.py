@@ -6,9 +6,10 @@ import logging
 from datetime import timedelta
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
+
+from checkpoints.models.user_model import User
 
 log = logging.getLogger(__name__)
 

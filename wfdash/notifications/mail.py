@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 
+from checkpoints.models.user_model import User
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.preferences import Preferences
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import ids
 from checkpoints.database.clock import database_now
 from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Run, Webhook
 from checkpoints.models.fields import decrypted
+from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub

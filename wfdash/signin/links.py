@@ -6,11 +6,11 @@ import secrets
 from datetime import timedelta
 from hashlib import sha256
 
-from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.models import SignInLink
+from checkpoints.models.user_model import User
 from wfdash.errors import NotFound
 
 LIFETIME = timedelta(hours=1)

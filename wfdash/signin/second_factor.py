@@ -10,12 +10,12 @@ from hashlib import sha256
 
 import pyotp
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.dispatch import Signal
 from django.utils import timezone
 
 from checkpoints.database.storage import write
 from checkpoints.models import RecoveryCode, SecondFactor
+from checkpoints.models.user_model import User
 from wfdash.errors import Invalid, WrongState
 from wfdash.signin import attempt_limits
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.database.storage import write
 from checkpoints.limits import findable
 from checkpoints.models import Absence
+from checkpoints.models.user_model import User
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries

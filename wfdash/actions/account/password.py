@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from django.contrib.auth import password_validation
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from checkpoints.database.storage import write
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.actions.audit.account_events import acting

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model
@@ -21,6 +21,7 @@ from django.http import HttpRequest
 
 from checkpoints.database.storage import write
 from checkpoints.models import Grant, SecondFactor, SignInLink
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.signin import second_factor

@@ -11,7 +11,6 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -19,6 +18,7 @@ from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import (
     BROKEN,

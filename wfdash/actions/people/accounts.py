@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
+from checkpoints.models.user_model import User
 from wfdash.access.names import find_group, problem_of_person
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people.authority import administering, find_other, lock_group

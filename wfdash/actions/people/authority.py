@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
 from checkpoints.database.storage import write
 from checkpoints.limits import findable
+from checkpoints.models.user_model import User
 from wfdash.access.administration import obstacle
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, Viewer

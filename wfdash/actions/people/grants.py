@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
 from checkpoints.database.storage import write
 from checkpoints.limits import NAME, is_storable
 from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash.access.names import find_group, find_person
 from wfdash.access.policies import named_in
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import Sum
 from django.db.models.functions import Length
 from django.utils import timezone
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, HumanRequest, Reply, Shown
+from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
 from wfdash.actions import rate_limit

@@ -12,13 +12,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core import signing
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, HumanRequest, Reply, UsedLink
+from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer, viewer_for

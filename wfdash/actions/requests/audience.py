@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from django.contrib.auth.models import User
 from django.db.models import Q
 
 from checkpoints.models import Comment, HumanRequest, Reply
+from checkpoints.models.user_model import User
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, origin_of
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, Comment, HumanRequest
+from checkpoints.models.user_model import User
 from wfdash.access.directory import people_who, readers
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import rate_limit

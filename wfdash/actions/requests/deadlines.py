@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import Q
 from django.utils import timezone
 
@@ -20,6 +19,7 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, HumanRequest, Reply, Run
 from checkpoints.models.fields import encrypted_for
+from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL, ErrorInfo, Phase
 from checkpoints.rules import TIMED, card_subject
 from wfdash.access.viewer import Viewer

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.contrib.auth.models import User
-
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, HumanRequest
+from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Run
+from checkpoints.models.user_model import User
 from wfdash import catalog
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import viewer_for

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -14,6 +13,7 @@ from checkpoints import ids
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Run, WorkflowVersion
+from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase
 from checkpoints.sql.tables import run_row
 from wfdash import catalog

@@ -10,13 +10,13 @@ import segno
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, login, logout
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import EVERY
 from wfdash.errors import Invalid, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of

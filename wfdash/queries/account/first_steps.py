@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 
 from django.conf import settings
-from django.contrib.auth.models import User
 
 from checkpoints.models import Answer, Run, Webhook
+from checkpoints.models.user_model import User
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.queries.account.looks import looks_of

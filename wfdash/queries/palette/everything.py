@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 
 from checkpoints.models import Checkpoint, Claim, HumanRequest, Run
+from checkpoints.models.user_model import User
 from checkpoints.records import Phase, Status, status_of
 from wfdash import catalog
 from wfdash.access.directory import colleagues

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db.models import Count, Q, QuerySet
 
 from checkpoints.limits import findable
 from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash.access.policies import AddressedQuestion, questions
 from wfdash.access.roles import Role, roles_of
 from wfdash.access.viewer import EVERY, Viewer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash import catalog
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who

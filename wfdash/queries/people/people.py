@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.limits import findable
 from checkpoints.models import Absence, Grant, SecondFactor
+from checkpoints.models.user_model import User
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who
 from wfdash.access.roles import Role, roles_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.models import OPEN, Absence, HumanRequest, Run, Schedule, SignInLink
+from checkpoints.models.user_model import User
 from wfdash import catalog
 from wfdash.access.administration import administered, obstacle
 from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of

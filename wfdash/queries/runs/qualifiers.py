@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.models.fields import current_encryptor
+from checkpoints.models.user_model import User
 from checkpoints.records import Status
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
