@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest
 
 from checkpoints import models
@@ -105,7 +106,7 @@ class SecondFactorAdmin(ReadOnly):
     """Second factors of people. Deleting one resets it for a person who lost their device."""
 
     list_display = ["user", "created", "confirmed"]
-    search_fields = ["=user__username"]
+    search_fields = [f"=user__{get_user_model().USERNAME_FIELD}"]
     exclude = ["secret"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

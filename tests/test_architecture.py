@@ -66,6 +66,15 @@ def test_the_rooms_of_every_layer_are_the_same_nouns(layer: str) -> None:
     assert {name for name in inside - SHARED[layer] if name.removesuffix(".py") not in NOUNS} == set()
 
 
+def test_only_one_module_says_which_class_people_are() -> None:
+    """A project has a user model of its own: everything asks ``checkpoints.models.user_model``."""
+    own = re.compile(r"from django\.contrib\.auth\.models import .*\bUser\b|\busername(__\w+)?=(?!username)")
+    asks = ("checkpoints/models/user_model.py", "wfdash/signin/backend.py", "wfdash/pages/account/signin.py")
+    paths = [path for folder in ("checkpoints", "wfdash") for path in (ROOT / folder).rglob("*.py")]
+    named = {str(path.relative_to(ROOT)) for path in paths if own.search(path.read_text())}
+    assert named - set(asks) == set()
+
+
 BLOCKED = """
 import importlib, sys
 class Blocked:

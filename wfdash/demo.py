@@ -11,7 +11,7 @@ from pathlib import Path
 from django.contrib.auth.models import Group
 
 from checkpoints.models import Grant, Run, Schedule
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
 from wfdash import actions, catalog
 from wfdash.access.viewer import EVERY, viewer_for
@@ -72,7 +72,7 @@ def seed(data: Path) -> Seeded:
 
 def _add_person(person: Person) -> bool:
     """Create a person with groups and roles and return True; an existing one is not changed."""
-    if User.objects.filter(username=person.name).exists():
+    if User.objects.filter(has_name(person.name)).exists():
         return False
     first, last = person.full_name.split(" ", 1)
     create = User.objects.create_superuser if person.superuser else User.objects.create_user
@@ -100,7 +100,7 @@ def _start(key: str, workflow: str, message: Json) -> str | None:
     served = any(entry.name == workflow for entry in catalog.entries())
     if not served or Run.objects.filter(start_key=f"adam:demo-{key}").exists():
         return None
-    adam = viewer_for(User.objects.get(username="adam"))
+    adam = viewer_for(User.objects.get(has_name("adam")))
     return actions.start_run(adam, workflow, message, key=f"demo-{key}").id
 
 
@@ -108,4 +108,4 @@ def _plan() -> None:
     """Schedule the review of a month's expenses for the first of the next."""
     plan = actions.SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
     if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
-        actions.create_schedule(viewer_for(User.objects.get(username="adam")), "expense_batch", plan)
+        actions.create_schedule(viewer_for(User.objects.get(has_name("adam"))), "expense_batch", plan)

@@ -26,6 +26,7 @@ from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
 from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, require_synchronous_commit
 from checkpoints.sql.storage import Database, SqlStorage
+from checkpoints.sql.user_table import UserTable
 from checkpoints.sql.writes import Script, Scripts
 
 T = TypeVar("T")
@@ -170,6 +171,12 @@ def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Data
 
 def scripts_for(dialect: Dialect, encryptor: Encryptor) -> Scripts:
     """Return the scripts in a dialect, with this project's table of users."""
-    users = get_user_model()
-    statements = Statements(dialect, users=users._meta.db_table, username=users.USERNAME_FIELD)
-    return Scripts(dialect, statements, encryptor)
+    return Scripts(dialect, Statements(dialect, users=_user_table()), encryptor)
+
+
+def _user_table() -> UserTable:
+    users: Any = get_user_model()
+    model = users._meta
+    names = model.db_table, model.pk.column, model.get_field(users.USERNAME_FIELD).column
+    table, key, name = (f'"{written}"' for written in names)  # so that "user" is a name in PostgreSQL, too
+    return UserTable(table=table, key=key, name=name)

@@ -16,6 +16,7 @@ from typing import Any
 from checkpoints import rules
 from checkpoints.limits import findable
 from checkpoints.sql.tables import CHECKPOINT, EFFECT, EVENT, REQUEST, RUN
+from checkpoints.sql.user_table import UserTable
 
 Rows = list[tuple[Any, ...]]
 Statement = tuple[str, tuple[Any, ...]]
@@ -96,8 +97,8 @@ TAKEOVER_DELAY = f"CASE r.attempts {TAKEOVER_DELAYS} ELSE {rules.TAKEOVER_DELAYS
 class Statements:
     """The fixed statements in one dialect."""
 
-    def __init__(self, dialect: Dialect, *, users: str | None = "auth_user", username: str = "username") -> None:
-        """``users`` is the table of people; None where answers name their author as text."""
+    def __init__(self, dialect: Dialect, *, users: UserTable | None = UserTable()) -> None:  # noqa: B008, it is frozen
+        """``users``: None where answers name their author as text."""
         say = dialect.sql
         move = "UPDATE checkpoints_run SET seq=seq+?, n=CASE WHEN n<? THEN ? ELSE n END, attempts=attempts*?, "
         set_phase = "phase=?, wake_at=?, output=?, error=?, retry=?, finished=CASE WHEN ?=1 THEN {now} END, "
@@ -124,9 +125,9 @@ class Statements:
         self._claims(dialect)
         self._reads(dialect)
         self._pruning(dialect)
-        self._answering(dialect, users, username)
-        name = "a.by_id" if users is None else f"u.{username}"
-        people = "" if users is None else f" LEFT JOIN {users} u ON u.id=a.by_id"
+        self._answering(dialect, users)
+        name = "a.by_id" if users is None else f"u.{users.name}"
+        people = "" if users is None else users.join
         votes = "'', ''" if users is None else "a.acting_for, a.others"
         answers = (
             f"SELECT q.id, q.key, a.value, {name}, a.at, {votes} FROM checkpoints_humanrequest q"
@@ -154,7 +155,7 @@ class Statements:
         )
         self.effect = say(insert("checkpoints_effect", EFFECT, at="{now}"))
 
-    def _answering(self, dialect: Dialect, users: str | None, username: str) -> None:
+    def _answering(self, dialect: Dialect, users: UserTable | None) -> None:
         """Build the statements that record an answer. With a table of people, answers refer to it by key."""
         say = dialect.sql
         # A reply that takes effect in some seconds is the dashboard's: it has decided already.
@@ -162,7 +163,7 @@ class Statements:
         self.pending = say(
             f"SELECT id, {decided} FROM checkpoints_humanrequest WHERE run_id=? AND key=? AND closed IS NULL"
         )
-        by = "?" if users is None else f"(SELECT id FROM {users} WHERE {username}=?)"
+        by = "?" if users is None else users.named
         verdict, mark = ("", "") if users is None else (", verdict", ",?")
         self.answer = say(
             f"INSERT INTO checkpoints_answer (request_id, value, by_id, at{verdict}) VALUES (?,?,{by},{{now}}{mark})"

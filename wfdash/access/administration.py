@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
 
 OWN = "You cannot do this to your own account. Use Settings, or ask another admin"
@@ -18,7 +19,7 @@ def obstacle(viewer: Viewer, user: Any) -> str:
     """
     if user.pk == viewer.user.pk:
         return OWN
-    if (user.is_superuser or user.is_staff) and not viewer.user.is_superuser:
+    if (user.is_superuser or is_staff(user)) and not viewer.user.is_superuser:
         return OUTRANKED.format(name=user.get_username())
     return ""
 

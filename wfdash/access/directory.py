@@ -8,7 +8,7 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.models import Absence, Grant
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User, has_name
 from wfdash.access.viewer import EVERY, RIGHTS, Origin, Principal, Viewer
 
 MOST = 200
@@ -26,11 +26,11 @@ def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None,
     granted = holders(grants) | Q(is_superuser=True)
     users = User.objects.filter(granted, is_active=True)
     if names is not None:
-        users = users.filter(username__in=list(names))
+        users = users.filter(has_name(list(names), "in"))
     now = timezone.now()
     absent = Absence.objects.filter(since__lte=now, until__gt=now, user__is_active=True).select_related("user")
     stands = Prefetch("stands_in_for", absent.prefetch_related("user__groups"), to_attr="present_absences")
-    found = users.distinct().prefetch_related("groups", stands).order_by("username")[:limit]
+    found = users.distinct().prefetch_related("groups", stands).order_by(USERNAME)[:limit]
     return [_viewer(user, right, workflow) for user in found]
 
 
@@ -59,7 +59,7 @@ def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable
         if person.addressed(tuple(by), (), origin):
             found.setdefault(person.name, person)
     if origin.starter and origin.starter not in found and (wanted is None or origin.starter in wanted):
-        starter = User.objects.filter(username=origin.starter, is_active=True).first()
+        starter = User.objects.filter(has_name(origin.starter), is_active=True).first()
         found |= {origin.starter: Viewer(user=starter, name=origin.starter)} if starter else {}
     return [found[name] for name in sorted(found)]
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.validators import UnicodeUsernameValidator
 
 from checkpoints.limits import findable
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, has_name
 from wfdash.access.viewer import REQUESTER
 
 GROUP = re.compile(r"\w([\w.@+ -]*[\w.@+-])?")
@@ -23,7 +23,7 @@ def problem_of_group(name: str, *, now: str = "") -> str:
         return "Use letters, digits, spaces inside, and . @ + - _"
     if problem := _problem_of_any(name):
         return problem
-    if name != now and User.objects.filter(username__iexact=name).exists():
+    if name != now and User.objects.filter(has_name(name, "iexact")).exists():
         return "A user has this name, and requests address users and groups by name. Choose another name"
     if name.lower() != now.lower() and Group.objects.filter(name__iexact=name).exists():
         return "A group of this name exists already"
@@ -36,7 +36,7 @@ def problem_of_person(name: str, *, now: str = "") -> str:
         return "Use letters, digits, and . @ + - _"
     if problem := _problem_of_any(name):
         return problem
-    if name.lower() != now.lower() and User.objects.filter(username__iexact=name).exists():
+    if name.lower() != now.lower() and User.objects.filter(has_name(name, "iexact")).exists():
         return "A user of this name exists already"
     if Group.objects.filter(name__iexact=name).exists():
         return "A group has this name, and requests address users and groups by name. Choose another name"
@@ -45,7 +45,7 @@ def problem_of_person(name: str, *, now: str = "") -> str:
 
 def find_person(name: str) -> User | None:
     """Return the person of this name (one query), None if there is none."""
-    return User.objects.filter(username=findable(name)).first()
+    return User.objects.filter(has_name(findable(name))).first()
 
 
 def find_group(name: str) -> Group | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import Group
 
 from checkpoints.models import HumanRequest, Reply
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User, has_name
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import REQUESTER, Viewer, origin_of
 from wfdash.domain.votes import Count, Vote, choice_of, counts, is_split, vetoes
@@ -74,7 +74,7 @@ def unknown_in(names: Iterable[str]) -> tuple[str, ...]:
     wanted = set(names) - {REQUESTER}
     if not wanted:
         return ()
-    users = User.objects.filter(username__in=wanted).values_list("username", flat=True)
+    users = User.objects.filter(has_name(wanted, "in")).values_list(USERNAME, flat=True)
     groups = Group.objects.filter(name__in=wanted).values_list("name", flat=True)
     return tuple(sorted(wanted - set(users) - set(groups)))
 
@@ -155,9 +155,9 @@ def _absent_words(request: HumanRequest, name: str) -> str:
     if group is not None:
         members = group.user_set.filter(is_active=True).exists()
         return f"no one in group {name} can answer requests" if members else f"group {name} has no members"
-    if User.objects.filter(username=name, is_active=True).exists():
+    if User.objects.filter(has_name(name), is_active=True).exists():
         return f"{name} cannot answer requests of this workflow"
-    if User.objects.filter(username=name).exists():
+    if User.objects.filter(has_name(name)).exists():
         return f"{name}’s account is disabled"
     return f"there is no user or group named {name}"
 

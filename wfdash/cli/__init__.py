@@ -180,27 +180,26 @@ def _has_server() -> bool:
 
 def _prepare(*, demo: bool) -> str:
     """Migrate the database and return the name of an administrator."""
-    from django.contrib.auth import get_user_model
     from django.core.management import call_command
 
     from checkpoints.checks import refuse_database
+    from checkpoints.models.user_model import User
 
     refuse_database()
     call_command("migrate", verbosity=0, interactive=False)
     if demo:
         call_command("demo", verbosity=0)
-    users = get_user_model().objects
-    admin = users.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    admin = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
     if admin is None:
-        admin = users.create_superuser("admin")
+        admin = User.objects.create_superuser("admin")
     return str(admin.get_username())
 
 
 def _signin(options: argparse.Namespace) -> int:
     settings = _setup(options)
-    from django.contrib.auth import get_user_model
+    from checkpoints.models.user_model import User, has_name
 
-    if not get_user_model().objects.filter(username=options.user, is_active=True).exists():
+    if not User.objects.filter(has_name(options.user), is_active=True).exists():
         print(f"There is no active person named {options.user!r}", file=sys.stderr)
         return 1
     print(_link(options.user, options.base or location.noted_address(settings.DATA_DIR, os.environ)))
@@ -236,19 +235,18 @@ def _proven(options: argparse.Namespace) -> int:
 
 def _sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
     """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
-    from django.contrib.auth import get_user_model
+    from checkpoints.models.user_model import User
 
-    if terminal or not get_user_model().objects.filter(last_login__isnull=False).exists():
+    if terminal or not User.objects.filter(last_login__isnull=False).exists():
         return f"Sign in as {name} (works once): {_link(name, base)}\n  For others: {command}"
     return f"For a one-time sign-in link: {command.replace('NAME', name)}"
 
 
 def _link(name: str, base: str) -> str:
-    from django.contrib.auth import get_user_model
-
+    from checkpoints.models.user_model import User, has_name
     from wfdash.signin.links import create_link
 
-    return create_link(get_user_model().objects.get(username=name), base=base)
+    return create_link(User.objects.get(has_name(name)), base=base)
 
 
 def _in_thread(make: Callable[[], str]) -> str:

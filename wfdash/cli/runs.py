@@ -58,13 +58,12 @@ def _error_text(error: Exception) -> str:
 
 
 def _viewer(name: str | None) -> Any:
-    from django.contrib.auth import get_user_model
-
+    from checkpoints.models.user_model import User, has_name
     from wfdash.access.viewer import viewer_for
     from wfdash.errors import NotFound
 
-    active = get_user_model().objects.filter(is_active=True)
-    found = list(active.filter(username=name) if name else active.filter(is_superuser=True)[:2])
+    active = User.objects.filter(is_active=True)
+    found = list(active.filter(has_name(name)) if name else active.filter(is_superuser=True)[:2])
     if name and not found:
         raise NotFound(f"There is no active person named {name!r}")
     if len(found) != 1:

@@ -9,14 +9,14 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, email_of
 
 log = logging.getLogger(__name__)
 
 
 def mail_link(user: User, link: str, *, by: str, lifetime: timedelta) -> bool | None:
     """Mail a person their link; return whether that worked. None: mail is not configured, or they have no address."""
-    if not settings.WFDASH_MAIL or not user.email or "://" not in link:
+    if not settings.WFDASH_MAIL or not email_of(user) or "://" not in link:
         return None
     hours = int(lifetime.total_seconds() // 3600)
     valid = f"{hours // 24} days" if hours > 24 else "1 hour" if hours == 1 else f"{hours} hours"
@@ -24,7 +24,7 @@ def mail_link(user: User, link: str, *, by: str, lifetime: timedelta) -> bool | 
     headers = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
     body = render_to_string("mail/sign_in_link.txt", context)
     try:
-        EmailMessage(subject="Sign in to wfdash", body=body, to=[user.email], headers=headers).send()
+        EmailMessage(subject="Sign in to wfdash", body=body, to=[email_of(user)], headers=headers).send()
     except OSError as error:
         # smtplib's errors are OSErrors, too.
         log.warning("The sign-in link for %s could not be mailed: %s", user.get_username(), error)

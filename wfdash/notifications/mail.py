@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, email_of
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.preferences import Preferences
 
@@ -21,7 +21,7 @@ MOST = 50
 def send_mail(receiver: tuple[User, Preferences], letters: list[Letter]) -> None:
     """Send one mail. ``Undeliverable`` without an address; an error of the mail server is retried."""
     user, wishes = receiver
-    if not settings.WFDASH_MAIL or not user.email:
+    if not settings.WFDASH_MAIL or not email_of(user):
         raise Undeliverable("Email is not configured, or this person has no address")
     mail_of(user, letters, zone=wishes.zone).send()
 
@@ -41,7 +41,7 @@ def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMul
     mail = EmailMultiAlternatives(
         subject=subject,
         body=render_to_string(f"mail/{name}.txt", context),
-        to=[user.email],
+        to=[email_of(user)],
         headers={
             "Message-ID": message_id(letters),
             "Auto-Submitted": "auto-generated",

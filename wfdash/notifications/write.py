@@ -15,7 +15,7 @@ from checkpoints import ids
 from checkpoints.database.clock import database_now
 from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Run, Webhook
 from checkpoints.models.fields import decrypted
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
@@ -72,7 +72,7 @@ def preferences_of(users: Iterable[int]) -> dict[int, Preferences]:
 def reachable(user: User, channel: str) -> bool:
     """Return whether this installation can reach this person through this channel."""
     if channel == MAIL:
-        return bool(settings.WFDASH_MAIL and user.email)
+        return bool(settings.WFDASH_MAIL and email_of(user))
     if channel == PUSH:
         return is_installed()
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)

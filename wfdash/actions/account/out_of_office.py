@@ -9,7 +9,7 @@ from django.utils import timezone
 from checkpoints.database.storage import write
 from checkpoints.limits import findable
 from checkpoints.models import Absence
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, has_name
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
@@ -43,7 +43,7 @@ def end_absence(viewer: Viewer, absence_id: int) -> None:
 def insert_absence(person: Viewer, delegate: str, since: datetime, until: datetime) -> Absence:
     """Insert an absence of this person in the caller's transaction, which has to audit it. ``Invalid``."""
     own = delegate == person.name
-    found = person.user if own else colleagues(person).filter(username=findable(delegate)).first()
+    found = person.user if own else colleagues(person).filter(has_name(findable(delegate))).first()
     problems = [*_no_delegate(person, found), *_no_time(since, until)]
     if problems or found is None:
         raise Invalid(problems)

@@ -21,7 +21,7 @@ from django.http import HttpRequest
 
 from checkpoints.database.storage import write
 from checkpoints.models import Grant, SecondFactor, SignInLink
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.signin import second_factor
@@ -29,7 +29,7 @@ from wfdash.signin.client_address import client_address
 
 COMMAND_LINE = "command line"
 STRANGER = "not signed in"
-AUDITED_FIELDS = ("username", "first_name", "last_name", "email", "is_active", "is_staff", "is_superuser")
+AUDITED_FIELDS = fields_of(USERNAME, EMAIL, "first_name", "last_name", "is_active", "is_staff", "is_superuser")
 """The fields of a user that an entry contains."""
 BEFORE = "_before_this_save"
 _asked_by: ContextVar[HttpRequest | None] = ContextVar("asked_by", default=None)
@@ -103,12 +103,12 @@ def _signed_out(sender: Any, request: HttpRequest | None, user: User | None, **_
 
 
 def _factor_changed(sender: Any, user: User, act: str, **_: Any) -> None:
-    _record(f"second factor: {act}", {"user": user.username})
+    _record(f"second factor: {act}", {"user": user.get_username()})
 
 
 def _factor_removed(sender: Any, instance: SecondFactor, using: str, **_: Any) -> None:
     if instance.confirmed is not None and using == DEFAULT_DB_ALIAS:
-        _record("second factor: remove", {"user": instance.user.username})
+        _record("second factor: remove", {"user": instance.user.get_username()})
 
 
 def _address(request: HttpRequest | None) -> str:
@@ -138,13 +138,13 @@ def _user_saved(
     if _ignored(raw, using) or (before is None and not created):
         return
     if before is None:
-        _record("create user", {"user": instance.username, **_field_values(instance, AUDITED_FIELDS[1:])})
+        _record("create user", {"user": instance.get_username(), **_field_values(instance, AUDITED_FIELDS[1:])})
         return
     saved = AUDITED_FIELDS if update_fields is None else [name for name in AUDITED_FIELDS if name in update_fields]
     changed = [name for name in saved if getattr(before, name) != getattr(instance, name)]
     if changed:
         facts = {
-            "user": before.username,
+            "user": before.get_username(),
             "before": _field_values(before, changed),
             "after": _field_values(instance, changed),
         }
@@ -152,7 +152,7 @@ def _user_saved(
     if before.password != instance.password and (update_fields is None or "password" in update_fields):
         # Django stores a password again when its hash algorithm is out of date; that is not a new password.
         renewed = getattr(instance, "_password", None) is None and set(update_fields or ()) == {"password"}
-        _record("renew password hash" if renewed else "change password", {"user": instance.username})
+        _record("renew password hash" if renewed else "change password", {"user": instance.get_username()})
 
 
 def _group_saved(sender: Any, instance: Group, created: bool, raw: bool, using: str, **_: Any) -> None:
@@ -188,7 +188,7 @@ def _deleted(sender: type[Model], instance: Any, using: str, **_: Any) -> None:
 
 def _link_made(sender: Any, instance: SignInLink, created: bool, raw: bool, using: str, **_: Any) -> None:
     if created and not _ignored(raw, using):
-        _record("make sign-in link", {"user": instance.user.username, "expires": instance.expires.isoformat()})
+        _record("make sign-in link", {"user": instance.user.get_username(), "expires": instance.expires.isoformat()})
 
 
 VERBS = {"post_add": "add to", "post_remove": "remove from", "pre_clear": "remove from"}
@@ -227,5 +227,5 @@ def _field_values(user: User, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _granted(grant: Grant) -> dict[str, Any]:
-    who = {"user": grant.user.username} if grant.user else {"group": grant.group.name if grant.group else ""}
+    who = {"user": grant.user.get_username()} if grant.user else {"group": grant.group.name if grant.group else ""}
     return {**who, "workflow": grant.workflow, "role": grant.role}

@@ -9,7 +9,7 @@ from datetime import timedelta
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import EMAIL, User, new_user
 from wfdash.access.names import find_group, problem_of_person
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people.authority import administering, find_other, lock_group
@@ -55,8 +55,7 @@ def invite_person(
     with administering(viewer):
         if problems := [*_no_name(name), *no_address(email), *_no_groups(groups), *_too_many(roles)]:
             raise Invalid(problems)
-        user = User(username=User.normalize_username(name), email=email)
-        user.set_unusable_password()
+        user = new_user(name, email=email)
         user.save(force_insert=True)
         for group in dict.fromkeys(groups):
             user.groups.add(lock_group(viewer, group))
@@ -84,8 +83,8 @@ def change_address(viewer: Viewer, name: str, email: str) -> None:
         user = find_other(viewer, name)
         if problems := no_address(email):
             raise Invalid(problems)
-        user.email = email
-        user.save(update_fields=["email"])
+        setattr(user, EMAIL, email)
+        user.save(update_fields=[EMAIL])
 
 
 def deactivate_person(viewer: Viewer, name: str) -> None:

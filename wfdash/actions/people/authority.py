@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 
 from checkpoints.database.storage import write
 from checkpoints.limits import findable
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, has_name
 from wfdash.access.administration import obstacle
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, Viewer
@@ -55,7 +55,7 @@ def find_other(viewer: Viewer, name: str) -> User:
 
 def lock_person(name: str) -> User:
     """Return a person, their row locked until the transaction ends. ``NotFound``."""
-    user = User.objects.select_for_update().filter(username=findable(name)).first()
+    user = User.objects.select_for_update().filter(has_name(findable(name))).first()
     if user is None:
         raise NotFound("Person not found")
     return user

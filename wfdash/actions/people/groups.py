@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.contrib.auth.models import Group
 
 from checkpoints.limits import findable
+from checkpoints.models.user_model import has_name
 from wfdash.access.names import find_person, problem_of_group
 from wfdash.access.policies import AddressedQuestion, naming
 from wfdash.access.viewer import Viewer
@@ -57,7 +58,7 @@ def add_member(viewer: Viewer, group: str, person: str) -> None:
     """Add an active person to a group. ``Invalid`` at ``person``, also for one who is in it already."""
     with administering(viewer):
         found = lock_group(viewer, group)
-        if found.user_set.filter(username=findable(person)).exists():
+        if found.user_set.filter(has_name(findable(person))).exists():
             raise Invalid([{"loc": ["person"], "msg": f"{person} is already in this group"}])
         _add(found, person, field="person")
 

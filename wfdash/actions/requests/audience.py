@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.db.models import Q
 
 from checkpoints.models import Comment, HumanRequest, Reply
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, origin_of
 
@@ -49,7 +49,7 @@ def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
     concerned = User.objects.filter(Q(pk__in=named) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(
         pk__in=[] if but is None else [but]
     )
-    names = list(concerned.values_list("username", flat=True))
+    names = list(concerned.values_list(USERNAME, flat=True))
     if not names:
         return []
     requester = [request.run.created_by] if request.run.created_by and request.run.created_by_id != but else []

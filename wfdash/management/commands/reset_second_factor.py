@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import User, has_name
 from wfdash.signin import second_factor
 
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, user: str, **options: Any) -> None:
         """Reset it, or say that there is none."""
-        person = User.objects.filter(username=user).first()
+        person = User.objects.filter(has_name(user)).first()
         if person is None:
             raise CommandError(f"No user named {user!r}")
         if not second_factor.reset(person):

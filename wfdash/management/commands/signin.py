@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.models.user_model import User, has_name
 from wfdash.installation.location import noted_address
 from wfdash.signin.links import create_link
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the link, or that there is no such person."""
-        user = get_user_model().objects.filter(username=options["user"], is_active=True).first()
+        user = User.objects.filter(has_name(options["user"]), is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active person named {options['user']!r}")
         self.stdout.write(create_link(user, base=options["base"] or noted_address(settings.DATA_DIR, os.environ)))

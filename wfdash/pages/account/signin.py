@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from checkpoints.models.user_model import is_staff
 from wfdash.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
 from wfdash.pages.account.second_factor import enter
 from wfdash.signin import links
@@ -54,7 +55,7 @@ def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
 @never_cache
 def admin_sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:
     """Redirect from the admin's sign-in to this one; ``NotAllowed`` for people who are signed in already."""
-    if request.user.is_authenticated and not request.user.is_staff:
+    if request.user.is_authenticated and not is_staff(request.user):
         raise NotAllowed("The administration is for staff. Sign in with a staff account.")
     return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
 

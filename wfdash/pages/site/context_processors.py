@@ -14,6 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
+from checkpoints.models.user_model import email_of, is_staff
 from wfdash import queries
 from wfdash.access.viewer import EVERY
 from wfdash.pages.site.list_address import read_inbox_address
@@ -187,12 +188,12 @@ class SiteContext:
     @property
     def email(self) -> str:
         """Return the person's mail address, empty without one."""
-        return str(getattr(getattr(self._viewer, "user", None), "email", ""))
+        return email_of(getattr(self._viewer, "user", None))
 
     @property
     def is_staff(self) -> bool:
         """Return whether the link to Django's admin is of use to this person."""
-        return bool(getattr(getattr(self._viewer, "user", None), "is_staff", False))
+        return is_staff(getattr(self._viewer, "user", None))
 
 
 def answered_here(request: HttpRequest) -> tuple[int, list[str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
+from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.pages.site.context_processors import SiteContext
 from wfdash.queries import named
@@ -88,7 +89,7 @@ PAGES = (
         icon="cog-6-tooth",
         page="admin:index",
         also="users groups grants django",
-        may=lambda viewer: bool(getattr(viewer.user, "is_staff", False)),
+        may=lambda viewer: is_staff(viewer.user),
     ),
 )
 ACTIONS = (

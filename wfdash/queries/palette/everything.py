@@ -14,7 +14,7 @@ from django.db.models import BooleanField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 
 from checkpoints.models import Checkpoint, Claim, HumanRequest, Run
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User, has_name
 from checkpoints.records import Phase, Status, status_of
 from wfdash import catalog
 from wfdash.access.directory import colleagues
@@ -206,5 +206,5 @@ def _people(viewer: Viewer, words: tuple[str, ...]) -> tuple[str, ...]:
     else:
         people = colleagues(Viewer(user=viewer.user, name=viewer.name, rights=operated))
     return tuple(
-        people.filter(username__icontains=words[0]).order_by("username").values_list("username", flat=True)[:FEW]
+        people.filter(has_name(words[0], "icontains")).order_by(USERNAME).values_list(USERNAME, flat=True)[:FEW]
     )

@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet
 
 from checkpoints.limits import findable
 from checkpoints.models import Grant
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User, has_name
 from wfdash.access.policies import AddressedQuestion, questions
 from wfdash.access.roles import Role, roles_of
 from wfdash.access.viewer import EVERY, Viewer
@@ -68,8 +68,8 @@ def group(viewer: Viewer, name: str) -> GroupView:
     rows = _rows(Group.objects.filter(name=findable(name)), asked)
     if not rows:
         raise NotFound("Group not found")
-    members = User.objects.filter(groups__name=name).order_by("-is_active", "username")
-    found = list(members.values_list("username", "is_active")[:MOST])
+    members = User.objects.filter(groups__name=name).order_by("-is_active", USERNAME)
+    found = list(members.values_list(USERNAME, "is_active")[:MOST])
     more = max(0, members.count() - MOST) if len(found) == MOST else 0
     need = next((need for need in needs_of(asked) if need.name == name), None)
     locked = rows[0].django and not viewer.user.is_superuser
@@ -110,7 +110,7 @@ def _rows(found: QuerySet[Group], asked: Collection[AddressedQuestion]) -> tuple
 def needs_of(asked: Collection[AddressedQuestion]) -> tuple[Need, ...]:
     """Return the same for these questions, for someone who may know their names (four queries)."""
     wanted = {name for question in asked for name in question.names}
-    users = dict(User.objects.filter(username__in=wanted).values_list("username", "is_active"))
+    users = dict(User.objects.filter(has_name(wanted, "in")).values_list(USERNAME, "is_active"))
     teams = set(Group.objects.filter(name__in=wanted).values_list("name", flat=True))
     members = _members(teams - users.keys())
     found = [(name, [one for one in asked if name in one.names]) for name in sorted(wanted)]

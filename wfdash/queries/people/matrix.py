@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from django.db.models import Q, QuerySet
 
 from checkpoints.models import Grant
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User
 from wfdash import catalog
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who
@@ -93,7 +93,7 @@ def workflow_access(viewer: Viewer, workflow: str, *, number: int = 1) -> Workfl
     count = users.count()
     pages = max(1, -(-count // PAGE))
     number = min(max(1, number), pages)
-    some = list(users.order_by("username")[(number - 1) * PAGE : number * PAGE])
+    some = list(users.order_by(USERNAME)[(number - 1) * PAGE : number * PAGE])
     roles = roles_of(some, within=[workflow])
     return WorkflowAccess(
         workflow=workflow,

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from checkpoints.limits import findable
 from checkpoints.models import Absence, Grant, SecondFactor
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who
 from wfdash.access.roles import Role, roles_of
@@ -75,7 +75,7 @@ def people(viewer: Viewer, text: str = "", *, show: str = "", number: int = 1) -
     count = found.count()
     pages = max(1, -(-count // PAGE))
     number = min(max(1, number), pages)
-    users = list(found.order_by("username")[(number - 1) * PAGE : number * PAGE])
+    users = list(found.order_by(USERNAME)[(number - 1) * PAGE : number * PAGE])
     return PeoplePage(rows=rows_of(viewer, users), number=number, pages=pages, found=count)
 
 
@@ -92,7 +92,7 @@ def visible_people(viewer: Viewer) -> QuerySet[User]:
 
 def find(viewer: Viewer, name: str) -> User:
     """Return a person an admin may know of (one query). ``NotFound``, ``NotAllowed``."""
-    user = visible_people(viewer).filter(username=findable(name)).first()
+    user = visible_people(viewer).filter(has_name(findable(name))).first()
     if user is None:
         raise NotFound("Person not found, or you do not have access")
     return user
@@ -127,8 +127,8 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
 def _row(user: User, roles: tuple[Role, ...], groups: tuple[str, ...], factor: bool, away: Absence | None) -> PersonRow:
     return PersonRow(
         name=user.get_username(),
-        full_name=user.get_full_name(),
-        email=user.email,
+        full_name=full_name_of(user),
+        email=email_of(user),
         active=user.is_active,
         roles=roles,
         groups=groups,
@@ -137,17 +137,16 @@ def _row(user: User, roles: tuple[Role, ...], groups: tuple[str, ...], factor: b
         away=away.until if away else None,
         delegate=away.delegate.get_username() if away else "",
         superuser=user.is_superuser,
-        staff=user.is_staff,
+        staff=is_staff(user),
     )
 
 
 def _says(viewer: Viewer, word: str) -> Q:
     """Return the filter of people about whom a word says something that the viewer may know."""
     if administered(viewer) is not None:
-        return Q(username__icontains=word)
-    own = Q(username__icontains=word) | Q(first_name__icontains=word) | Q(last_name__icontains=word)
+        return has_name(word, "icontains")
     grants = Grant.objects.filter(Q(role=word.lower()) | Q(workflow__icontains=word))
-    return own | Q(email__icontains=word) | Q(groups__name__icontains=word) | holders(grants)
+    return has_text(word) | Q(groups__name__icontains=word) | holders(grants)
 
 
 def _shown(found: QuerySet[User], show: str) -> QuerySet[User]:

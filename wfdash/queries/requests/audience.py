@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
 
 from checkpoints.models import Reply, Run
+from checkpoints.models.user_model import USERNAME, has_name
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.queries.search.json_names import NamesAny, NamesEmpty
 
@@ -43,7 +44,7 @@ def not_assigned_elsewhere(viewer: Viewer) -> Q:
     """Return the filter of requests that are not assigned to a third person."""
     absent = [principal.name for principal in viewer.acts_for]
     free = unassigned(viewer) | assigned_to(viewer)
-    return free | Q(assignee__username__in=absent) if absent else free
+    return free | has_name(absent, "in", through="assignee") if absent else free
 
 
 def not_voted_by(viewer: Viewer) -> Q:
@@ -72,7 +73,7 @@ def _addressed(viewer: Viewer) -> Q:
 
 def _voted(name: str) -> Q:
     """Return the filter of requests on which a person, or a delegate of theirs, has voted."""
-    voted = Q(by__username=name, acting_for="") | Q(acting_for=name)
+    voted = Q(has_name(name, through="by"), acting_for="") | Q(acting_for=name)
     return Q(Exists(Reply.objects.filter(voted, request=OuterRef("pk"), undone__isnull=True)))
 
 
@@ -92,7 +93,7 @@ def _started_by(viewer: Viewer, name: str) -> Q:
     """Return the filter of requests whose run a person started. Not a join: it is evaluated for few rows."""
     if not name:
         return NO_REQUEST
-    person = {"created_by_id": viewer.user.pk} if name == viewer.name else {"created_by__username": name}
+    person = {"created_by_id": viewer.user.pk} if name == viewer.name else {f"created_by__{USERNAME}": name}
     return Q(Exists(Run.objects.filter(pk=OuterRef("run_id"), **person)))
 
 

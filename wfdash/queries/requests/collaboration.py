@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints.models import Absence, Comment, Draft, Presence, Reply
+from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json
 from wfdash.access.directory import colleagues, people_who, readers
 from wfdash.access.viewer import Viewer
@@ -197,7 +198,7 @@ def absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView
 
 def possible_delegates(viewer: Viewer) -> tuple[str, ...]:
     """Return the user names a person may delegate to: those who share a role with them."""
-    return tuple(colleagues(viewer).order_by("username").values_list("username", flat=True)[:MAX_COMMENTS])
+    return tuple(colleagues(viewer).order_by(USERNAME).values_list(USERNAME, flat=True)[:MAX_COMMENTS])
 
 
 def _present(found: RequestView) -> tuple[tuple[PresentPerson, ...], datetime | None]:

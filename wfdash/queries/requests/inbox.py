@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from checkpoints.models import HumanRequest, Presence
 from checkpoints.models.fields import MomentField, current_encryptor
+from checkpoints.models.user_model import USERNAME
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
@@ -222,8 +223,8 @@ FIELDS = (
     "settles",
     "asked",
     "stuck",
-    "assignee__username",
-    "answer__by__username",
+    f"assignee__{USERNAME}",
+    f"answer__by__{USERNAME}",
     "answer__verdict",
     "closed_as",
 )
@@ -244,7 +245,7 @@ def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ..
     presences = Presence.objects.filter(mine | Q(seen__gt=since), request_id__in=[row.id for row in rows])
     read: set[str] = set()
     here: dict[str, list[str]] = {}
-    for request_id, user_id, name in presences.values_list("request_id", "user_id", "user__username"):
+    for request_id, user_id, name in presences.values_list("request_id", "user_id", f"user__{USERNAME}"):
         if user_id == viewer.user.pk:
             read.add(request_id)
         else:
@@ -260,7 +261,7 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     run = {name: row.pop(f"run__{name}") for name in ("title", "own_title", "summary")} | {"id": row["run"]}
     row["run_title"] = title_in(run | {"workflow": row["workflow"]}, viewer.may("inspect", row["workflow"]))
     row["subject"] = visible(str(row["subject"] or row["step"]))
-    row["answered_by"] = row.pop("answer__by__username") or ""
+    row["answered_by"] = row.pop(f"answer__by__{USERNAME}") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
-    row["assignee"] = row.pop("assignee__username") or ""
+    row["assignee"] = row.pop(f"assignee__{USERNAME}") or ""
     return RequestRow(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})

@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q
 
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, RunFact
+from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.rules import RISKS
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
@@ -22,7 +23,7 @@ from wfdash.queries.search.times import day_of, duration_of
 
 MOST = 2000
 """Open requests that suggestions are taken from, newest first."""
-COLUMNS = ("workflow", "step", "kind", "assignee__username", "by")
+COLUMNS = ("workflow", "step", "kind", f"assignee__{USERNAME}", "by")
 
 
 def _is_due(value: str, sign: str) -> bool:
@@ -52,7 +53,7 @@ def _assignee(context: FilterContext, term: Term, value: str) -> Q:
         return Q(assignee__isnull=True)
     if value.lower() == "me":
         return Q(assignee__isnull=False, assignee_id=context.viewer.user.pk)
-    return Q(assignee__isnull=False, assignee__username=value)
+    return has_name(value, through="assignee")
 
 
 def _by(context: FilterContext, term: Term, value: str) -> Q:
@@ -118,7 +119,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         example="assignee:me",
         meaning="me, none, or a user name",
         values=("me", "none"),
-        suggest=listed("assignee__username"),
+        suggest=listed(f"assignee__{USERNAME}"),
         condition=_assignee,
     ),
     Qualifier(

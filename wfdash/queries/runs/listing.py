@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
 from checkpoints.models.fields import StoredDocument, current_encryptor
+from checkpoints.models.user_model import USERNAME
 from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
@@ -253,7 +254,7 @@ def _annotated(viewer: Viewer) -> QuerySet[Run]:
         claim_live=Exists(claim.filter(expires__gt=Now())),
         worker=F("claim__worker"),
         lingers=Exists(Claim.objects.filter(run=OuterRef("pk"), epoch__lt=F("run__epoch"), expires__gt=Now())),
-        starter=F("created_by__username"),
+        starter=F(f"created_by__{USERNAME}"),
         reported=latest_progress("data"),
         reported_by=latest_progress("step"),
         step=Subquery(lately.filter(step__isnull=False).values("step")[:1]),

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints.models.fields import current_encryptor
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User, has_name
 from checkpoints.records import Status
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
@@ -163,7 +163,7 @@ def search_for(viewer: Viewer, text: str) -> Search:
     asker = SearchContext(viewer=viewer, now=timezone.now())
     names = {name for term in wanted.terms if term.key == "by" for name in term.values} - {"me", "none"}
     if names:
-        asker.people = dict(User.objects.filter(username__in=names).values_list("username", "pk"))
+        asker.people = dict(User.objects.filter(has_name(names, "in")).values_list(USERNAME, "pk"))
     return _search(asker, wanted)
 
 

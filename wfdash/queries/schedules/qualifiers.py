@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from checkpoints.models.user_model import has_name
 from wfdash.access.viewer import Viewer
 from wfdash.queries.search.conditions import FilterContext, ToQ, comes, condition_of, equals_or_begins
 from wfdash.queries.search.language import INEQUALITIES, Term
@@ -22,7 +23,7 @@ STATES = {
 
 
 def _owner(context: FilterContext, term: Term, value: str) -> Q:
-    return Q(owner__username=context.viewer.name if value.lower() == "me" else value)
+    return has_name(context.viewer.name if value.lower() == "me" else value, through="owner")
 
 
 QUALIFIERS: tuple[Qualifier[ToQ, Viewer], ...] = (
