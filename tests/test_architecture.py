@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOUNS = {"requests", "runs", "checkpoints", "workflows", "schedules", "statistics", "audit", "account", "people"}
 SHARED = {
     "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
-    "wfdash/api": {"auth.py", "bodies.py", "router.py", "schemas.py"},
+    "wfdash/api": {"auth.py", "params.py", "problems.py", "reference.py", "router.py"},
     "wfdash/pages": {"site", "ui"},
     "wfdash/queries": {"history", "palette", "search", "run_names.py", "secrets.py", "unreadable.py"},
     "templates": {"base.html", "bare.html", "components", "errors", "mail"},

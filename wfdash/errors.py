@@ -1,7 +1,8 @@
-"""The dashboard's own errors and the one table that maps every error to an HTTP status."""
+"""The dashboard's own errors, and the one table of what each error is to a program: status, code and title."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import InterfaceError, InternalError, OperationalError
@@ -76,35 +77,91 @@ class Busy(WfdashError):
     """The server is at its limit: retry in a moment. ``facts``: retry_after (seconds)."""
 
 
-STATUS: dict[type[Exception], int] = {
-    NotFound: 404,
-    NotAllowed: 403,
-    Invalid: 422,
-    InvalidInput: 422,
-    AlreadyAnswered: 409,
-    NoLongerOpen: 409,
-    Changed: 409,
-    WrongState: 409,
-    KeyReused: 409,
-    LinkUsed: 409,
-    TooManyTries: 429,
-    TooOften: 429,
-    Busy: 503,
-    ground.NotFound: 404,
-    ground.InvalidValue: 422,
-    ground.Conflict: 409,
-    ground.ClaimLost: 409,
-    ground.Damaged: 409,
-    ground.Incompatible: 409,
-    ground.Unsupported: 501,
-    ground.InvalidConfig: 500,
+class Outdated(WfdashError):
+    """It changed since you read it: read it again, then decide. Nothing was changed. ``facts``: etag (the present
+    one).
+    """
+
+
+class ConditionMissing(WfdashError):
+    """This change needs the header If-Match with the ETag that you read. Nothing was changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemKind:
+    """A kind of error as programs see it. ``words``: what to do, for errors that have none of their own."""
+
+    status: int
+    code: str
+    title: str
+    words: str = ""
+
+
+def _kind(status: int, code: str, title: str, words: str = "") -> ProblemKind:
+    return ProblemKind(status=status, code=code, title=title, words=words)
+
+
+UNAVAILABLE = _kind(503, "unavailable", "Database unavailable", "No partial changes were saved. Try again in a moment.")
+INVALID = _kind(422, "invalid", "Invalid input")
+NOT_FOUND = _kind(404, "not_found", "Not found", "Not found")
+
+KINDS: dict[type[Exception], ProblemKind] = {
+    NotFound: NOT_FOUND,
+    NotAllowed: _kind(403, "not_allowed", "Not allowed"),
+    Invalid: INVALID,
+    InvalidInput: INVALID,
+    AlreadyAnswered: _kind(409, "already_answered", "Already answered"),
+    NoLongerOpen: _kind(409, "no_longer_open", "No longer open"),
+    Changed: _kind(409, "changed", "Changed since it was shown"),
+    WrongState: _kind(409, "wrong_state", "Not possible in this state"),
+    KeyReused: _kind(409, "key_reused", "Idempotency key used for another command"),
+    LinkUsed: _kind(409, "link_used", "Link already used"),
+    Outdated: _kind(412, "outdated", "Changed since it was read"),
+    ConditionMissing: _kind(428, "condition_missing", "If-Match is missing"),
+    TooManyTries: _kind(429, "too_many_tries", "Too many failed attempts"),
+    TooOften: _kind(429, "too_often", "Too many requests"),
+    Busy: _kind(503, "busy", "Server busy"),
+    ground.NotFound: NOT_FOUND,
+    ground.InvalidValue: INVALID,
+    ground.Conflict: _kind(409, "conflict", "Conflict"),
+    ground.ClaimLost: _kind(409, "claim_lost", "Another worker has the run"),
+    ground.Damaged: _kind(409, "damaged", "Stored data is damaged"),
+    ground.Incompatible: _kind(409, "incompatible", "Checkpoint of another graph"),
+    ground.Unsupported: _kind(501, "unsupported", "Not supported by this storage"),
     # The database is unavailable, full or read-only.
-    OperationalError: 503,
-    InterfaceError: 503,
-    InternalError: 503,
+    OperationalError: UNAVAILABLE,
+    InterfaceError: UNAVAILABLE,
+    InternalError: UNAVAILABLE,
 }
+"""What each error is to a program: the one table behind every status of pages and API."""
+
+SERVER_ERROR = _kind(500, "server_error", "Server error", "The error was logged. No partial changes were saved.")
+REFUSALS: dict[int, ProblemKind] = {
+    400: _kind(400, "bad_request", "Bad request", "Invalid body: send JSON"),
+    401: _kind(401, "unauthenticated", "Not signed in", "Not signed in. Send a token or a session cookie"),
+    403: _kind(
+        403,
+        "csrf_failed",
+        "CSRF check failed",
+        "CSRF token missing or invalid. Send the cookie's token in the X-CSRFToken header",
+    ),
+    404: NOT_FOUND,
+    405: _kind(405, "wrong_method", "Method not allowed", "This address does not accept this method"),
+    408: _kind(408, "request_timeout", "Request timed out", "The request timed out. Try again"),
+    413: _kind(413, "too_large", "Request too large", "The request is too large"),
+    415: _kind(415, "wrong_media_type", "Unsupported media type", "Send JSON with Content-Type: application/json"),
+    422: INVALID,
+    500: SERVER_ERROR,
+    503: UNAVAILABLE,
+}
+"""What is refused before a command is reached, by status."""
+
+
+def kind_of(error: Exception) -> ProblemKind:
+    """Return the entry of the error's nearest class, that of a server error if there is none."""
+    return next((KINDS[one] for one in type(error).__mro__ if one in KINDS), SERVER_ERROR)
 
 
 def status_for(error: Exception) -> int:
     """Return the HTTP status of an error: the entry of its nearest class, 500 if there is none."""
-    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+    return kind_of(error).status

@@ -22,7 +22,9 @@ from django.core.handlers.base import BaseHandler
 from django.http import FileResponse, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
+from wfdash.errors import KINDS, REFUSALS, Busy
 from wfdash.pages.site.security_headers import add_headers
+from wfdash.problems import ROOT, problem_response
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -84,7 +86,7 @@ class PagesHandler(BaseHandler):
             except ClientGone:
                 return
             except (RequestDataTooBig, TooSlow, TooMany) as error:
-                await send_reply(send, _refusal(error))
+                await send_reply(send, _refusal(error, scope["path"]))
                 return
             threads = self._health if scope["path"] == HEALTH else self._threads
             reply = await asyncio.get_running_loop().run_in_executor(threads, self._respond, scope, body)
@@ -187,13 +189,15 @@ def _alive() -> PreparedResponse:
     return _reply(HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"}))
 
 
-def _refusal(error: Exception) -> PreparedResponse:
+def _refusal(error: Exception, path: str) -> PreparedResponse:
     megabytes = settings.WFDASH_MAX_BODY // 1_000_000
-    status, words = {
-        TooSlow: (408, "The request timed out. Try again"),
-        TooMany: (503, "Too many requests. Try again in a few seconds"),
-    }.get(type(error), (413, f"The request is larger than {megabytes} MB"))
-    response = HttpResponse(words, status=status, content_type="text/plain")
-    if status == 503:
-        response["Retry-After"] = "5"
+    kind, words, facts = {
+        TooSlow: (REFUSALS[408], "The request timed out. Try again", {}),
+        TooMany: (KINDS[Busy], "Too many requests. Try again in a few seconds", {"retry_after": 5}),
+    }.get(type(error), (REFUSALS[413], f"The request is larger than {megabytes} MB", {}))
+    if path.startswith(ROOT):
+        return _reply(add_headers(problem_response(None, kind, words, facts)))
+    response = HttpResponse(words, status=kind.status, content_type="text/plain")
+    if facts:
+        response["Retry-After"] = str(facts["retry_after"])
     return _reply(add_headers(response))

@@ -148,7 +148,7 @@ urlpatterns = [
     path("sign-in/code/", second_factor.sign_in_code, name="sign-in-code"),
     path("sign-in/<str:secret>/", signin.sign_in_link, name="sign-in-link"),
     path("sign-out/", signin.sign_out, name="sign-out"),
-    path("api/", api.urls),
+    path("api/v1/", api.urls),
     path("static/<slug:version>/<path:name>", static_files.static_file),
     path("manifest.webmanifest", app.manifest, name="manifest"),
     path("service-worker.js", app.service_worker, name="service-worker"),

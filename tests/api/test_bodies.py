@@ -11,7 +11,7 @@ from django.test import Client
 from checkpoints.models import Run
 from wfdash.api.router import api
 
-SHAPE = {"error", "status", "facts"}
+SHAPE = {"type", "title", "status", "detail", "code", "errors"}
 
 
 def bodies() -> Iterator[tuple[str, str]]:
@@ -30,7 +30,7 @@ def filled(path: str) -> str:
 
 def errors(answer: Any) -> dict[str, str]:
     assert answer.json().keys() == SHAPE
-    return {".".join(map(str, one["loc"])): one["msg"] for one in answer.json()["facts"]["errors"]}
+    return {".".join(map(str, one["loc"])): one["msg"] for one in answer.json()["errors"]}
 
 
 @pytest.mark.parametrize(("method", "path"), list(bodies()))
@@ -42,40 +42,44 @@ def test_a_field_that_no_address_knows_is_refused_by_its_name(method: str, path:
 
 def test_a_start_whose_message_has_another_name_starts_nothing(as_) -> None:
     given = {"workflow": "expense_batch", "input": {"claims": "x"}}
-    answer = as_("otto").post("/api/runs", given, content_type="application/json")
+    answer = as_("otto").post("/api/v1/runs", given, content_type="application/json")
     assert errors(answer) == {"input": "Unknown field. Available: workflow, message, key"}
     assert not Run.objects.exists()
 
 
 def test_what_is_missing_or_of_the_wrong_kind_is_named_where_it_is(as_) -> None:
-    answer = as_("otto").post("/api/runs", {"key": 5}, content_type="application/json")
+    answer = as_("otto").post("/api/v1/runs", {"key": 5}, content_type="application/json")
     assert errors(answer)["workflow"] == "This field is required"
     assert "key" in errors(answer)
-    assert "limit" in errors(as_("otto").get("/api/runs?limit=0"))
+    assert "limit" in errors(as_("otto").get("/api/v1/runs?limit=0"))
 
 
 def test_every_refusal_has_one_shape(question, everybody, as_) -> None:
     forged = Client(enforce_csrf_checks=True)
     forged.force_login(everybody["ana"])
-    address = f"/api/requests/{question.pk}/answer"
+    address = f"/api/v1/requests/{question.pk}/answer"
     refusals = {
-        401: Client().get("/api/runs"),
+        401: Client().get("/api/v1/runs"),
         403: forged.post(address, {"value": {}}, content_type="application/json"),
         400: as_("ana").post(address, "{", content_type="application/json"),
-        404: as_("ana").get("/api/nothing/here"),
+        404: as_("ana").get("/api/v1/nothing/here"),
         405: as_("ana").delete(address),
         422: as_("ana").post(address, {"answer": {}}, content_type="application/json"),
     }
     for status, answer in refusals.items():
         assert answer.status_code == status
-        assert answer.json().keys() == SHAPE
-        assert answer.json()["status"] == status
+        told = answer.json()
+        assert told.keys() == SHAPE
+        assert told["status"] == status
+        assert told["type"] == f"http://testserver/api/v1/docs/#problem-{told['code']}"
+        assert answer["Content-Type"] == "application/problem+json"
+    assert refusals[401]["WWW-Authenticate"] == "Bearer"
     assert refusals[405]["Allow"] == "POST"
-    assert "X-CSRFToken" in refusals[403].json()["error"]
+    assert "X-CSRFToken" in refusals[403].json()["detail"]
 
 
 def test_debug_pages_leave_the_statuses_of_errors_alone(as_, settings) -> None:
     settings.DEBUG = True
-    answer = as_("ana").get("/api/runs/nothing")
+    answer = as_("ana").get("/api/v1/runs/nothing")
     assert answer.status_code == 404
     assert answer.json().keys() == SHAPE

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def post(otto) -> Callable[..., Any]:
     def send(path: str, given: Any = None, **headers: str) -> Any:
-        return otto.post(f"/api{path}", given, content_type="application/json", headers=headers)
+        return otto.post(f"/api/v1{path}", given, content_type="application/json", headers=headers)
 
     return send
 
@@ -34,7 +34,7 @@ def place(run: Run) -> str:
 
 def test_a_failed_run_is_forked_with_edits_that_were_previewed(otto, post):
     run = started(-5)
-    found = otto.get(f"/api{place(run)}/edits").json()
+    found = otto.get(f"/api/v1{place(run)}/edits").json()
     (doing,) = found["doing"]
     assert (doing["step"], doing["message"], doing["first"]) == ("read", {"amount": -5, "note": None}, True)
     assert found["state_schema"]["properties"]["seen"]["type"] == "integer"
@@ -56,36 +56,36 @@ def test_edits_that_do_not_fit_are_told_by_field_and_what_moved_on_is_a_conflict
     for verb in ("preview", "restore", "fork"):
         bad = post(f"{place(run)}/{verb}", {"edits": {"state": {"seen": "x", "words": []}}})
         assert bad.status_code == 422
-        assert bad.json()["facts"]["errors"][0]["loc"] == ["state", "seen"]
+        assert bad.json()["errors"][0]["loc"] == ["state", "seen"]
     assert post(f"{place(run)}/restore", {"seen": "0" * 32}).status_code == 409
     assert post(f"{place(run)}/restore").json()["n"] == head(run).n
 
 
 def test_checkpoints_are_compared_and_events_looked_back_at(otto):
     run = started()
-    found = otto.get(f"/api/runs/{run.pk}/compare", {"a": "1", "b": str(head(run).n)}).json()
+    found = otto.get(f"/api/v1/runs/{run.pk}/compare", {"a": "1", "b": str(head(run).n)}).json()
     assert found["patch"] == [{"op": "replace", "path": "/seen", "value": 5}]
     assert [one["key"] for one in found["asked"]] == list(pending(run))
     assert {one["step"]: one["after"] for one in found["moved"]}["review"]["waiting"] == 1
     last = Event.objects.filter(run=run).latest("seq").seq
-    then = otto.get(f"/api/runs/{run.pk}/at/{last}").json()
+    then = otto.get(f"/api/v1/runs/{run.pk}/at/{last}").json()
     assert (then["seq"], then["requests"][0]["subject"]) == (last, "Pay 5?")
-    assert otto.get(f"/api/runs/{run.pk}/at/{last + 1}").status_code == 404
-    assert otto.get(f"/api/runs/{run.pk}/at/{10**30}").status_code == 422
+    assert otto.get(f"/api/v1/runs/{run.pk}/at/{last + 1}").status_code == 404
+    assert otto.get(f"/api/v1/runs/{run.pk}/at/{10**30}").status_code == 422
 
 
 def test_a_label_is_given(otto, post):
     run = started()
     assert post(f"{place(run)}/label", {"label": "before"}).json()["n"] == head(run).n
     assert head(run).label == "before"
-    assert otto.get(f"/api/runs/{run.pk}/checkpoints").json()["items"][0]["label"] == "before"
+    assert otto.get(f"/api/v1/runs/{run.pk}/checkpoints").json()["items"][0]["label"] == "before"
 
 
 def test_a_list_says_what_waits_at_each_checkpoint_and_what_is_wrong_with_it(otto):
     run = started()
     newest = head(run)
     Checkpoint.objects.filter(pk=newest.pk).update(intact=False, flaw="a test")
-    (first, *_) = otto.get(f"/api/runs/{run.pk}/checkpoints").json()["items"]
+    (first, *_) = otto.get(f"/api/v1/runs/{run.pk}/checkpoints").json()["items"]
     assert (first["clean"], first["flaw"], first["waiting"]) == (False, "a test", newest.waiting)
 
 
@@ -108,7 +108,7 @@ def test_a_list_says_what_waits_at_each_checkpoint_and_what_is_wrong_with_it(ott
 )
 def test_a_list_shows_the_checkpoints_that_its_filters_admit(otto, filters, expected):
     run = mixed()
-    found = otto.get(f"/api/runs/{run.pk}/checkpoints", filters).json()
+    found = otto.get(f"/api/v1/runs/{run.pk}/checkpoints", filters).json()
     assert [item["n"] for item in found["items"]] == expected
     if not {"limit", "before"} & filters.keys():
         assert found["total"] == len(expected)
@@ -129,7 +129,7 @@ def test_a_list_shows_the_checkpoints_that_its_filters_admit(otto, filters, expe
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused_by_name(otto, name, value):
-    answer = otto.get(f"/api/runs/{started().pk}/checkpoints", {name: value})
+    answer = otto.get(f"/api/v1/runs/{started().pk}/checkpoints", {name: value})
     assert answer.status_code == 422
     assert name in str(answer.json())
 
@@ -138,12 +138,12 @@ def test_facts_are_shown_to_those_who_may_inspect_and_go_along_where_a_run_is_ta
     run = started()
     facts = {"tokens": 812, "by": "model"}
     newest = told(head(run), facts)
-    listed = otto.get(f"/api/runs/{run.pk}/checkpoints").json()["items"]
+    listed = otto.get(f"/api/v1/runs/{run.pk}/checkpoints").json()["items"]
     assert [item["facts"] for item in listed] == [facts] + [{}] * (len(listed) - 1)
-    assert otto.get(f"/api{place(run)}").json()["facts"] == facts
+    assert otto.get(f"/api/v1{place(run)}").json()["facts"] == facts
     ana = Client()
     ana.force_login(make_people()["ana"])
-    assert {str(item["facts"]) for item in ana.get(f"/api/runs/{run.pk}/checkpoints").json()["items"]} == {"{}"}
+    assert {str(item["facts"]) for item in ana.get(f"/api/v1/runs/{run.pk}/checkpoints").json()["items"]} == {"{}"}
     fork = Run.objects.get(pk=post(f"{place(run)}/fork").json()["id"])
     assert post(f"{place(run)}/restore").status_code == 200
     for copy in (head(fork), head(run)):
@@ -181,6 +181,6 @@ def test_rights_hold_here_too(otto):
         client = Client()
         client.force_login(people[name])
         for verb in ("preview", "restore", "fork", "label"):
-            answer = client.post(f"/api{place(run)}/{verb}", {}, content_type="application/json")
+            answer = client.post(f"/api/v1{place(run)}/{verb}", {}, content_type="application/json")
             assert answer.status_code == expected, (name, verb)
-        assert client.get(f"/api{place(run)}/edits").status_code == expected
+        assert client.get(f"/api/v1{place(run)}/edits").status_code == expected

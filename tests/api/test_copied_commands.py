@@ -87,5 +87,5 @@ def test_a_run_is_started_again_and_answered_with_what_the_pages_copy(server: Se
 
 
 def _request_of(admin: Person, run: str) -> dict[str, str]:
-    found = admin.get("/api/requests?tab=all&q=workflow:order").json()["items"]
+    found = admin.get("/api/v1/requests?tab=all&q=workflow:order").json()["items"]
     return next((one for one in found if one["run"] == run), {})

@@ -10,7 +10,7 @@ JSON = {"content_type": "application/json"}
 
 @pytest.fixture
 def address(question):
-    return f"/api/requests/{question.pk}"
+    return f"/api/v1/requests/{question.pk}"
 
 
 def test_an_answer_is_bound_to_what_was_seen(address, question, as_):
@@ -20,7 +20,7 @@ def test_an_answer_is_bound_to_what_was_seen(address, question, as_):
     given = {"value": {"action": "approve"}, "seen": seen}
     late = ana.post(f"{address}/answer", given, **JSON)
     assert late.status_code == 409
-    assert late.json()["facts"]["after"]["body"].endswith("More.")
+    assert late.json()["after"]["body"].endswith("More.")
     assert ana.post(f"{address}/answer", {**given, "seen": ana.get(address).json()["seen"]}, **JSON).status_code == 200
 
 
@@ -62,6 +62,6 @@ def test_who_has_it_open(address, question, as_):
 def test_an_operator_overrides_with_a_reason(run, as_):
     question = people.ask(run, by=["finance"])
     given = {"value": {"action": "approve"}, "override": True}
-    address = f"/api/requests/{question.pk}/answer"
+    address = f"/api/v1/requests/{question.pk}/answer"
     assert as_("otto").post(address, given, **JSON).status_code == 422
     assert as_("otto").post(address, {**given, "reason": "Nobody is in"}, **JSON).json()["stands"] == "overrode"

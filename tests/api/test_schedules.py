@@ -16,31 +16,32 @@ PLAN = {
 
 @pytest.fixture
 def address(as_):
-    return f"/api/schedules/{as_('otto').post('/api/schedules', PLAN, **JSON).json()['id']}"
+    return f"/api/v1/schedules/{as_('otto').post('/api/v1/schedules', PLAN, **JSON).json()['id']}"
 
 
 def test_a_schedule_is_made_once_per_key_and_read(as_):
     otto = as_("otto")
-    answers = [otto.post("/api/schedules", PLAN, headers={"Idempotency-Key": "k"}, **JSON) for _ in range(2)]
+    answers = [otto.post("/api/v1/schedules", PLAN, headers={"Idempotency-Key": "k"}, **JSON) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 201]
     made = answers[0].json()
     assert made["id"] == answers[1].json()["id"]
     assert (made["state"], made["words"], len(made["upcoming"])) == ("on", "At 03:00 every day", 5)
     assert made["next_at"] == made["upcoming"][0]
-    assert otto.get(f"/api/schedules/{made['id']}").json()["message"] == {"claims": "x"}
-    assert as_("ana").get(f"/api/schedules/{made['id']}").json()["message"] is None
-    assert [row["name"] for row in otto.get("/api/schedules?q=state:on&workflow=expense_batch").json()] == ["Nightly"]
-    assert otto.get("/api/schedules?q=state:paused").json() == []
-    assert [row["name"] for row in otto.get("/api/schedules?q=-state:paused").json()] == ["Nightly"]
-    assert otto.get("/api/schedules?q=colour:red").status_code == 422
+    assert otto.get(f"/api/v1/schedules/{made['id']}").json()["message"] == {"claims": "x"}
+    assert as_("ana").get(f"/api/v1/schedules/{made['id']}").json()["message"] is None
+    found = otto.get("/api/v1/schedules?q=state:on&workflow=expense_batch").json()
+    assert [row["name"] for row in found] == ["Nightly"]
+    assert otto.get("/api/v1/schedules?q=state:paused").json() == []
+    assert [row["name"] for row in otto.get("/api/v1/schedules?q=-state:paused").json()] == ["Nightly"]
+    assert otto.get("/api/v1/schedules?q=colour:red").status_code == 422
 
 
 def test_mistakes_come_with_their_fields(as_):
-    answer = as_("otto").post("/api/schedules", {**PLAN, "cron": "x", "message": {}}, **JSON)
+    answer = as_("otto").post("/api/v1/schedules", {**PLAN, "cron": "x", "message": {}}, **JSON)
     assert answer.status_code == 422
-    assert {error["loc"][0] for error in answer.json()["facts"]["errors"]} == {"cron", "message"}
-    assert as_("otto").get("/api/schedules/next?cron=61+*+*+*+*").status_code == 422
-    assert len(as_("vera").get("/api/schedules/next?cron=@daily&zone=UTC").json()["upcoming"]) == 5
+    assert {error["loc"][0] for error in answer.json()["errors"]} == {"cron", "message"}
+    assert as_("otto").get("/api/v1/schedules/next?cron=61+*+*+*+*").status_code == 422
+    assert len(as_("vera").get("/api/v1/schedules/next?cron=@daily&zone=UTC").json()["upcoming"]) == 5
 
 
 def test_it_is_changed_paused_resumed_run_and_deleted(as_, address):
@@ -61,7 +62,7 @@ def test_it_is_changed_paused_resumed_run_and_deleted(as_, address):
 @pytest.mark.parametrize(("name", "status"), [("vera", 403), ("sam", 404)])
 def test_rights_are_those_of_the_pages(name, status, as_, address):
     client = as_(name)
-    assert client.post("/api/schedules", PLAN, **JSON).status_code == status
+    assert client.post("/api/v1/schedules", PLAN, **JSON).status_code == status
     for verb in ("pause", "resume", "run"):
         assert client.post(f"{address}/{verb}", **JSON).status_code == status
     assert client.delete(address).status_code == status

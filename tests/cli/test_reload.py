@@ -37,7 +37,7 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
     admin = Person(server, "admin")
     try:
         run = start(admin)
-        asked = wait_until(lambda: admin.get("/api/requests?tab=all").json()["items"], what="a request")
+        asked = wait_until(lambda: admin.get("/api/v1/requests?tab=all").json()["items"], what="a request")
         began = time.monotonic()
         file.write_text(FILE + MORE)
         shows(admin, "/workflows/flow/", 'id="step-second"')
@@ -62,11 +62,11 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
 
 
 def start(admin: Person) -> str:
-    return str(post(admin, "/api/runs", {"workflow": "flow", "message": 1})["id"])
+    return str(post(admin, "/api/v1/runs", {"workflow": "flow", "message": 1})["id"])
 
 
 def answer(admin: Person, request: str) -> None:
-    post(admin, f"/api/requests/{request}/answer", {"value": "this"})
+    post(admin, f"/api/v1/requests/{request}/answer", {"value": "this"})
 
 
 def post(admin: Person, path: str, body: dict[str, object]) -> dict[str, object]:
@@ -76,7 +76,7 @@ def post(admin: Person, path: str, body: dict[str, object]) -> dict[str, object]
 
 
 def finished(admin: Person, run: str) -> dict[str, object]:
-    found = admin.get(f"/api/runs/{run}").json()
+    found = admin.get(f"/api/v1/runs/{run}").json()
     return dict(found) if found["status"] == "completed" else {}
 
 

@@ -74,7 +74,7 @@ def test_the_page_and_the_api_take_what_the_desk_takes(case: Case, ana: Client) 
                 continue
             taken = not validate_answer(asked(case).row, value)
             given = {"value": value}
-            told = ana.post(f"/api/requests/{ask(case, run).pk}/answer", given, content_type="application/json")
+            told = ana.post(f"/api/v1/requests/{ask(case, run).pk}/answer", given, content_type="application/json")
             assert told.status_code == (200 if taken else 422), told.content
             request = ask(case, run, value)
             sent = as_drawn(ana, request)

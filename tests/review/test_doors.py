@@ -32,7 +32,7 @@ def post(client, address, given):
     return client.post(address, json.dumps(given), content_type="application/json")
 
 
-@pytest.mark.parametrize("address", ["/requests/{}/", "/?tab=all&request={}", "/api/requests/{}"])
+@pytest.mark.parametrize("address", ["/requests/{}/", "/?tab=all&request={}", "/api/v1/requests/{}"])
 def test_a_reviewer_sees_no_evidence_of_what_is_addressed_to_others(address, run, as_):
     question = people.ask(run, card=SECRET_CARD, by=["finance"])
     assert HUSH in as_("ana").get(address.format(question.pk)).content.decode()
@@ -47,22 +47,23 @@ def test_a_reviewer_does_not_read_the_progress_of_a_run(run, as_):
     Claim.objects.create(run=run, token=run.pk, worker="w", epoch=1, expires=timezone.now() + timedelta(hours=1))
     people.happen(run, *people.step("pay", "started", activation="1"))
     people.happen(run, ("progress", "pay", {"activation": "1", "fraction": 0.5, "text": HUSH}))
-    for address in (f"/runs/{run.pk}/", "/runs/", "/api/runs", f"/api/runs/{run.pk}", f"/api/runs/{run.pk}/events"):
+    api = ("/api/v1/runs", f"/api/v1/runs/{run.pk}", f"/api/v1/runs/{run.pk}/events")
+    for address in (f"/runs/{run.pk}/", "/runs/", *api):
         assert HUSH in as_("vera").get(address).content.decode(), address
         assert HUSH not in as_("ana").get(address).content.decode(), address
 
 
 def test_the_recorded_verdict_is_the_one_that_was_given(question, as_):
     given = {"value": {"action": "reject", "reason": "no"}, "verdict": "approve"}
-    assert post(as_("ana"), f"/api/requests/{question.pk}/answer", given).status_code == 422
-    assert post(as_("ana"), f"/api/requests/{question.pk}/answer", {**given, "verdict": ""}).status_code == 200
+    assert post(as_("ana"), f"/api/v1/requests/{question.pk}/answer", given).status_code == 422
+    assert post(as_("ana"), f"/api/v1/requests/{question.pk}/answer", {**given, "verdict": ""}).status_code == 200
     assert Answer.objects.get().verdict == "reject"
 
 
 @pytest.mark.parametrize("verdict", ["v" * 500, "\ud800", "\x00"])
 def test_a_strange_verdict_does_no_harm(verdict, run, as_):
     question = people.ask(run, card={"subject": "Name?"}, answer_schema={"type": "string"})
-    answer = post(as_("ana"), f"/api/requests/{question.pk}/answer", {"value": "x", "verdict": verdict})
+    answer = post(as_("ana"), f"/api/v1/requests/{question.pk}/answer", {"value": "x", "verdict": verdict})
     assert answer.status_code in {200, 422}
     assert len(Answer.objects.get().verdict if Answer.objects.exists() else "") <= 40
 
@@ -87,19 +88,19 @@ def nested(depth):
 def test_a_deep_message_is_refused(depth, as_):
     given = {"workflow": "expense_batch", "message": {"claims": "x", "extra": nested(depth)}}
     # What the parser gives up on is told as what cannot be read, the rest as what is too deep.
-    assert post(as_("otto"), "/api/runs", given).status_code in {400, 422}
+    assert post(as_("otto"), "/api/v1/runs", given).status_code in {400, 422}
     assert Run.objects.count() == 0
 
 
 def test_a_bomb_of_brackets_is_a_bad_request(as_):
     body = "[" * 200_000
-    answer = as_("otto").post("/api/runs", body, content_type="application/json")
+    answer = as_("otto").post("/api/v1/runs", body, content_type="application/json")
     assert answer.status_code == 400
 
 
 def test_a_long_key_starts_a_run_once(as_):
     given = {"workflow": "expense_batch", "message": {"claims": "x"}, "key": "k" * 1000}
-    answers = [post(as_("otto"), "/api/runs", given) for _ in range(2)]
+    answers = [post(as_("otto"), "/api/v1/runs", given) for _ in range(2)]
     assert [answer.status_code for answer in answers] in ([201, 201], [422, 422])
     assert all(len(run.start_key) <= 200 for run in Run.objects.all())
 
@@ -119,7 +120,7 @@ def cursor(text):
         '["9999-12-31T23:59:59-23:59","x"]',
     ],
 )
-@pytest.mark.parametrize("address", ["/runs/?after={}", "/?tab=all&after={}", "/api/runs?after={}"])
+@pytest.mark.parametrize("address", ["/runs/?after={}", "/?tab=all&after={}", "/api/v1/runs?after={}"])
 def test_a_damaged_cursor_starts_at_the_top(text, address, run, question, as_):
     found = NEWEST.place(cursor(text))
     assert found is None or found["created"].tzinfo is not None
@@ -190,12 +191,12 @@ def test_many_fields_are_refused_not_read(run, question, as_):
     assert answer.status_code == 400
 
 
-@pytest.mark.parametrize("address", ["/runs/a%00b/", "/requests/%00/", "/workflows/%00/", "/api/runs/%00/events"])
+@pytest.mark.parametrize("address", ["/runs/a%00b/", "/requests/%00/", "/workflows/%00/", "/api/v1/runs/%00/events"])
 def test_an_address_with_nul_is_not_looked_up(address, as_):
     assert as_("otto").get(address).status_code == 404
 
 
-@pytest.mark.parametrize("address", ["/runs/?q=a%00b", "/?tab=all&q=%00", "/api/runs?q=workflow:a%00"])
+@pytest.mark.parametrize("address", ["/runs/?q=a%00b", "/?tab=all&q=%00", "/api/v1/runs?q=workflow:a%00"])
 def test_a_filter_with_nul_finds_what_it_says_without_it(address, run, as_):
     assert as_("otto").get(address).status_code == 200
 

@@ -2,90 +2,37 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Router, Schema, Status
+from ninja import Router, Status
 
 from checkpoints.models import Schedule
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
-from wfdash.api.bodies import Body
-from wfdash.api.schemas import Created
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
+from wfdash.records import ChangeSchedule, Created, CreateSchedule, ScheduleDetail, ScheduleSummary, UpcomingTimes
 
 router = Router()
 
 
-class PlanIn(Body):
-    """A schedule's settings. ``missed``: skip, once or all; ``overlap``: allow or skip."""
-
-    name: str
-    cron: str
-    zone: str = "UTC"
-    message: Any = None
-    missed: str = "once"
-    overlap: str = "allow"
-
-
-class ScheduleIn(PlanIn):
-    """A new schedule of a workflow."""
-
-    workflow: str
-
-
-class ScheduleOut(Schema):
-    """A schedule. ``state``: on, paused, or stopped for the reason in ``problem``; ``upcoming``: the next five."""
-
-    id: str
-    workflow: str
-    name: str
-    cron: str
-    words: str
-    zone: str
-    missed: str
-    overlap: str
-    owner: str
-    state: str
-    problem: str
-    next_at: datetime | None
-    last_at: datetime | None
-    passed_at: datetime | None
-    last_run: str | None = None
-    upcoming: list[datetime]
-
-
-class ScheduleDetail(ScheduleOut):
-    """A schedule with its input, null for people who may not inspect it. Secrets are left out."""
-
-    message: Any = None
-
-
-class ComingOut(Schema):
-    """An expression as text, and when it fires next."""
-
-    words: str
-    upcoming: list[datetime]
-
-
-@router.get("/schedules", response=list[ScheduleOut])
+@router.get("/schedules", response=list[ScheduleSummary])
 def list_schedules(request: HttpRequest, q: str = "", workflow: str = "") -> Any:
     """Return schedules, the next to fire first; ``q`` is the filter language of the page."""
     return [_schedule_out(row) for row in queries.schedules(viewer_of(request), workflow, q)]
 
 
 @router.post("/schedules", response={201: ScheduleDetail})
-def create_schedule(request: HttpRequest, given: ScheduleIn) -> Any:
+def create_schedule(request: HttpRequest, given: CreateSchedule) -> Any:
     """Create a schedule; its runs are started on behalf of the caller. 422 with errors per field."""
     plan = actions.SchedulePlan(**given.model_dump(exclude={"workflow"}))
     made = actions.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
     return Status(201, _found(request, made))
 
 
-@router.get("/schedules/next", response=ComingOut)
+@router.get("/schedules/next", response=UpcomingTimes)
 def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
     """Return an expression as text, and its next five times. 422 with what is wrong with it, and where."""
     try:
@@ -102,7 +49,7 @@ def get_schedule(request: HttpRequest, schedule_id: str) -> Any:
 
 
 @router.put("/schedules/{schedule_id}", response=ScheduleDetail)
-def change_schedule(request: HttpRequest, schedule_id: str, given: PlanIn) -> Any:
+def change_schedule(request: HttpRequest, schedule_id: str, given: ChangeSchedule) -> Any:
     """Change it; its runs are started on behalf of the caller from then on."""
     plan = actions.SchedulePlan(**given.model_dump())
     return _found(request, actions.change_schedule(viewer_of(request), schedule_id, plan, key=key_of(request)))

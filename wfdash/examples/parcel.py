@@ -1,7 +1,7 @@
 """Tracks a parcel from packing to delivery, driven by signals of the carrier instead of decisions.
 
-The carrier sends signals to ``POST /api/runs/<id>/signals``; operators can send them from the run's page. Log records
-of the steps are shown among the run's events.
+The carrier sends signals to ``POST /api/v1/runs/<id>/signals``; operators can send them from the run's page. Log
+records of the steps are shown among the run's events.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def failed(everybody) -> list[str]:
 
 
 def post(client, given, **headers):
-    return client.post("/api/runs/bulk", given, content_type="application/json", headers=headers)
+    return client.post("/api/v1/runs/bulk", given, content_type="application/json", headers=headers)
 
 
 def test_a_dry_run_counts_and_changes_nothing(failed, as_):
@@ -37,7 +37,7 @@ def test_it_is_begun_once_per_key_though_the_filter_finds_nothing_any_more(faile
     assert (first.status_code, again.status_code) == (202, 202)
     assert first.json() == again.json()
     assert (first.json()["acted"], first.json()["finished"]) == (3, True)
-    assert client.get(f"/api/bulk/{first.json()['id']}").json() == first.json()
+    assert client.get(f"/api/v1/bulk/{first.json()['id']}").json() == first.json()
     assert post(client, {**given, "verb": "cancel"}, **{"Idempotency-Key": "k"}).status_code == 409
     assert Run.objects.filter(phase="ready").count() == 3
 
@@ -48,6 +48,6 @@ def test_what_cannot_be_told_is_422(failed, as_, given):
 
 
 def test_the_list_answers_422_with_each_part_that_is_none(failed, as_):
-    answer = as_("otto").get("/api/runs?q=colour:red status:nope")
+    answer = as_("otto").get("/api/v1/runs?q=colour:red status:nope")
     assert answer.status_code == 422
-    assert [error["loc"][-1] for error in answer.json()["facts"]["errors"]] == ["colour:red", "status:nope"]
+    assert [error["loc"][-1] for error in answer.json()["errors"]] == ["colour:red", "status:nope"]

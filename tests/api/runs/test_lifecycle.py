@@ -14,7 +14,7 @@ YES = {"value": {"action": "approve"}}
 @pytest.fixture
 def post(as_):
     def send(path: str, data: Any = None, *, name: str = "otto", headers: dict[str, str] = KEY):
-        return as_(name).post(f"/api{path}", data or {}, content_type="application/json", headers=headers)
+        return as_(name).post(f"/api/v1{path}", data or {}, content_type="application/json", headers=headers)
 
     return send
 
@@ -41,8 +41,8 @@ def test_a_key_that_stood_for_another_command_is_a_conflict_with_a_remedy(post, 
     post(f"/runs/{run.pk}/pause")
     refused = post(f"/runs/{run.pk}/cancel")
     assert (refused.status_code, refused.json()["status"]) == (409, 409)
-    assert "use a new key for each" in refused.json()["error"]
-    assert refused.json()["facts"] == {"verb": "pause"}
+    assert "use a new key for each" in refused.json()["detail"]
+    assert (refused.json()["code"], refused.json()["verb"]) == ("key_reused", "pause")
 
 
 def test_requests_are_answered_talked_about_and_given_away_once_per_key(post, question):
@@ -69,7 +69,7 @@ def test_a_deadline_is_moved(post, question):
     told = post(f"/requests/{question.pk}/deadline", {"due": due.isoformat()})
     assert (told.status_code, HumanRequest.objects.get(pk=question.pk).due) == (200, due)
     late = post(f"/requests/{question.pk}/deadline", {"due": "2020-01-01T00:00:00Z"}, headers={})
-    assert (late.status_code, late.json()["facts"]["errors"][0]["loc"]) == (422, ["due"])
+    assert (late.status_code, late.json()["errors"][0]["loc"]) == (422, ["due"])
     assert post(f"/requests/{question.pk}/deadline", {"due": "2020-01-01T00:00:00"}, headers={}).status_code == 422
     assert post(f"/requests/{question.pk}/deadline", {"due": due.isoformat()}, name="vera").status_code == 403
 

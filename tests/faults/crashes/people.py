@@ -64,7 +64,7 @@ class Client(threading.Thread):
             number = len(self.starts)
             message = {"number": number, "ledger": str(self._ledger)}
             body = {"workflow": NAMES[number % len(NAMES)], "message": message, "key": f"start-{number}"}
-            reply = self._post("/api/runs", body)
+            reply = self._post("/api/v1/runs", body)
             if reply.status_code != 201:
                 self.problems.append(f"start {number}: {reply.status_code} {reply.text[:300]}")
                 return
@@ -72,7 +72,7 @@ class Client(threading.Thread):
 
     def _answer(self, request: Row) -> None:
         value = self._value(request)
-        reply = self._post(f"/api/requests/{request['id']}/answer", {"value": value})
+        reply = self._post(f"/api/v1/requests/{request['id']}/answer", {"value": value})
         if reply.status_code == 200:
             self.answers[request["id"]] = value
         elif reply.status_code != 409:

@@ -28,7 +28,7 @@ def test_a_run_is_deleted_after_a_page_that_says_what_goes_and_stays(otto):
 
 def test_the_api_deletes_ended_runs_and_checkpoints_no_one_needs(otto):
     run = started()
-    place = f"/api/runs/{run.pk}"
+    place = f"/api/v1/runs/{run.pk}"
     assert otto.delete(place).status_code == 409
     assert otto.delete(f"{place}/checkpoints/{head(run).pk}").status_code == 409
     first = Checkpoint.objects.filter(run=run).order_by("n").first()

@@ -142,10 +142,10 @@ def test_an_override_is_one_click_away_from_its_preview(behind, as_):
 @pytest.mark.parametrize("verb", ["migrate", "override"])
 @pytest.mark.parametrize(("name", "status"), [("vera", 403), ("ana", 403), ("sam", 404)])
 def test_only_operators_see_and_make_the_choices(verb, name, status, behind, as_):
-    for address in (f"/runs/{behind.pk}/{verb}/", f"/api/runs/{behind.pk}/{verb}"):
+    for address in (f"/runs/{behind.pk}/{verb}/", f"/api/v1/runs/{behind.pk}/{verb}"):
         assert as_(name).post(address).status_code == status
     assert as_(name).get(f"/runs/{behind.pk}/{verb}/").status_code == status
-    assert as_(name).get(f"/api/runs/{behind.pk}/skew").status_code == status
+    assert as_(name).get(f"/api/v1/runs/{behind.pk}/skew").status_code == status
     assert Run.objects.get(pk=behind.pk).version == behind.version
 
 
@@ -160,11 +160,11 @@ def test_the_workflow_page_lists_open_runs_of_old_versions(behind, catalogue, as
 
 def test_the_api_previews_and_carries_over(behind, as_):
     client = as_("otto")
-    found = client.get(f"/api/runs/{behind.pk}/skew").json()
+    found = client.get(f"/api/v1/runs/{behind.pk}/skew").json()
     assert (found["changes"], found["held"]) == (["added: archive"], False)
     assert "has changed" in found["refusal"]
-    assert client.post(f"/api/runs/{behind.pk}/migrate").status_code == 409
-    fine = client.get(f"/api/runs/{behind.pk}/skew?override=true").json()
+    assert client.post(f"/api/v1/runs/{behind.pk}/migrate").status_code == 409
+    fine = client.get(f"/api/v1/runs/{behind.pk}/skew?override=true").json()
     assert (fine["refusal"], fine["how"], fine["steps_after"]) == ("", "override", ["review"])
-    assert client.post(f"/api/runs/{behind.pk}/override").json()["n"] == behind.n + 1
-    assert client.post(f"/api/runs/{behind.pk}/override").status_code == 409
+    assert client.post(f"/api/v1/runs/{behind.pk}/override").json()["n"] == behind.n + 1
+    assert client.post(f"/api/v1/runs/{behind.pk}/override").status_code == 409

@@ -92,11 +92,11 @@ def test_its_request_is_no_card_to_answer(run, wait, as_):
 
 def test_the_api_lists_and_sends_signals(run, wait, as_):
     wait()
-    client, address = as_("otto"), f"/api/runs/{run.pk}/signals"
+    client, address = as_("otto"), f"/api/v1/runs/{run.pk}/signals"
     told = client.get(address).json()
     assert (told["waits"][0]["name"], told["waits"][0]["answer_schema"]) == ("shipped", PARCEL)
     wrong = client.post(address, {"name": "shipped", "value": {}}, content_type="application/json")
-    assert (wrong.status_code, wrong.json()["facts"]["errors"][0]["loc"]) == (422, ["value", "code"])
+    assert (wrong.status_code, wrong.json()["errors"][0]["loc"]) == (422, ["value", "code"])
     given = {"name": "shipped", "value": {"code": "x"}}
     key = {"Idempotency-Key": "k"}
     sent = [client.post(address, given, content_type="application/json", headers=key) for _ in range(2)]
@@ -105,7 +105,7 @@ def test_the_api_lists_and_sends_signals(run, wait, as_):
     assert sent[0].json()["request"]
     other = client.post(address, {**given, "name": "other"}, content_type="application/json", headers=key)
     assert other.status_code == 409
-    assert "use a new key" in other.json()["error"]
+    assert "use a new key" in other.json()["detail"]
     for name, status in (("ana", 403), ("vera", 403), ("sam", 404)):
         assert as_(name).get(address).status_code == status
 

@@ -8,7 +8,7 @@ from wfdash import errors
 from wfdash.pages.site.error_pages import ErrorPages, server_error
 
 
-def handle(error: Exception, path: str = "/api/x"):
+def handle(error: Exception, path: str = "/api/v1/x"):
     return ErrorPages(lambda request: None).process_exception(RequestFactory().get(path), error)
 
 
@@ -25,7 +25,7 @@ def handle(error: Exception, path: str = "/api/x"):
 def test_known_errors_become_answers_with_their_facts(error, status):
     answer = handle(error)
     assert answer.status_code == status
-    assert answer["Content-Type"] == "application/json"
+    assert answer["Content-Type"] == "application/problem+json"
 
 
 def test_unknown_errors_are_left_to_django():

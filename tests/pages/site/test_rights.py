@@ -247,7 +247,10 @@ def test_a_viewer_sees_values_but_no_traceback(run, as_):
     assert "the-trace" in as_("otto").get(f"/runs/{run.pk}/").content.decode()
 
 
-@pytest.mark.parametrize("address", ["/", "/runs/", "/nowhere/", "/sign-in/", "/livez", "/api/runs", "/admin/login/"])
+ADDRESSES = ["/", "/runs/", "/nowhere/", "/sign-in/", "/livez", "/api/v1/runs", "/admin/login/"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
 def test_every_response_carries_the_policy(address, as_):
     for name in ("", "adam"):
         policy = as_(name).get(address)["Content-Security-Policy"]

@@ -67,8 +67,8 @@ PLACES = [
     "/runs/{run}/state/?what=output",
     "/runs/{run}/state/?what=position",
     "/runs/{run}/at/6/",
-    "/api/runs/{run}",
-    "/api/runs/{run}/events",
+    "/api/v1/runs/{run}",
+    "/api/v1/runs/{run}/events",
 ]
 
 

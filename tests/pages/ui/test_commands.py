@@ -11,7 +11,7 @@ BODY = {"workflow": "w", "message": {"who": "O'Brien $(id) `x`", "key": "••�
 
 
 def made(body=BODY, **headers):
-    return commands(RequestFactory().get("/", **headers), "start", "Start", "/api/runs", body)
+    return commands(RequestFactory().get("/", **headers), "start", "Start", "/api/v1/runs", body)
 
 
 def test_a_secret_becomes_a_placeholder_and_the_page_says_so():

@@ -98,13 +98,13 @@ def told(failures: list[Failure]) -> str:
 
 def everything(world: World) -> list[str]:
     """Return the addresses of all that was there before, and of all that has come since."""
-    urls = [f"/{page}" for page in LISTS] + [f"/api/{page}" for page in API]
+    urls = [f"/{page}" for page in LISTS] + [f"/api/v1/{page}" for page in API]
     urls += ["/?tab=all", "/?tab=answered", "/audit/export.json", "/audit/export.csv"]
     for run in Run.objects.values_list("pk", flat=True)[:50]:
-        urls += [f"/runs/{run}/", f"/runs/{run}/events/", f"/runs/{run}/checkpoints/", f"/api/runs/{run}"]
-        urls += [f"/api/runs/{run}/events", f"/runs/{run}/record/", f"/runs/{run}/state/"]
+        urls += [f"/runs/{run}/", f"/runs/{run}/events/", f"/runs/{run}/checkpoints/", f"/api/v1/runs/{run}"]
+        urls += [f"/api/v1/runs/{run}/events", f"/runs/{run}/record/", f"/runs/{run}/state/"]
     for request in HumanRequest.objects.values_list("pk", flat=True)[:50]:
-        urls += [f"/requests/{request}/", f"/api/requests/{request}", f"/api/requests/{request}/comments"]
+        urls += [f"/requests/{request}/", f"/api/v1/requests/{request}", f"/api/v1/requests/{request}/comments"]
     return urls
 
 

@@ -21,14 +21,14 @@ EDGES = ["9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+00:00", "9999-12-31T2
 def test_a_deadline_at_the_end_of_time_is_refused(due: str, everybody: dict[str, User], as_: Any) -> None:
     request = people.ask(people.make_run())
     client = as_("otto")
-    refused = client.post(f"/api/requests/{request.pk}/deadline", {"due": due}, content_type="application/json")
+    refused = client.post(f"/api/v1/requests/{request.pk}/deadline", {"due": due}, content_type="application/json")
     assert refused.status_code == 422
-    assert "within the next ten years" in refused.json()["facts"]["errors"][0]["msg"]
+    assert "within the next ten years" in refused.json()["errors"][0]["msg"]
     assert HumanRequest.objects.get(pk=request.pk).due == request.due
     for address in ("/", "/?tab=all", f"/requests/{request.pk}/", f"/runs/{request.run_id}/", "/numbers/"):
         assert client.get(address).status_code == 200
     later = f"{timezone.now().year + 9}-01-01T00:00:00Z"
-    asked = client.post(f"/api/requests/{request.pk}/deadline", {"due": later}, content_type="application/json")
+    asked = client.post(f"/api/v1/requests/{request.pk}/deadline", {"due": later}, content_type="application/json")
     assert asked.status_code == 200
 
 

@@ -72,12 +72,13 @@ def test_a_foreign_host_learns_nothing(debug: bool, settings: Any, db: None) -> 
     settings.DEBUG = debug
     answer = Client().get("/", HTTP_HOST="evil.example")
     assert answer.status_code == 400
-    assert answer.content == b"There is no such host here"
+    assert answer.content == b"Unknown host"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/runs", "/api/nowhere", "/nowhere/", "/api/openapi.json", "/admin/", "/sign-in/nonsense/", "/runs/"]
+    "path",
+    ["/api/v1/runs", "/api/v1/nowhere", "/nowhere/", "/api/v1/openapi.json", "/admin/", "/sign-in/nonsense/", "/runs/"],
 )
 @pytest.mark.parametrize("name", ["", "ana"])
 def test_answers_and_errors_are_not_kept_by_anyone(path: str, name: str, as_: Callable[[str], Client]) -> None:

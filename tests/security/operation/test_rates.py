@@ -69,11 +69,11 @@ def test_the_api_says_how_long_to_wait_and_changes_nothing(
     asked: HumanRequest, as_: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allow(monkeypatch, "comment", 2)
-    client, address = as_("ana"), f"/api/requests/{asked.pk}/comments"
+    client, address = as_("ana"), f"/api/v1/requests/{asked.pk}/comments"
     answers = [client.post(address, {"text": "Why?"}, content_type="application/json") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 201, 429]
     assert 0 < int(answers[2]["Retry-After"]) <= 300
-    assert "Nothing was changed. Try again in" in answers[2].json()["error"]
+    assert "Nothing was changed. Try again in" in answers[2].json()["detail"]
     assert Comment.objects.count() == 2
 
 

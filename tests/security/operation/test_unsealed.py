@@ -144,12 +144,13 @@ def test_a_forged_card_can_be_neither_shown_nor_approved(client: Client) -> None
     assert page.status_code == 409
     assert STATE in page.content.decode()
     assert "Supplier" not in page.content.decode()
-    told = client.get(f"/api/requests/{asked.pk}")
+    told = client.get(f"/api/v1/requests/{asked.pk}")
     assert told.status_code == 409
-    assert "restore the row from a backup" in told.json()["error"]
+    assert "restore the row from a backup" in told.json()["detail"]
 
 
-LISTS = ["/", "/runs/", "/runs/{run}/", "/audit/", "/notices/", "/api/requests", "/api/runs", "/api/runs/{run}/events"]
+LISTS = ["/", "/runs/", "/runs/{run}/", "/audit/", "/notices/"]
+LISTS += ["/api/v1/requests", "/api/v1/runs", "/api/v1/runs/{run}/events"]
 
 
 @pytest.mark.parametrize("address", LISTS)
@@ -169,7 +170,7 @@ def test_one_forged_row_takes_no_list_down(client: Client, address: str) -> None
     page = client.get(address.format(run=run.pk))
     assert page.status_code == 200, page.content[:600]
     assert "Supplier" not in page.content.decode()
-    if address in {"/", "/runs/", "/audit/", "/notices/", "/api/requests"}:
+    if address in {"/", "/runs/", "/audit/", "/notices/", "/api/v1/requests"}:
         assert STATE in page.content.decode()
 
 

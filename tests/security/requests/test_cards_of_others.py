@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def test_a_reviewer_who_is_not_addressed_reads_the_subject_and_no_value(as_, everybody) -> None:
     card = {"subject": "A payment", "body": "to Supplier", "proposal": {"amount": 777777}}
     request = people.ask(people.make_run(), by=["finance"], card=card)
-    told = json.dumps(as_("ben").get(f"/api/requests/{request.pk}").json())
+    told = json.dumps(as_("ben").get(f"/api/v1/requests/{request.pk}").json())
     page = as_("ben").get(f"/requests/{request.pk}/").content.decode()
     for shown in (told, page):
         assert "A payment" in shown

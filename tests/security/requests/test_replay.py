@@ -103,7 +103,7 @@ def test_the_card_says_what_changed_and_suggests_the_earlier_answer(
     assert "9000" in page
     assert "100" in page[page.index("<summary>Changes") :]
     assert "as agreed" in page
-    told = as_("ana").get(f"/api/requests/{second.id}").json()
+    told = as_("ana").get(f"/api/v1/requests/{second.id}").json()
     assert told["card"]["asked_again"]["parts"] == ["subject", "proposal"]
     assert told["suggestion"]["value"] == {"action": "approve", "reason": "as agreed"}
     old = as_("ana").get(f"/requests/{first.id}/").content.decode()

@@ -92,7 +92,7 @@ def answered(run: Run, asked: HumanRequest) -> HumanRequest:
     """Let ana give the secret, and the run go on to its next question."""
     value = {"user": "kim", "token": SECRET}
     told = client_of("ana").post(
-        f"/api/requests/{asked.pk}/answer", {"value": value, "undo": False}, content_type="application/json"
+        f"/api/v1/requests/{asked.pk}/answer", {"value": value, "undo": False}, content_type="application/json"
     )
     assert told.status_code == 200, told.content
     assert told.json()["value"] == {"user": "kim", "token": HIDDEN}
@@ -120,11 +120,11 @@ PLACES = [
     "/runs/{run}/at/{n}/",
     "/runs/{run}/at/1/",
     "/requests/{request}/",
-    "/api/requests/{request}",
-    "/api/runs/{run}",
-    "/api/runs/{run}/events",
-    "/api/runs/{run}/checkpoints/{first}",
-    "/api/runs/{run}/checkpoints/{first}/edits",
+    "/api/v1/requests/{request}",
+    "/api/v1/runs/{run}",
+    "/api/v1/runs/{run}/events",
+    "/api/v1/runs/{run}/checkpoints/{first}",
+    "/api/v1/runs/{run}/checkpoints/{first}/edits",
 ]
 
 
@@ -151,7 +151,7 @@ def test_the_chain_holds_no_secret(answered: HumanRequest) -> None:
 
 def test_a_second_answer_is_refused_without_telling_the_first(answered: HumanRequest) -> None:
     value = {"user": "kim", "token": "other"}
-    address = f"/api/requests/{answered.pk}/answer"
+    address = f"/api/v1/requests/{answered.pk}/answer"
     told = client_of("ben").post(address, {"value": value}, content_type="application/json")
     assert told.status_code == 409
     assert SECRET not in body_of(told)
@@ -159,14 +159,14 @@ def test_a_second_answer_is_refused_without_telling_the_first(answered: HumanReq
 
 def test_neither_a_preview_nor_a_restored_question_suggests_it(run: Run, answered: HumanRequest) -> None:
     first = Checkpoint.objects.filter(run=run, waiting=1).earliest("n")
-    address = f"/api/runs/{run.pk}/checkpoints/{first.pk}/preview"
+    address = f"/api/v1/runs/{run.pk}/checkpoints/{first.pk}/preview"
     body = body_of(client_of("otto").post(address, {}, content_type="application/json"))
     assert SECRET not in body
     actions.restore_run(viewer("otto"), run.pk, first.pk)
     again = HumanRequest.objects.get(run=run, closed=None, answered=None)
     assert again.suggestion is not None
     assert again.suggestion["value"] == {"user": "kim"}
-    for place in (f"/requests/{again.pk}/", f"/api/requests/{again.pk}", f"/runs/{run.pk}/events/"):
+    for place in (f"/requests/{again.pk}/", f"/api/v1/requests/{again.pk}", f"/runs/{run.pk}/events/"):
         assert SECRET not in body_of(client_of("ana").get(place))
 
 

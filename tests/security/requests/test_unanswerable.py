@@ -125,7 +125,7 @@ def test_a_vote_by_a_stand_in_leaves_no_one_to_vote_for_the_same_person(person) 
 
 def test_the_api_tells_that_an_answer_was_a_vote(as_, everybody) -> None:
     request = people.ask(people.make_run(), policy={"need": 2})
-    address = f"/api/requests/{request.pk}/answer"
+    address = f"/api/v1/requests/{request.pk}/answer"
     first = as_("ana").post(address, {"value": YES}, content_type="application/json").json()
     assert (first["votes"], first["need"], first["decided"]) == (1, 2, False)
     second = as_("ben").post(address, {"value": YES}, content_type="application/json").json()

@@ -5,58 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router, Schema, Status
+from ninja import Router, Status
 
 from checkpoints.models import Bulk
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
-from wfdash.api.bodies import Body
+from wfdash.records import BulkOrder, BulkProgress, BulkRehearsal
 
 router = Router()
 
 
-class BulkIn(Body):
-    """The action (retry, cancel, pause, resume, tag), and the runs: their ids, or with ``all`` what ``q`` finds."""
-
-    verb: str
-    runs: list[str] = []
-    q: str = ""
-    all: bool = False
-    add: list[str] = []
-    remove: list[str] = []
-    dry_run: bool = False
-
-
-class Stays(Schema):
-    """Why runs would be unchanged, and how many."""
-
-    why: str
-    count: int
-
-
-class RehearsalOut(Schema):
-    """A preview: how many runs would accept, and how many would be unchanged."""
-
-    verb: str
-    acts: int
-    stays: list[Stays]
-    runs: list[str]
-
-
-class BulkOut(Schema):
-    """The progress. ``acted`` of ``done`` runs accepted; ``stayed`` names at most 200 that did not."""
-
-    id: str
-    verb: str
-    runs: int
-    done: int
-    acted: int
-    finished: bool
-    stays: list[Stays]
-    stayed: list[dict[str, str]]
-
-
-def bulk_runs(request: HttpRequest, given: BulkIn) -> Any:
+@router.post("/runs/bulk", response={200: BulkRehearsal, 202: BulkProgress})
+def bulk_runs(request: HttpRequest, given: BulkOrder) -> Any:
     """Apply an action to many runs, at most 10,000; with ``dry_run`` only preview it. Honours ``Idempotency-Key``.
 
     422 for an invalid filter or action. Each run has its own transaction; what is not done when this returns continues
@@ -82,7 +42,7 @@ def bulk_runs(request: HttpRequest, given: BulkIn) -> Any:
     return Status(202, _bulk_out(actions.find_bulk(viewer, row.pk)))
 
 
-@router.get("/bulk/{bulk_id}", response=BulkOut)
+@router.get("/bulk/{bulk_id}", response=BulkProgress)
 def get_bulk(request: HttpRequest, bulk_id: str) -> Any:
     """Return the progress of a bulk operation of yours."""
     return _bulk_out(actions.find_bulk(viewer_of(request), bulk_id))

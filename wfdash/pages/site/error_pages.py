@@ -1,4 +1,4 @@
-"""Error pages: one page per kind of error, the same facts as JSON under /api/."""
+"""Error pages: one page per kind of error; programs get the same facts as ``application/problem+json``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
@@ -14,7 +14,9 @@ from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.audit.account_events import asked_by
-from wfdash.errors import Busy, status_for
+from wfdash.contract import InvalidInput
+from wfdash.errors import REFUSALS, Busy, kind_of
+from wfdash.problems import is_for_programs, problem_response
 from wfdash.queries.unreadable import why
 
 log = logging.getLogger(__name__)
@@ -61,11 +63,15 @@ class ErrorPages:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Return the page of a known error; None for others, which Django handles."""
-        status = status_for(error)
-        if status == 503 and not isinstance(error, Busy):
+        kind = kind_of(error)
+        if kind.status == 503 and not isinstance(error, Busy):
             log.error("Database unavailable for %s: %s", request.path, error)
             return broken_page(request, 503)
-        return None if status == 500 else error_page(request, status, str(error), _facts(error), _title(error))
+        if kind.status == 500:
+            return None
+        if is_for_programs(request):
+            return problem_response(request, kind, str(error), _facts(error))
+        return error_page(request, kind.status, str(error), _facts(error), _title(error))
 
 
 def _title(error: Exception) -> str:
@@ -75,20 +81,19 @@ def _title(error: Exception) -> str:
 
 def _facts(error: Exception) -> dict[str, Any]:
     facts: dict[str, Any] = getattr(error, "facts", {})
-    return facts
+    return {"errors": error.errors, **facts} if isinstance(error, InvalidInput) else facts
 
 
 def error_page(
     request: HttpRequest, status: int, message: str = "", facts: dict[str, Any] | None = None, title: str = ""
 ) -> HttpResponse:
-    """Return the page for this status; JSON ``{"error", "status", "facts"}`` under /api/. ``title``: an own one."""
+    """Return the page for this status, for programs a problem. ``title``: an own one."""
+    if is_for_programs(request):
+        return problem_response(request, REFUSALS.get(status, REFUSALS[400]), message, facts)
     title = title or TITLES.get(status, TITLES[500])
     message = message or WORDS.get(status, "")
     facts = facts or {}
     headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
-    if request.path.startswith("/api/"):
-        shown = {"error": message or title, "status": status, "facts": facts}
-        return JsonResponse(shown, status=status, headers=headers)
     context = {"status": status, "heading": title, "message": message, "facts": facts}
     response = render(request, "errors/error.html", context, status=status)
     for name, value in headers.items():
@@ -98,7 +103,7 @@ def error_page(
 
 def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpResponseBase:
     """Return a page, or the API's error, for a method that an address does not accept."""
-    if not isinstance(refused, HttpResponse) or (refused.content and not request.path.startswith("/api/")):
+    if not isinstance(refused, HttpResponse) or (refused.content and not is_for_programs(request)):
         return refused
     response = error_page(request, 405)
     response.headers["Allow"] = refused.headers.get("Allow", "")
@@ -126,9 +131,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def broken_page(request: HttpRequest, status: int) -> HttpResponse:
-    """Return a page without any query, so that it cannot fail in turn; JSON under /api/."""
-    if request.path.startswith("/api/"):
-        return JsonResponse({"error": WORDS[status], "status": status, "facts": {}}, status=status)
+    """Return a page without any query, so that it cannot fail in turn; for programs a problem."""
+    if is_for_programs(request):
+        return problem_response(request, REFUSALS[status])
     context = {"heading": TITLES[status], "message": WORDS[status]}
     return render(request, "errors/broken.html", context, status=status)
 

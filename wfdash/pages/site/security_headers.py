@@ -9,6 +9,9 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
 from django.urls import reverse
 
+from wfdash.errors import REFUSALS
+from wfdash.problems import is_for_programs, problem_response
+
 log = logging.getLogger(__name__)
 
 POLICY: dict[str, str] = {
@@ -70,5 +73,12 @@ class SecurityHeaders:
             log.warning(
                 "Refused a request for %.200r: WFDASH_HOSTS lists the hosts there are", request.headers.get("host")
             )
-            return add_headers(HttpResponseBadRequest(b"There is no such host here", content_type="text/plain"))
+            return add_headers(_no_such_host(request))
         return add_headers(self.get_response(request), policy=self.texts[request.path.startswith(self.admin)])
+
+
+def _no_such_host(request: HttpRequest) -> HttpResponseBase:
+    words = "Unknown host"
+    if is_for_programs(request):
+        return problem_response(None, REFUSALS[400], words)
+    return HttpResponseBadRequest(words, content_type="text/plain")

@@ -1,0 +1,48 @@
+"""The API of checkpoints: list, read, label and delete them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from checkpoints.records import CheckpointFilter
+from wfdash import actions, queries
+from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.params import Limit, Seq
+from wfdash.records import CheckpointDetail, CheckpointPage, Created, SetLabel
+
+router = Router()
+
+
+@router.get("/runs/{run_id}/checkpoints", response=CheckpointPage)
+def list_checkpoints(
+    request: HttpRequest, run_id: str, where: Query[CheckpointFilter], before: Seq = 0, limit: Limit = 50
+) -> Any:
+    """Return the run's checkpoints, newest first, without content; ``total`` is the number that matches the filters."""
+    rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit, where=where)
+    items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
+    return {"items": items, "total": rail.total, "before": rail.before}
+
+
+@router.get("/runs/{run_id}/checkpoints/{checkpoint_id}", response=CheckpointDetail)
+def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
+    """Return one checkpoint with its content."""
+    view = queries.checkpoint(viewer_of(request), run_id, checkpoint_id)
+    requests = [request.model_dump(mode="json") for request in view.requests]
+    return {**view.info.model_dump(), "body": view.body, "requests": requests, "problem": view.problem}
+
+
+@router.delete("/runs/{run_id}/checkpoints/{checkpoint_id}", response={204: None})
+def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
+    """Delete a checkpoint that is not needed. 409 for what the run would continue from, and for one with a label."""
+    actions.delete_checkpoint(viewer_of(request), run_id, checkpoint_id, key=key_of(request))
+    return Status(204, None)
+
+
+@router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/label", response=Created)
+def label_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str, given: SetLabel) -> Any:
+    """Set its label, or remove it."""
+    chosen = actions.label_checkpoint(viewer_of(request), run_id, checkpoint_id, given.label, key=key_of(request))
+    return {"id": chosen.pk, "n": chosen.n}

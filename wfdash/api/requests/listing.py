@@ -1,0 +1,29 @@
+"""The API of requests: list and read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from wfdash import queries
+from wfdash.api.auth import viewer_of
+from wfdash.api.params import Limit
+from wfdash.records import RequestDetail, RequestPage
+
+router = Router()
+
+
+@router.get("/requests", response=RequestPage)
+def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
+    """Return a tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names the invalid part of the
+    filter.
+    """
+    return queries.inbox(viewer_of(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
+
+
+@router.get("/requests/{request_id}", response=RequestDetail)
+def get_request(request: HttpRequest, request_id: str) -> Any:
+    """Return one request with its card and schema."""
+    return queries.request(viewer_of(request), request_id)

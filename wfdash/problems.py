@@ -1,0 +1,57 @@
+"""Errors as responses of the API: RFC 9457, ``application/problem+json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, JsonResponse
+from django.urls import NoReverseMatch, reverse
+
+from wfdash.errors import ProblemKind
+from wfdash.records import Problem
+from wfdash.records.problems import MEDIA_TYPE
+
+ROOT = "/api/"
+"""Below it, errors are for programs."""
+BLANK = "about:blank"
+
+
+def is_for_programs(request: HttpRequest) -> bool:
+    """Return whether the request is one to the API."""
+    return request.path_info.startswith(ROOT)
+
+
+def problem_response(
+    request: HttpRequest | None, kind: ProblemKind, detail: str = "", facts: Mapping[str, Any] | None = None
+) -> JsonResponse:
+    """Return an error for a program. ``facts`` become fields of it; ``retry_after`` a header, too."""
+    facts = facts or {}
+    problem = Problem(
+        **{name: value for name, value in facts.items() if name not in STANDARD},
+        type=type_of(request, kind),
+        title=kind.title,
+        status=kind.status,
+        detail=detail or kind.words or kind.title,
+        code=kind.code,
+    )
+    headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
+    if kind.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    content = problem.model_dump(mode="json")
+    return JsonResponse(content, status=kind.status, headers=headers, content_type=MEDIA_TYPE)
+
+
+STANDARD = Problem.model_fields.keys() - {"errors"}
+"""The fields that no fact may replace."""
+
+
+def type_of(request: HttpRequest | None, kind: ProblemKind) -> str:
+    """Return the address that explains this kind of error, ``about:blank`` where the request names no host."""
+    if request is None:
+        return BLANK
+    try:
+        return request.build_absolute_uri(f"{reverse('api:api-root')}docs/#problem-{kind.code}")
+    except (DisallowedHost, NoReverseMatch):
+        return BLANK

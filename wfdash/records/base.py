@@ -1,0 +1,38 @@
+"""What all records of the API have in common: what it answers with, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+
+class ApiRecord(BaseModel):
+    """Something the API answers with. A reader ignores fields it does not know: a later version may add some."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True, extra="ignore")
+
+
+class Body(BaseModel):
+    """A JSON body. An unknown field is refused: a typo must not become a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        unknown = [name for name in given if name not in cls.model_fields] if isinstance(given, Mapping) else []
+        if unknown:
+            kind = PydanticCustomError("unknown_field", f"Unknown field. Available: {', '.join(cls.model_fields)}")
+            found = [InitErrorDetails(type=kind, loc=(str(name),), input=None) for name in unknown]
+            raise ValidationError.from_exception_data(cls.__name__, found)
+        return given
+
+
+class Created(ApiRecord):
+    """The id of what was created or changed. ``n``: its number within its kind, 0 without one."""
+
+    id: str
+    n: int = 0

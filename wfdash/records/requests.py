@@ -1,0 +1,162 @@
+"""Requests, answers, and what people say about them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import AwareDatetime
+
+from wfdash.records.base import ApiRecord, Body
+
+
+class RequestSummary(ApiRecord):
+    """A request as a list shows it."""
+
+    id: str
+    run: str
+    run_title: str
+    workflow: str
+    step: str
+    kind: str
+    subject: str
+    risk: str
+    by: list[str]
+    due: datetime | None
+    created: datetime
+    answered: datetime | None
+    answered_by: str
+    verdict: str
+    closed_as: str
+
+
+class RequestPage(ApiRecord):
+    """A page of an inbox tab."""
+
+    items: list[RequestSummary]
+    next: str
+
+
+class RequestDetail(ApiRecord):
+    """A request with its card and the schema that answers must match."""
+
+    id: str
+    run: str
+    run_title: str
+    workflow: str
+    step: str
+    kind: str
+    card: dict[str, Any]
+    answer_schema: dict[str, Any]
+    by: list[str]
+    not_by: list[str]
+    due: datetime | None
+    created: datetime
+    state: str
+    seen: str
+    assignee: str
+    asked: datetime | None
+    refusal: str
+    need: int
+    votes: int
+    unanswerable: str
+    """Why no one can decide it, as text; empty where someone can."""
+    suggestion: dict[str, Any] | None
+
+
+class GiveAnswer(Body):
+    """An answer; its value must match the request's own schema."""
+
+    value: Any = None
+    verdict: str = ""
+    reason: str = ""
+    seen: str = ""
+    """The request's ``seen`` as it was read: the answer counts only for that."""
+    undo: bool = False
+    """Let it take effect only after the time in which it can be undone."""
+    override: bool = False
+    """As an operator, decide instead of those it is addressed to; needs a reason."""
+    on_behalf_of: str = ""
+    """As an operator, record what this person decided; needs a reason."""
+
+
+class AcceptedAnswer(ApiRecord):
+    """The answer that was accepted. ``settles``: it can be undone until then.
+
+    Where several must agree it is a vote: ``votes`` people say this, ``need`` must; ``decided``: enough do.
+    """
+
+    request: str
+    verdict: str
+    value: Any
+    at: datetime
+    settles: datetime | None = None
+    stands: str = ""
+    votes: int = 1
+    need: int = 1
+    decided: bool = True
+
+
+class WriteComment(Body):
+    """A text: ``kind`` comment, ask (a question back) or reply (to it); markdown."""
+
+    text: str
+    kind: str = "comment"
+
+
+class CommentRecord(ApiRecord):
+    """A line of the thread."""
+
+    id: str
+    by: str
+    kind: str
+    text: str
+    mentions: list[str]
+    at: datetime
+
+
+class Assign(Body):
+    """Assignee user name, or null."""
+
+    to: str | None = None
+
+
+class Assignment(ApiRecord):
+    """The current assignee."""
+
+    request: str
+    assignee: str
+
+
+class SetDeadline(Body):
+    """The new deadline: a time with an offset."""
+
+    due: AwareDatetime
+
+
+class Deadline(ApiRecord):
+    """The deadline."""
+
+    request: str
+    due: datetime
+
+
+class SaveDraft(Body):
+    """A draft of an answer: field names and values as a browser sends them."""
+
+    fields: dict[str, list[str]]
+
+
+class Amend(Body):
+    """An addition to the card: markdown for the body, pieces of evidence ``{kind, title, value}``."""
+
+    body: str = ""
+    evidence: list[dict[str, Any]] = []
+
+
+class PersonPresent(ApiRecord):
+    """A person who has the request open."""
+
+    name: str
+    since: datetime
+    typing: bool

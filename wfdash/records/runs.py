@@ -1,0 +1,130 @@
+"""Runs, their events and signals."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from wfdash.records.base import ApiRecord, Body
+
+
+class RunSummary(ApiRecord):
+    """A run in a list."""
+
+    id: str
+    workflow: str
+    title: str
+    workflow_title: str
+    status: str
+    created: datetime
+    updated: datetime
+    finished: datetime | None
+    created_by: str
+    seq: int
+    n: int
+    waiting_for: list[str]
+    progress: dict[str, Any]
+    tags: list[str] = []
+    failure: str = ""
+    altered: str = ""
+
+
+class RunDetail(RunSummary):
+    """A run. Values are null for people who may not inspect them."""
+
+    version: str
+    engine: str
+    input: Any = None
+    output: Any = None
+    error: dict[str, Any] | None = None
+    origin_run: str | None = None
+    origin_checkpoint: str | None = None
+
+
+class RunPage(ApiRecord):
+    """A page of the list; ``next`` is the cursor of the next page, empty at the end.
+
+    ``reached``: no index covers the filter, and only runs newer than this were scanned yet.
+    """
+
+    items: list[RunSummary]
+    next: str
+    reached: datetime | None = None
+
+
+class GraphChange(ApiRecord):
+    """How a run's graph differs from the loaded one, and what migrating the run would do. Empty: it does not."""
+
+    old: str = ""
+    new: str = ""
+    held: bool = False
+    changes: list[str] = []
+    how: str
+    words: list[str]
+    refusal: str
+    before: Any = None
+    after: Any = None
+    steps_before: list[str]
+    steps_after: list[str]
+    closes: list[str]
+
+
+class StartRun(Body):
+    """Start a run; the same ``key`` starts it once."""
+
+    workflow: str
+    message: Any = None
+    key: str | None = None
+
+
+class EventRecord(ApiRecord):
+    """One event; ``seq`` has no gaps per run."""
+
+    seq: int
+    kind: str
+    step: str | None
+    data: dict[str, Any]
+    at: datetime
+
+
+class SendSignal(Body):
+    """A message to a run."""
+
+    name: str
+    value: Any = None
+
+
+class SentSignal(ApiRecord):
+    """A signal that was sent. ``request``: what it answered; null while it is stored for a later step."""
+
+    id: str
+    name: str
+    request: str | None
+
+
+class AwaitedSignal(ApiRecord):
+    """A step that waits for a signal."""
+
+    request: str
+    name: str
+    step: str
+    since: datetime
+    due: datetime | None
+    answer_schema: dict[str, Any]
+
+
+class KeptSignal(ApiRecord):
+    """A signal that no step has received yet."""
+
+    id: str
+    name: str
+    by: str
+    at: datetime
+    value: Any = None
+
+
+class SignalList(ApiRecord):
+    """Signal waits and stored signals, oldest first."""
+
+    waits: list[AwaitedSignal]
+    kept: list[KeptSignal]
