@@ -30,3 +30,4 @@ WFDASH_EMBED = False
 # Every test client loads the middleware again, and would look through all static files: a third of the pages' tests.
 WHITENOISE_AUTOREFRESH = True
 WFDASH_APPS = ["wfdash.examples"]
+WFDASH_ASK_PEOPLE = False

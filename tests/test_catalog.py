@@ -89,3 +89,11 @@ def test_the_shipped_examples_load(settings) -> None:
     settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = ["wfdash.examples"], []
     assert {entry.name for entry in catalog.entries()} >= {"patch_review", "expense_batch", "publish_article"}
     assert catalog.failures() == []
+
+
+def test_the_workflow_with_which_programs_ask_people_is_loaded_unless_an_installation_forbids_it(settings) -> None:
+    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS, settings.WFDASH_ASK_PEOPLE = [], [], True
+    assert catalog.get("ask_people").source in catalog.SHIPPED
+    catalog.load.cache_clear()
+    settings.WFDASH_ASK_PEOPLE = False
+    assert catalog.find("ask_people") is None

@@ -1,7 +1,8 @@
 """Workflow name -> definition and engine.
 
-Loads the ``workflows`` module of every app in ``WFDASH_APPS``, and everything ``WFDASH_WORKFLOWS`` names. A module that
-fails to import, or a definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else.
+Loads the ``workflows`` module of every app in ``WFDASH_APPS``, everything ``WFDASH_WORKFLOWS`` names, and the workflow
+with which other programs ask people, unless ``WFDASH_ASK_PEOPLE`` forbids it. A module that fails to import, or a
+definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from wfdash.installation.source_code import SourceFile, load_sources
 from wfdash.schemas.secrets import secret_names
 
 log = logging.getLogger(__name__)
+
+ASKING = "wfdash.asking"
+SHIPPED = frozenset({ASKING, "wfdash.examples"})
+"""The sources that come with wfdash: none of them is an author's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +180,8 @@ def _imported() -> Catalog:
         for source in settings.WFDASH_WORKFLOWS
         for file in workflow_sources.expanded(source)
     ]
-    for source, load_modules in [*((app, _import_app) for app in settings.WFDASH_APPS), *files]:
+    apps = [*settings.WFDASH_APPS, *([ASKING] if settings.WFDASH_ASK_PEOPLE else [])]
+    for source, load_modules in [*((app, _import_app) for app in apps), *files]:
         try:
             found = [one for module in load_modules(source) for one in _definitions(module, engines)]
         except Exception as error:

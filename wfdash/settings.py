@@ -10,6 +10,7 @@
 ``WFDASH_REQUIRE_SECOND_FACTOR``  1: everyone needs a second factor (default 0: optional)
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
+``WFDASH_ASK_PEOPLE``  1 (default): programs may ask people through the workflow ``ask_people``; 0: not loaded
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
@@ -143,6 +144,7 @@ ROOT_URLCONF = "wfdash.urls"
 ASGI_APPLICATION = "wfdash.asgi.application"
 
 WFDASH_APPS = env_list("WFDASH_APPS")
+WFDASH_ASK_PEOPLE = env_flag("WFDASH_ASK_PEOPLE", True)
 WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
 WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")

@@ -79,7 +79,7 @@ class Server:
     """Starts, stops and kills the server; its data directory outlives each process.
 
     ``template``: a migrated SQLite file to begin with, which spares the first start most of its time. ``undo``:
-    seconds in which an answer may be taken back; most stories do without.
+    seconds in which an answer may be taken back; most stories do without. ``asks``: other programs may ask people.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Server:
         demo: bool = False,
         template: Path | None = None,
         undo: float = 0,
+        asks: bool = False,
     ) -> None:
         self.data = data
         self.port = free_port()
@@ -97,6 +98,7 @@ class Server:
         self._files = [str(path) for path in files]
         self._demo = ["--demo"] if demo else []
         self._undo = str(undo)
+        self._asks = "1" if asks else "0"
         self._process: nursery.Process | None = None
         self._read_from = 0
         self._beside: Beside | None = None
@@ -119,6 +121,7 @@ class Server:
         """The environment for every process on this data directory: nothing of the tests' own settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
         own = {
+            "WFDASH_ASK_PEOPLE": self._asks,
             "WFDASH_AUDIT_KEY": AUDIT_KEY,
             "WFDASH_DATA": str(self.data),
             "WFDASH_UNDO": self._undo,

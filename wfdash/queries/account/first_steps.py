@@ -12,8 +12,6 @@ from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.queries.account.looks import looks_of
 
-EXAMPLES = "wfdash.examples"
-
 
 @dataclass(frozen=True, kw_only=True)
 class FirstSteps:
@@ -46,7 +44,7 @@ def first_steps(viewer: Viewer) -> FirstSteps | None:
     if not viewer.may("admin", EVERY):
         return None
     return FirstSteps(
-        workflow=any(entry.source != EXAMPLES for entry in catalog.entries()),
+        workflow=any(entry.source not in catalog.SHIPPED for entry in catalog.entries()),
         run=Run.objects.order_by().exists(),
         answer=Answer.objects.filter(by__isnull=False).exists(),
         people=User.objects.filter(is_active=True)[:2].count() > 1,
