@@ -213,6 +213,16 @@ class Context(StepReports):
             return value.model_copy(update={"by": found["by"], "at": at, "lapsed": bool(found.get("lapsed"))})
         return value
 
+    @overload
+    def call(
+        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, once: bool = False, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def call(
+        self, function: Callable[..., T], *args: Any, once: bool = False, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+
     def call(
         self,
         function: Callable[..., Any],
