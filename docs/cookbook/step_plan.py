@@ -1,0 +1,74 @@
+"""A plan of steps that people approve, change or reject one by one; what depends on a rejected step is left out."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from wfdash.workflow import Approval, Context, Policy, Workflow
+
+
+class Task(BaseModel):
+    name: str
+    command: str
+    needs: list[str] = []
+    risky: bool = False
+
+
+class Plan(BaseModel):
+    goal: str
+    tasks: list[Task]
+
+
+class Done(BaseModel):
+    name: str
+    outcome: Literal["done", "rejected", "skipped"]
+    note: str = ""
+
+
+class Progress(BaseModel):
+    done: list[Done] = []
+
+
+step_plan = Workflow("step_plan", title="Step plan", run_title="{goal}", state=Progress, policy=Policy(by="operations"))
+
+
+@step_plan.step(start=True)
+async def begin(plan: Plan) -> list[Task]:
+    return plan.tasks
+
+
+@step_plan.step(after=["begin", "carry_out"], when=lambda tasks: bool(tasks))
+async def carry_out(tasks: list[Task], ctx: Context) -> list[Task]:
+    task, *rest = tasks
+    missing = [need for need in task.needs if need not in succeeded(ctx.state.done)]
+    if missing:
+        result = Done(name=task.name, outcome="skipped", note=f"needs {', '.join(missing)}")
+    else:
+        result = await decide(task, ctx)
+    ctx.state.done = [*ctx.state.done, result]
+    return rest
+
+
+async def decide(task: Task, ctx: Context) -> Done:
+    """Ask about a risky task, then do what was approved."""
+    if task.risky:
+        card = Approval(subject=f"{task.name}: run {task.command!r}?", proposal=task, edit=Task, risk="high")
+        decision = await ctx.ask(card)
+        if not decision.approved:
+            return Done(name=task.name, outcome="rejected", note=decision.reason or "")
+        task = decision.value
+    return Done(name=task.name, outcome="done", note=await ctx.call(execute, task.command, once=True))
+
+
+@step_plan.step(after=["begin", "carry_out"], when=lambda tasks: not tasks)
+async def report(tasks: list[Task], ctx: Context) -> list[Done]:
+    return list(ctx.state.done)
+
+
+def succeeded(done: list[Done]) -> set[str]:
+    return {one.name for one in done if one.outcome == "done"}
+
+
+def execute(command: str) -> str:
+    """Run the command where it belongs."""
+    return f"ran {command}"
