@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock, RLock
-from typing import Generic, ParamSpec
+from typing import Generic, NamedTuple, ParamSpec
 
 P = ParamSpec("P")
 
@@ -46,8 +46,17 @@ runs_due: Topic[[str]] = Topic()
 runs_changed: Topic[[str, int]] = Topic()
 """``publish(run_id, seq)``: the run's events reach at least ``seq``."""
 
-text_streamed: Topic[[str, str, str]] = Topic()
-"""``publish(run_id, step, text)``: streamed text, never stored. Published by ``streamed_text.add``."""
+text_streamed: Topic[[str, str, str, bool]] = Topic()
+"""``publish(run_id, step, text, begin)``: streamed text, never stored; with ``begin`` it is the first of an attempt.
+Published by ``streamed_text.add``.
+"""
+
+
+class KeptText(NamedTuple):
+    """What a step has streamed in its current attempt. ``cut``: the beginning is no longer kept."""
+
+    text: str
+    cut: bool = False
 
 
 class StreamedText:
@@ -59,16 +68,19 @@ class StreamedText:
     def __init__(self, most: int = 16_000) -> None:
         self.lock = RLock()
         self._most = most
-        self._texts: dict[str, dict[str, str]] = {}
+        self._texts: dict[str, dict[str, KeptText]] = {}
 
     def add(self, run: str, step: str, text: str) -> None:
         """Append the text and publish it to ``text_streamed``."""
         with self.lock:
             texts = self._texts.setdefault(run, {})
-            texts[step] = (texts.get(step, "") + text)[-self._most :]
-            text_streamed.publish(run, step, text)
+            begin = step not in texts
+            kept, cut = texts.get(step, KeptText(""))
+            whole = kept + text
+            texts[step] = KeptText(whole[-self._most :], cut or len(whole) > self._most)
+            text_streamed.publish(run, step, text, begin)
 
-    def of(self, run: str) -> dict[str, str]:
+    def of(self, run: str) -> dict[str, KeptText]:
         """Return step -> its text so far."""
         with self.lock:
             return dict(self._texts.get(run, {}))

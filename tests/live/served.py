@@ -71,7 +71,7 @@ def obey(run: str) -> None:
             run = facts["run"]
             print(json.dumps(facts), flush=True)
         if "text" in order:
-            pubsub.text_streamed.publish(run, "write", order["text"])
+            pubsub.streamed_text.add(run, "write", order["text"])
         for _ in range(order.get("events", 0)):
             seq = append_events(run)
             print(seq, time.monotonic(), flush=True)

@@ -9,6 +9,8 @@ from django.db import DatabaseError, connection
 from tests.live.world import Watching, append_events
 from wfdash import pubsub
 from wfdash.live import hub as hub_module
+from wfdash.live.database import Head
+from wfdash.live.feeds.messages import TextPiece
 from wfdash.live.hub import get_hub
 from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
 
@@ -25,7 +27,7 @@ async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:
     await asyncio.sleep(0)
     assert len(posts) == 1
     assert posts[0].seqs == {"seen": 1_000}
-    assert posts[0].texts == {("seen", "write"): "." * 1_000}
+    assert posts[0].texts == {("seen", "write"): TextPiece(step="write", text="." * 1_000)}
     assert posts[0].runs == {"seen", "unseen"}
     assert posts[0].inboxes == {"expense"}
     bridge.close()
@@ -51,10 +53,10 @@ async def test_a_failing_poll_is_tried_again(make_hub, db, run, cookie, monkeypa
     await viewer.caught_up()
     with monkeypatch.context() as broken:
 
-        def fail(runs: list[str]) -> dict[str, int]:
+        def fail(runs: list[str]) -> dict[str, Head]:
             raise DatabaseError("the database is away")
 
-        broken.setattr(hub_module, "read_seqs", fail)
+        broken.setattr(hub_module, "read_heads", fail)
         await db.call(append_events, run)
         assert await viewer.socket.receive_nothing(timeout=0.2)
     await viewer.until(1)

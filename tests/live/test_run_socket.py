@@ -270,7 +270,7 @@ async def test_a_row_that_cannot_be_rendered_does_not_stop_the_stream(make_hub, 
             raise ZeroDivisionError
         return "row"
 
-    hub._render = fail_once
+    hub.write.render = fail_once
     await db.call(append_events, run, 3)
     viewer = Watching(hub, run, cookie)
     await viewer.connect()

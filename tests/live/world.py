@@ -32,6 +32,13 @@ def make_run(workflow: str = "expense") -> str:
     return run
 
 
+def end_run(run: str, phase: str = "completed") -> int:
+    """Commit the run's last event and its end, and return the last seq. Rings nothing."""
+    with transaction.atomic():
+        Run.objects.filter(id=run).update(phase=phase)
+        return append_events(run, kind=f"run.{phase}")
+
+
 def append_events(run: str, count: int = 1, *, kind: str = "progress", data: dict[str, Any] | None = None) -> int:
     """Commit ``count`` more events the way the journal does, and return the run's last seq. Rings nothing."""
     with transaction.atomic():
@@ -72,15 +79,16 @@ def open_socket(hub: Hub, path: str, headers: Sequence[tuple[bytes, bytes]]) -> 
 class Watching:
     """A well-behaved client of one run: keeps its cursor over reconnects and refuses gaps and doubles."""
 
-    def __init__(self, hub: Hub, run: str, cookie: str, *, after: int = 0) -> None:
-        self.hub, self.run, self.cookie, self.last = hub, run, cookie, after
+    def __init__(self, hub: Hub, run: str, cookie: str, *, after: int = 0, style: str = "html") -> None:
+        self.hub, self.run, self.cookie, self.last, self.style = hub, run, cookie, after, style
         self.seen: list[int] = []
         self.html: list[str] = []
+        self.records: list[dict[str, Any]] = []
         self.snapshots: list[int] = []
         self.texts: list[str] = []
 
     async def connect(self) -> None:
-        path = f"/live/runs/{self.run}/?after={self.last}"
+        path = f"/live/runs/{self.run}/?after={self.last}&format={self.style}"
         self.socket = open_socket(self.hub, path, handshake(self.cookie))
         assert await self.socket.connect(timeout=60) == (True, None)
 
@@ -89,7 +97,8 @@ class Watching:
         message = json.loads(await self.socket.receive_from(timeout=timeout))
         if message["type"] == "events":
             self._count(event["seq"] for event in message["events"])
-            self.html += [event["html"] for event in message["events"]]
+            self.html += [event["html"] for event in message["events"] if self.style == "html"]
+            self.records += [event for event in message["events"] if self.style == "json"]
             assert message["last"] == self.last
             if ack:
                 await self.ack(self.last)

@@ -11,12 +11,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.models import Event, Notice, Run
+from checkpoints.records import ENDED
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,9 +64,17 @@ def read_events(run: str, *, after: int, limit: int) -> list[Event]:
     return list(Event.objects.filter(run_id=run, seq__gt=after).order_by("seq")[:limit])
 
 
-def read_seqs(runs: Iterable[str]) -> dict[str, int]:
-    """Return run id -> last sequence number, for those that exist."""
-    return dict(Run.objects.filter(id__in=list(runs)).values_list("id", "seq"))
+class Head(NamedTuple):
+    """How far a run is: its last sequence number, and how it ended there; empty while it has not."""
+
+    seq: int
+    ended: str = ""
+
+
+def read_heads(runs: Iterable[str]) -> dict[str, Head]:
+    """Return run id -> how far it is, for those that exist."""
+    rows = Run.objects.filter(id__in=list(runs)).values_list("id", "seq", "phase")
+    return {run: Head(seq, phase if phase in ENDED else "") for run, seq, phase in rows}
 
 
 def read_workflows(runs: Iterable[str]) -> set[str]:

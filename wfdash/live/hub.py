@@ -13,20 +13,15 @@ from collections.abc import Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.models import Event
 from wfdash import pubsub
-from wfdash.live.database import DatabaseThreads, read_seqs
-from wfdash.live.feed import Feed, Render, Watcher
+from wfdash.live.database import DatabaseThreads, Head, read_heads
+from wfdash.live.feeds.encoding import EventWriter, Render, render_nothing
+from wfdash.live.feeds.feed import Feed, Watcher
 from wfdash.live.limits import Limits
 from wfdash.live.lists import ListUpdates, ListWatcher
 from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
 
 log = logging.getLogger(__name__)
-
-
-def render_nothing(event: Event, *, inspect: bool) -> str:
-    """The renderer of a process that has no pages."""
-    return ""
 
 
 class Hub:
@@ -40,7 +35,7 @@ class Hub:
         """For reads that connected viewers wait for: they must not queue behind hundreds of new ones."""
         self.feeds: dict[str, Feed] = {}
         self.lists = ListUpdates(reader=self.front, limits=self.limits)
-        self._render = render
+        self.write = EventWriter(render)
         self._sockets: Counter[Hashable] = Counter()
         self._bridge: PubSubBridge | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,15 +64,15 @@ class Hub:
         """
         feed = self.feeds.get(run)
         if feed is None:
-            feed = self.feeds[run] = Feed(run, reader=self.front, render=self._render, limits=self.limits)
+            feed = self.feeds[run] = Feed(run, reader=self.front, write=self.write, limits=self.limits)
         feed.watchers.add(watcher)
         self._wake_up()
         if after <= feed.reached:
             return feed, feed.reached
         # After the feed has subscribed, or an update between this read and that moment would be lost.
-        seq = (await self.front.call(read_seqs, [run])).get(run, 0)
-        feed.reached = max(feed.reached, seq)
-        feed.reach(seq)
+        head = (await self.front.call(read_heads, [run])).get(run, Head(0))
+        feed.reached = max(feed.reached, head.seq)
+        feed.learn(head)
         return feed, feed.reached
 
     def begin_text(self, run: str, watcher: Watcher) -> None:
@@ -150,9 +145,9 @@ class Hub:
         for run, seq in post.seqs.items():
             if run in self.feeds:
                 self.feeds[run].reach(seq)
-        for (run, step), text in post.texts.items():
+        for (run, _), piece in post.texts.items():
             if run in self.feeds:
-                self.feeds[run].stream(step, text)
+                self.feeds[run].stream(piece)
         self.lists.notify_at_once(post.requests)
         self.lists.notify_people(post.notified)
         self.lists.collect(runs=post.runs, inboxes=post.inboxes)
@@ -167,9 +162,9 @@ class Hub:
 
     async def _poll(self) -> None:
         if self.feeds:
-            for run, seq in (await self.front.call(read_seqs, list(self.feeds))).items():
+            for run, head in (await self.front.call(read_heads, list(self.feeds))).items():
                 if run in self.feeds:
-                    self.feeds[run].reach(seq)
+                    self.feeds[run].learn(head)
         if self.lists.watchers:
             await self.lists.poll()
 

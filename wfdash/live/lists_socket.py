@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.live.feeds.messages import Style, message_of
 from wfdash.live.hub import Hub
 from wfdash.live.lists import NOTICES, Change
-from wfdash.live.socket import RIGHT_LOST, Receive, Scope, Send, Socket, SocketClosed
+from wfdash.live.socket import RIGHT_LOST, Receive, Scope, Send, Socket, SocketClosed, style_of
 
 MOST_REQUESTS = 50
 """How many requests one message names."""
@@ -20,6 +20,7 @@ class ListsSocket(Socket):
     def __init__(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(hub, scope, receive, send)
         self._viewer_now: Viewer | None = None
+        self._style = Style.HTML
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
 
@@ -27,6 +28,7 @@ class ListsSocket(Socket):
         """Allow everyone who may see some workflow."""
         if not viewer.may_anywhere("see"):
             raise SocketClosed(RIGHT_LOST)
+        self._style = style_of(self.scope)
         self._viewer_now = viewer
 
     async def enter(self) -> None:
@@ -55,7 +57,7 @@ class ListsSocket(Socket):
             await self._woken.wait()
             self._woken.clear()
             changed, self._changed = _bounded(self._changed), set()
-            await self.send(json.dumps({"type": "changed", "what": changed}))
+            await self.send(message_of(self._style, "changed", what=changed))
 
 
 def _concerns(viewer: Viewer, what: str, whom: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from wfdash import pubsub
+from wfdash.live.feeds.messages import TextPiece, joined
 
 TEXT_LIMIT = 64_000
 """Characters of streamed text per run and step buffered for the loop; older ones are dropped."""
@@ -22,7 +23,7 @@ class PendingUpdates:
 
     seqs: dict[str, int] = field(default_factory=dict)
     """Watched run -> highest seq."""
-    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    texts: dict[tuple[str, str], TextPiece] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
     """Every run that changed, watched or not, while lists are watched."""
     inboxes: set[str] = field(default_factory=set)
@@ -68,11 +69,12 @@ class PubSubBridge:
                 self._post.runs.add(run)
             self._knock()
 
-    def streamed(self, run: str, step: str, text: str) -> None:
+    def streamed(self, run: str, step: str, text: str, begin: bool = False) -> None:
         """Buffer streamed text. For any thread."""
         if run in self._watched:
+            piece = TextPiece(step=step, text=text, begin=begin)
             with self._lock:
-                self._post.texts[run, step] = (self._post.texts.get((run, step), "") + text)[-TEXT_LIMIT:]
+                self._post.texts[run, step] = joined(self._post.texts.get((run, step)), piece, most=TEXT_LIMIT)
                 self._knock()
 
     def inbox_moved(self, workflow: str) -> None:

@@ -1,20 +1,35 @@
-"""``/live/runs/<id>/?after=<seq>``: everything after a cursor, then what follows, once each and in order."""
+"""``/live/runs/<id>/?after=<seq>``: everything after a cursor, then what follows, once each and in order.
+
+With ``format=json`` it sends records instead of rows, replays whatever the gap, and closes once the run has ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import deque
+from dataclasses import replace
 from urllib.parse import parse_qs
 
 from wfdash.access.viewer import Viewer
 from wfdash.live.authorization import read_inspect
 from wfdash.live.credit import Credit
-from wfdash.live.feed import Feed
+from wfdash.live.feeds.feed import Feed
+from wfdash.live.feeds.messages import EventBatch, EventForm, Style, TextPiece, message_of, text_message
 from wfdash.live.hub import Hub
-from wfdash.live.messages import EventBatch
-from wfdash.live.socket import BAD_FRAME, NO_ACK, NO_SUCH_RUN, RIGHT_LOST, Receive, Scope, Send, Socket, SocketClosed
+from wfdash.live.socket import (
+    BAD_FRAME,
+    DONE,
+    NO_ACK,
+    NO_SUCH_RUN,
+    RIGHT_LOST,
+    Receive,
+    Scope,
+    Send,
+    Socket,
+    SocketClosed,
+    style_of,
+)
 
 
 class RunSocket(Socket):
@@ -27,10 +42,13 @@ class RunSocket(Socket):
         self._run: str = scope["url_route"]["kwargs"]["run_id"]
         self._cursor = 0
         self._admitted = False
-        self._inspect = False
+        self._style = Style.HTML
+        self._form = EventForm(Style.HTML, False)
         self._behind = True
+        self._missed: dict[str, bool] = {}
+        """Step whose text was dropped -> whether its beginning was."""
         self._credit = Credit(self.limits, now=time.monotonic())
-        self._texts: deque[str] = deque()
+        self._texts: deque[TextPiece] = deque()
         self._woken = asyncio.Event()
 
     def look(self, viewer: Viewer) -> bool | None:
@@ -41,13 +59,15 @@ class RunSocket(Socket):
         """Close with 4404 on connect if they may not see the run, with 4403 once they no longer may."""
         if seen is None:
             raise SocketClosed(RIGHT_LOST if self._admitted else NO_SUCH_RUN)
-        self._inspect, self._admitted = seen, True
+        self._style = style_of(self.scope)
+        self._form, self._admitted = EventForm(self._style, seen), True
 
     async def enter(self) -> None:
-        """Join the feed; beyond a maximum gap the viewer gets one snapshot."""
+        """Join the feed; a page beyond a maximum gap gets one snapshot."""
         self._cursor = _after(self.scope["query_string"])
         self._feed, reached = await self.hub.watch_run(self._run, self, after=self._cursor)
-        if not reached - self.limits.snapshot_gap <= self._cursor <= reached:
+        too_far = self._style is Style.HTML and self._cursor < reached - self.limits.snapshot_gap
+        if too_far or self._cursor > reached:
             await self._snapshot(reached)
         self.hub.begin_text(self._run, self)
         self.wake()
@@ -60,11 +80,19 @@ class RunSocket(Socket):
         """Note that there may be something to send."""
         self._woken.set()
 
-    def show_text(self, message: str) -> None:
-        """Send text if the viewer keeps up and may see values; drop it otherwise."""
-        if self._inspect and self._credit.take_text(len(message)):
-            self._texts.append(message)
+    def show_text(self, piece: TextPiece) -> None:
+        """Send text if the viewer keeps up and may see values; drop it otherwise, and say so with the next."""
+        if not self._form.inspect:
+            return
+        if self._credit.take_text(len(piece.text)):
+            self._texts.append(self._marked(piece))
             self.wake()
+        else:
+            self._missed[piece.step] = piece.begin or self._missed.get(piece.step, False)
+
+    def _marked(self, piece: TextPiece) -> TextPiece:
+        begin = self._missed.pop(piece.step, None)
+        return piece if begin is None or piece.begin else replace(piece, begin=begin, cut=True)
 
     def acknowledge(self, seq: int) -> None:
         """Free credit."""
@@ -85,21 +113,29 @@ class RunSocket(Socket):
             await self._woken.wait()
             self._woken.clear()
             while self._texts:
-                await self.send(self._texts.popleft())
+                await self.send(text_message(self._style, self._texts.popleft()))
             await self._send_events()
+            await self._send_end()
 
     async def _send_events(self) -> None:
         while self._feed.known > self._cursor:
             if self._credit.full():
                 self._behind = True
                 return
-            packet = await self._feed.packet(self._cursor, inspect=self._inspect)
+            packet = await self._feed.packet(self._cursor, self._form)
             if packet and not await self._send_packet(packet):
                 self._behind = True
                 return
         if self._behind:
             self._behind = False
-            await self.send(json.dumps({"type": "caught_up", "seq": self._cursor}))
+            await self.send(message_of(self._style, "caught_up", seq=self._cursor))
+
+    async def _send_end(self) -> None:
+        """Close a program's socket once the run has ended and it has all of it."""
+        end = self._feed.ended
+        if self._style is Style.JSON and end and end[0] == self._cursor >= self._feed.known:
+            await self.send(message_of(self._style, "end", seq=end[0], status=end[1]))
+            raise SocketClosed(DONE)
 
     async def _send_packet(self, packet: EventBatch) -> bool:
         """Send as many events as the credit allows; False if none was sent."""
@@ -115,7 +151,7 @@ class RunSocket(Socket):
 
     async def _snapshot(self, seq: int) -> None:
         self._cursor = seq
-        await self.send(json.dumps({"type": "snapshot", "seq": seq}))
+        await self.send(message_of(self._style, "snapshot", seq=seq))
 
 
 def _after(query: bytes) -> int:

@@ -15,10 +15,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.live.authorization import read_viewer
+from wfdash.live.feeds.messages import Style
 from wfdash.live.hub import Hub
 from wfdash.live.origin import origin_allowed
 
@@ -29,6 +31,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+DONE = 1000
 BAD_FRAME, SIGNED_OUT, RIGHT_LOST, NO_SUCH_RUN = 4400, 4401, 4403, 4404
 NO_ACK, FRAME_TOO_LARGE, TOO_MANY, BROKEN = 4408, 4413, 4429, 1011
 
@@ -188,6 +191,14 @@ class Socket:
     def _next_look(self) -> float:
         # At a random moment, or all sockets opened at once would be checked at once, minute by minute.
         return time.monotonic() + self.limits.recheck_every * random.uniform(0.5, 1)  # noqa: S311
+
+
+def style_of(scope: Scope) -> Style:
+    """Return how this socket writes: for programs with ``format=json``, else for the pages."""
+    wanted = parse_qs(scope["query_string"].decode("latin1"), keep_blank_values=True).get("format", ["html"])
+    if wanted not in (["html"], ["json"]):
+        raise SocketClosed(BAD_FRAME)
+    return Style(wanted[0])
 
 
 def _first(group: BaseExceptionGroup[SocketClosed]) -> SocketClosed:

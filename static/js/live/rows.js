@@ -72,8 +72,8 @@ const placesOf = (step) => {
 };
 
 // Text comes a little later than events: what follows a step's end at once is its tail, what comes later starts again.
-// ``begin``: all that was written before one came, instead of what is shown.
-export function addText({ step, text, begin }) {
+// ``begin``: instead of what is shown, because a new attempt begins or one has just come; ``cut``: text before it is missing.
+export function addText({ step, text, begin, cut }) {
   for (const place of placesOf(step)) {
     const { streaming, ended } = place.dataset;
     const begun = streaming === step && !(ended && Date.now() - ended > TAIL);
@@ -82,7 +82,8 @@ export function addText({ step, text, begin }) {
     // The end is followed, unless the reader has scrolled up.
     const follows = place.hidden || place.scrollTop + place.clientHeight >= place.scrollHeight - NEAR_END;
     place.hidden = false;
-    place.textContent = ((begun && !begin ? place.textContent : "") + text).slice(-MOST_TEXT);
+    const before = (begun && !begin ? place.textContent : "") + (cut ? "… " : "");
+    place.textContent = (before + text).slice(-MOST_TEXT);
     if (follows) place.scrollTop = place.scrollHeight;
   }
 }

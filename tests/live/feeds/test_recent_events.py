@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from checkpoints.models import Event
-from wfdash.live.recent_events import CachedEvent, RecentEvents
+from wfdash.live.feeds.messages import EventForm, Style
+from wfdash.live.feeds.recent_events import CachedEvent, RecentEvents
 
 
 def lines(*seqs: int, text: str = "x") -> list[CachedEvent]:
-    return [CachedEvent(event=Event(seq=seq), texts={True: text}) for seq in seqs]
+    return [CachedEvent(event=Event(seq=seq), texts={EventForm(Style.HTML, True): text}) for seq in seqs]
 
 
 def seqs(found: list[CachedEvent]) -> list[int]:

@@ -7,33 +7,29 @@ following and catching up are the same operation, and there can be no gap or dup
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from checkpoints.events import EventKind
 from checkpoints.models import Event
 from wfdash import pubsub
-from wfdash.live.database import DatabaseThreads, read_events
+from wfdash.live.database import DatabaseThreads, Head, read_events, read_heads
+from wfdash.live.feeds.messages import EventBatch, EventForm, TextPiece, joined
+from wfdash.live.feeds.recent_events import CachedEvent, RecentEvents
 from wfdash.live.limits import Limits
-from wfdash.live.messages import EventBatch
-from wfdash.live.recent_events import CachedEvent, RecentEvents
-
-log = logging.getLogger(__name__)
 
 MAX_BATCHES = 16
 """How many cursors of a run have their next message cached; others are built again."""
 
 
-BatchKey = tuple[int, bool]
-"""A cursor, and whether the viewer may inspect values."""
+BatchKey = tuple[int, EventForm]
+"""A cursor, and what the viewer gets of events."""
+ENDING = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED})
 
 
-class Render(Protocol):
-    """Turns an event into its row. Without ``inspect`` the row must not show values."""
-
-    def __call__(self, event: Event, *, inspect: bool) -> str: ...
+Write = Callable[[Event, EventForm], str]
+"""Returns the text of an event in a form."""
 
 
 class Watcher(Protocol):
@@ -41,18 +37,20 @@ class Watcher(Protocol):
 
     def wake(self) -> None: ...
 
-    def show_text(self, message: str) -> None: ...
+    def show_text(self, piece: TextPiece) -> None: ...
 
 
 class Feed:
     """The events of one run, for all its viewers in this process. Used from the hub's loop alone."""
 
-    def __init__(self, run: str, *, reader: DatabaseThreads, render: Render, limits: Limits) -> None:
+    def __init__(self, run: str, *, reader: DatabaseThreads, write: Write, limits: Limits) -> None:
         self.run = run
         self.known = 0
         """The highest seq announced for the run; only what is read is certain."""
         self.reached = -1
         """The highest seq that was read; -1 before the first read."""
+        self.ended: tuple[int, str] | None = None
+        """With which event the run has ended, and how."""
         self.watchers: set[Watcher] = set()
         self.loads = 0
         """How many times a thread was asked to read or render."""
@@ -60,15 +58,22 @@ class Feed:
         self._packets: dict[BatchKey, EventBatch] = {}
         self._woke = -math.inf
         self._wake_timer: asyncio.TimerHandle | None = None
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, TextPiece] = {}
         self._text_timer: asyncio.TimerHandle | None = None
         self._reading: tuple[BatchKey, asyncio.Task[EventBatch | None]] | None = None
-        self._reader, self._render, self._limits = reader, render, limits
+        self._reader, self._write, self._limits = reader, write, limits
 
     def reach(self, seq: int) -> None:
         """Note that the run reaches at least ``seq``. Late, duplicate and wrong calls do no harm."""
         if seq > self.known:
             self.known = seq
+            self._wake_soon()
+
+    def learn(self, head: Head) -> None:
+        """Note what was read of the run."""
+        before, self.ended = self.ended, (head.seq, head.ended) if head.ended else None
+        self.reach(head.seq)
+        if self.ended != before:
             self._wake_soon()
 
     def _wake_soon(self) -> None:
@@ -90,13 +95,13 @@ class Feed:
         for watcher in tuple(self.watchers):
             watcher.wake()
 
-    async def packet(self, after: int, *, inspect: bool) -> EventBatch | None:
-        """Return what follows a cursor, rendered for that right; None if nothing does.
+    async def packet(self, after: int, form: EventForm) -> EventBatch | None:
+        """Return what follows a cursor, in that form; None if nothing does.
 
         The first caller reads for everyone who waits; updates in the meantime are part of the next read.
         """
-        place = (after, inspect)
-        while not (ready := self._ready(after, inspect)) and self.known > after:
+        place = (after, form)
+        while not (ready := self._ready(after, form)) and self.known > after:
             if self._reading is None:
                 return await self._begin_to_read(place)
             # Not a lock: it would let one of hundreds continue in each round of the loop.
@@ -112,52 +117,49 @@ class Feed:
         self._reading = place, task
         return await asyncio.shield(task)  # the awaited viewer may leave
 
-    async def _read_batch(self, after: int, inspect: bool) -> EventBatch | None:
+    async def _read_batch(self, after: int, form: EventForm) -> EventBatch | None:
         self.loads += 1
         kept, asked = self._cached(after), self.known
         try:
-            found = await self._reader.call(self._load, kept, after, inspect)
+            found, head = await self._reader.call(self._load, kept, after, form)
         finally:
             self._reading = None
         if not kept:
             self._cache_events(found, after, asked)
-        return self._pack(found, inspect) if found else None
+        if head is not None:
+            self.learn(head)
+        return self._pack(found, form) if found else None
 
-    def _ready(self, after: int, inspect: bool) -> EventBatch | None:
-        """Return what follows if it is cached, and rendered for that right already."""
-        if packet := self._packets.get((after, inspect)):
+    def _ready(self, after: int, form: EventForm) -> EventBatch | None:
+        """Return what follows if it is cached, and in that form already."""
+        if packet := self._packets.get((after, form)):
             return packet
         found = self._cached(after)
-        if not found or any(inspect not in line.texts for line in found):
+        if not found or any(form not in line.texts for line in found):
             return None
-        packet = self._pack(found, inspect)
+        packet = self._pack(found, form)
         if len(self._packets) >= MAX_BATCHES:
             self._packets.clear()
-        self._packets[after, inspect] = packet
+        self._packets[after, form] = packet
         return packet
 
-    def _pack(self, lines: Sequence[CachedEvent], inspect: bool) -> EventBatch:
+    def _pack(self, lines: Sequence[CachedEvent], form: EventForm) -> EventBatch:
         first = lines[0].seq
-        row = [line.texts[inspect] for place, line in enumerate(lines) if line.seq == first + place]
-        return EventBatch(first, row[: self._limits.batch_events])
+        row = [line.texts[form] for place, line in enumerate(lines) if line.seq == first + place]
+        return EventBatch(first, row[: self._limits.batch_events], form.style)
 
     def _cached(self, after: int) -> list[CachedEvent]:
         return self._window.after(after, self._limits.read_events)
 
-    def _load(self, found: list[CachedEvent], after: int, inspect: bool) -> list[CachedEvent]:
+    def _load(self, found: list[CachedEvent], after: int, form: EventForm) -> tuple[list[CachedEvent], Head | None]:
+        """Return the events in that form, and with one that may end the run also how far it is."""
         if not found:
             found = [CachedEvent(event=e) for e in read_events(self.run, after=after, limit=self._limits.read_events)]
         for line in found:
-            if inspect not in line.texts:
-                line.texts[inspect] = encode(line.event, self._html(line.event, inspect))
-        return found
-
-    def _html(self, event: Event, inspect: bool) -> str:
-        try:
-            return self._render(event, inspect=inspect)
-        except Exception:
-            log.exception("event %s %s could not be rendered", event.run_id, event.seq)
-            return ""
+            if form not in line.texts:
+                line.texts[form] = self._write(line.event, form)
+        ending = any(line.event.kind in ENDING for line in found)
+        return found, read_heads([self.run]).get(self.run) if ending else None
 
     def _cache_events(self, found: list[CachedEvent], after: int, asked: int) -> None:
         last = found[-1].seq if found else after
@@ -168,17 +170,17 @@ class Feed:
         self._window.keep(found)
         self._packets.clear()
 
-    def stream(self, step: str, text: str) -> None:
-        """Show streamed text: joined, at most ten messages a second, dropped where it exceeds the limit."""
-        self._texts[step] = (self._texts.get(step, "") + text)[-self._limits.stream_chars :]
+    def stream(self, piece: TextPiece) -> None:
+        """Show streamed text: joined, at most ten messages a second, cut where it exceeds the limit."""
+        self._texts[piece.step] = joined(self._texts.get(piece.step), piece, most=self._limits.stream_chars)
         if self._text_timer is None:
             loop = asyncio.get_running_loop()
             self._text_timer = loop.call_later(self._limits.stream_every, self._flush_text)
 
     def begin_text(self, watcher: Watcher) -> None:
         """Show a new viewer the text streamed so far."""
-        for step, text in pubsub.streamed_text.of(self.run).items():
-            watcher.show_text(json.dumps({"type": "stream", "step": step, "text": text, "begin": True}))
+        for step, kept in pubsub.streamed_text.of(self.run).items():
+            watcher.show_text(TextPiece(step=step, text=kept.text, begin=True, cut=kept.cut))
 
     def flush_text(self) -> None:
         """Show the text since the last message, now."""
@@ -188,19 +190,12 @@ class Feed:
 
     def _flush_text(self) -> None:
         texts, self._texts, self._text_timer = self._texts, {}, None
-        for step, text in texts.items():
-            message = json.dumps({"type": "stream", "step": step, "text": text})
+        for piece in texts.values():
             for watcher in tuple(self.watchers):
-                watcher.show_text(message)
+                watcher.show_text(piece)
 
     def close(self) -> None:
         """Drop text that was not shown yet, and pending wake-ups."""
         for timer in (self._text_timer, self._wake_timer):
             if timer is not None:
                 timer.cancel()
-
-
-def encode(event: Event, html: str) -> str:
-    """Return the event as the client gets it."""
-    at = event.at.isoformat()
-    return json.dumps({"seq": event.seq, "kind": event.kind, "step": event.step, "at": at, "html": html})

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from checkpoints.models import Event
+from wfdash.live.feeds.messages import EventForm
 
 
 @dataclass(kw_only=True)
 class CachedEvent:
-    """An encoded event; ``texts`` maps the right to inspect to its text."""
+    """An encoded event; ``texts`` has its text in each form that someone wanted."""
 
     event: Event
-    texts: dict[bool, str] = field(default_factory=dict)
+    texts: dict[EventForm, str] = field(default_factory=dict)
 
     @property
     def seq(self) -> int:

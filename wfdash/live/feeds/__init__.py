@@ -1,0 +1,1 @@
+"""The events of watched runs, read and written once for all viewers."""
