@@ -65,6 +65,10 @@ class LinkUsed(WfdashError):
     """This link was used before: it can be used only once."""
 
 
+class BadToken(WfdashError):
+    """This token cannot be used: it is unknown, revoked or expired, or its owner's account is deactivated."""
+
+
 class TooManyTries(WfdashError):
     """Too many sign-ins failed: wait, or use a one-time link. ``facts``: retry_after (seconds)."""
 
@@ -116,6 +120,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     WrongState: _kind(409, "wrong_state", "Not possible in this state"),
     KeyReused: _kind(409, "key_reused", "Idempotency key used for another command"),
     LinkUsed: _kind(409, "link_used", "Link already used"),
+    BadToken: _kind(401, "bad_token", "Token cannot be used"),
     Outdated: _kind(412, "outdated", "Changed since it was read"),
     ConditionMissing: _kind(428, "condition_missing", "If-Match is missing"),
     TooManyTries: _kind(429, "too_many_tries", "Too many failed attempts"),

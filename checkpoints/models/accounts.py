@@ -1,4 +1,4 @@
-"""Tables of accounts: roles, one-time links, counts of failed attempts, and second factors."""
+"""Tables of accounts: roles, tokens, service accounts, one-time links, counts of failed attempts, second factors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from checkpoints.models.fields import CharField, EncryptedTextField, MomentField
+from checkpoints.models.fields import CharField, EncryptedTextField, JsonField, MomentField
 
 PERSON = settings.AUTH_USER_MODEL
 
@@ -67,7 +67,7 @@ class RecoveryCode(models.Model):
 class Grant(models.Model):
     """A person's or group's role for one workflow, or for all (``*``)."""
 
-    ROLES = [("viewer", "viewer"), ("reviewer", "reviewer"), ("operator", "operator"), ("admin", "admin")]
+    ROLES = [(role, role) for role in ("viewer", "reviewer", "author", "operator", "admin")]
 
     user = models.ForeignKey(PERSON, null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
     group = models.ForeignKey("auth.Group", null=True, blank=True, on_delete=models.CASCADE, related_name="grants")
@@ -84,3 +84,45 @@ class Grant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user or self.group}: {self.role} of {self.workflow}"
+
+
+class ServiceAccount(models.Model):
+    """A user that is a program: no password, no sign-in, no mail. It acts by its tokens alone."""
+
+    user = models.OneToOneField(PERSON, primary_key=True, on_delete=models.CASCADE, related_name="service_account")
+    about = CharField(max_length=300, blank=True)
+    """What it is for, in a few words."""
+    created = MomentField()
+
+    def __str__(self) -> str:
+        return f"service account {self.user_id}"
+
+
+class Token(models.Model):
+    """A secret by which a program acts as its owner, within its scopes: the hash of the secret, never the secret."""
+
+    id = CharField(max_length=12, primary_key=True)
+    """The part of it that may be shown."""
+    secret_hash = CharField(max_length=64)
+    name = CharField(max_length=80)
+    owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="tokens")
+    rights = JsonField()
+    """A list of the rights that it may use, of those its owner has."""
+    workflows = JsonField()
+    """A list of the workflows it may be used for; ``*``: every one."""
+    created = MomentField()
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    expires = MomentField(null=True)
+    used = MomentField(null=True)
+    """When it was last used, to the minute."""
+    revoked = MomentField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "name"], condition=Q(revoked__isnull=True), name="one_token_per_name_and_owner"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"token {self.name} of {self.owner_id}"

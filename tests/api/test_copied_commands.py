@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.client import Person
-from tests.e2e.server import Server, serving, wait_until
+from tests.e2e.server import COMMAND, Server, serving, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -50,15 +50,21 @@ def admin(server: Server) -> Iterator[Person]:
     person.close()
 
 
+@pytest.fixture(scope="module")
+def token(server: Server) -> str:
+    made = [COMMAND, "token", "create", "admin", "copied", "--rights", "answer,start", "--workflow", "order"]
+    return subprocess.run(made, env=server.env, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+
 def command(page: str, name: str) -> str:
     found = re.search(rf'<code id="{name}">(.*?)</code>', page, re.DOTALL)
     assert found, page
     return unescape(found[1])
 
 
-def executed(text: str, admin: Person, *, shell: bool) -> dict[str, object]:
-    """Run a copied command in a shell or in Python, with nothing but the session that it asks for."""
-    env = {"PATH": os.environ["PATH"], "WFDASH_SESSION": admin.http.cookies["sessionid"], "no_proxy": "*"}
+def executed(text: str, token: str, *, shell: bool) -> dict[str, object]:
+    """Run a copied command in a shell or in Python, with nothing but the token that it asks for."""
+    env = {"PATH": os.environ["PATH"], "WFDASH_TOKEN": token, "no_proxy": "*"}
     program = [shutil.which("sh") or "sh"] if shell else [sys.executable, "-"]
     done = subprocess.run(program, input=text, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,21 +73,21 @@ def executed(text: str, admin: Person, *, shell: bool) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("shell", [pytest.param(True, id="curl"), pytest.param(False, id="python")])
-def test_a_run_is_started_again_and_answered_with_what_the_pages_copy(server: Server, admin: Person, shell: bool):
+def test_a_run_is_started_again_and_answered_with_what_the_pages_copy(admin: Person, token: str, shell: bool):
     if shell and shutil.which("curl") is None:
         pytest.skip("no curl here")
     kind = "curl" if shell else "python"
-    first = executed(command(admin.get("/workflows/order/").text, f"start-commands-{kind}"), admin, shell=shell)
+    first = executed(command(admin.get("/workflows/order/").text, f"start-commands-{kind}"), token, shell=shell)
     page = admin.get(f"/runs/{first['id']}/").text
     assert "hush" not in page
     again = command(page, f"start-commands-{kind}")
     assert "<key>" in again
-    second = executed(again.replace("<key>", "given"), admin, shell=shell)
+    second = executed(again.replace("<key>", "given"), token, shell=shell)
     assert second["id"] != first["id"]
     asked = wait_until(lambda: _request_of(admin, str(second["id"])), what="the request of the second run")
     assert asked["subject"] == "Buy O'Neill's $(chair) `x`?"
     answer = executed(
-        command(admin.get(f"/requests/{asked['id']}/").text, f"answer-commands-{kind}"), admin, shell=shell
+        command(admin.get(f"/requests/{asked['id']}/").text, f"answer-commands-{kind}"), token, shell=shell
     )
     assert (answer["request"], answer["verdict"]) == (asked["id"], "approve")
 

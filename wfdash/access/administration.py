@@ -6,8 +6,11 @@ from typing import Any
 
 from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.errors import NotAllowed
 
 OWN = "You cannot do this to your own account. Use Settings, or ask another admin"
+NARROW = "This token has limits. For what is yours in every workflow, use one with all rights for every workflow"
+PEOPLE_ONLY = "Only people can do this, signed in. A token cannot change passwords, sessions or tokens"
 OUTRANKED = "{name} is a Django superuser or staff member. Only a superuser can change this account"
 
 
@@ -29,3 +32,15 @@ def administered(viewer: Viewer) -> tuple[str, ...] | None:
     if viewer.may("admin", EVERY):
         return None
     return tuple(sorted(name for name, rights in viewer.rights.items() if "admin" in rights))
+
+
+def refuse_narrow(viewer: Viewer) -> None:
+    """Raise ``NotAllowed`` for a token with limits: settings, notifications and absences belong to no workflow."""
+    if not viewer.whole:
+        raise NotAllowed(NARROW)
+
+
+def refuse_token(viewer: Viewer) -> None:
+    """Raise ``NotAllowed`` for every token: anyone who finds one must not gain access that outlives it."""
+    if viewer.token:
+        raise NotAllowed(PEOPLE_ONLY)

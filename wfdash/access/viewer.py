@@ -7,8 +7,8 @@ found *through* a Viewer: a query is filtered first, so a stranger's look-up is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, Group
@@ -74,6 +74,25 @@ def origin_of(run: Run) -> Origin:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenScope:
+    """What a token may be used for: these rights (always ``see``) for these workflows (``*``: every one)."""
+
+    rights: frozenset[str]
+    workflows: frozenset[str]
+
+    def covers(self, right: str, workflow: str) -> bool:
+        """Return whether the token may use this right of its owner for that workflow."""
+        return right in self.rights and (EVERY in self.workflows or workflow in self.workflows)
+
+    def narrowed(self, rights: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+        """Return which of its owner's rights (by workflow) a token has."""
+        if EVERY in self.workflows:
+            return {workflow: given & self.rights for workflow, given in rights.items()}
+        everywhere = rights.get(EVERY, frozenset())
+        return {name: (everywhere | rights.get(name, frozenset())) & self.rights for name in self.workflows}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Viewer:
     """A person with their rights, read once per request."""
 
@@ -84,9 +103,28 @@ class Viewer:
     """Workflow name (or ``*``) -> rights."""
     acts_for: tuple[Principal, ...] = ()
     """Absent people who named this person as their delegate."""
+    token: str = ""
+    """The name of the token that a program acts with as this person; empty for the person."""
+    within: TokenScope | None = None
+    """What that token may be used for: nothing gives a right beyond it, not even an assignment or one's own run."""
 
     def __hash__(self) -> int:
-        return hash((self.user.pk, self.name, self.groups, frozenset(self.rights.items()), self.acts_for))
+        return hash((self.user.pk, self.name, self.groups, frozenset(self.rights.items()), self.acts_for, self.within))
+
+    def reaches(self, right: str, workflow: str) -> bool:
+        """Return whether a right that comes from no role counts here: always for a person, within its scope for a
+        token.
+        """
+        return self.within is None or self.within.covers(right, workflow)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether this is the person, or a token without limits: what belongs to no workflow is theirs, too."""
+        return self.within is None or (EVERY in self.within.workflows and self.within.rights >= RIGHTS["admin"])
+
+    def with_token(self, name: str, scope: TokenScope) -> Viewer:
+        """Return a program that acts as this person with a token of this name and scope."""
+        return replace(self, rights=scope.narrowed(self.rights), token=name, within=scope)
 
     def may(self, right: str, workflow: str) -> bool:
         """Return whether the person has the right for that workflow."""
@@ -106,11 +144,18 @@ class Viewer:
     def reads_card(self, workflow: str, by: Sequence[str], origin: Origin, *, assigned: bool) -> bool:
         """Return whether the person may read a request's card and its comments, not only its subject."""
         own = bool(self.name) and origin.starter == self.name
-        return own or assigned or self.may("inspect", workflow) or self.addressed(by, (), origin)
+        personal = own or assigned or self.addressed(by, (), origin)
+        return self.may("inspect", workflow) or (personal and self.reaches("see", workflow))
 
     def started(self) -> Q:
         """Return the filter of requests whose run this person started."""
-        return Q(run__created_by_id=self.user.pk) if self.name else Q(pk__in=[])
+        return Q(run__created_by_id=self.user.pk) & self.reach() if self.name else Q(pk__in=[])
+
+    def reach(self) -> Q:
+        """Return the filter ``workflow in those a token may be used for``; every row for a person."""
+        if self.within is None or EVERY in self.within.workflows:
+            return Q()
+        return Q(workflow__in=sorted(self.within.workflows))
 
     def addressed(self, by: Sequence[str], not_by: Sequence[str], origin: Origin) -> bool:
         """Return whether the person may answer a request with this ``by`` and ``not_by``."""

@@ -51,6 +51,8 @@ def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
     request = found.filter(viewer.scope("answer") | viewer.scope("see") | viewer.started(), pk=request_id).first()
     if request is None:
         raise NotFound("Request not found")
+    if not (viewer.reaches("answer", request.workflow) or viewer.reaches("operate", request.workflow)):
+        raise NotAllowed("This token may not answer requests of this workflow")
     return request
 
 

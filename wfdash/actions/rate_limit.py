@@ -39,6 +39,7 @@ MOST = {
     "webhook": 100,
     "people": 1_000,
     "grant": 1_000,
+    "token": 100,
     "push": 100,
     "export": 100,
 }

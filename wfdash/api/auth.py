@@ -1,13 +1,43 @@
-"""Authentication of the API: the current user and the idempotency key."""
+"""Authentication of the API: a token, or a signed-in browser's session; and the idempotency key."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+from ninja.security import HttpBearer, django_auth
 
+from checkpoints.models import Token
 from wfdash.access.viewer import Viewer
+from wfdash.errors import NotAllowed
+from wfdash.signin import tokens
+from wfdash.signin.client_address import client_address
 
 HEADER = "Idempotency-Key"
 """The same command with the same key is done once; with another command it is a conflict (409)."""
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"see", "inspect"})
+READ_ONLY = "This token may only read. Use one that may answer, start or operate"
+
+
+class BearerToken(HttpBearer):
+    """``Authorization: Bearer wfd_...``. A request with one is never signed in by its cookies: a bad one is 401."""
+
+    openapi_description = "A token made under Settings, Tokens, or by `wfdash token create`."
+
+    def authenticate(self, request: HttpRequest, token: str) -> Token:
+        """Return the token and act as its owner. ``BadToken``, ``TooManyTries``; ``NotAllowed`` if it may only read."""
+        address = client_address(request.META, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
+        found = tokens.use_token(token.strip(), address=address)
+        request.user = found.owner
+        request.viewer = SimpleLazyObject(lambda: tokens.viewer_of(found))  # type: ignore[attr-defined]
+        if request.method not in READING and tokens.scope_of(found).rights <= READS:
+            raise NotAllowed(READ_ONLY)
+        return found
+
+
+AUTH = [BearerToken(), django_auth]
+"""Tried in this order. Django's check against forged requests (CSRF) belongs to the session alone."""
 
 
 def viewer_of(request: HttpRequest) -> Viewer:

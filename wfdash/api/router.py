@@ -1,13 +1,13 @@
-"""The HTTP API: the same queries and actions as the pages, as JSON. Signed-in sessions only, with Django's CSRF
-token.
+"""The HTTP API: the same queries and actions as the pages, as JSON. For tokens, and for signed-in
+sessions with Django's CSRF token.
 """
 
 from __future__ import annotations
 
 from ninja import NinjaAPI
-from ninja.security import django_auth
 
 from wfdash.api import schedules
+from wfdash.api.auth import AUTH
 from wfdash.api.checkpoints import listing as checkpoints
 from wfdash.api.checkpoints import time_machine
 from wfdash.api.problems import add_error_handlers
@@ -25,7 +25,7 @@ ROUTERS = {
 }
 """The routers by the noun under which the reference shows their operations."""
 
-api = NinjaAPI(title="wfdash", version="1", auth=django_auth, docs_url=None, urls_namespace="api")
+api = NinjaAPI(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="api")
 add_error_handlers(api)
 for tag, routers in ROUTERS.items():
     for router in routers:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wfdash.cli.runs import add_run_commands
+from wfdash.cli.tokens import add_token_commands
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.exposure import refusal_text, refusals
 
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(run=_verify)
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
     add_run_commands(verbs, _setup)
+    add_token_commands(verbs, _setup)
     for verb in (up, signin, verify):
         verb.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
     return parser

@@ -32,7 +32,7 @@ def watch() -> None:
     # A file saved twice within a second, with as many bytes, would be taken for the compiled one.
     sys.dont_write_bytecode = True
     if not settings.WFDASH_EMBED:
-        print("  --reload concerns this process: restart workers elsewhere yourself", flush=True)  # noqa: T201
+        print("  --reload concerns this process: restart workers elsewhere yourself", flush=True)
     Thread(target=_watch, name="wfdash-reload", daemon=True).start()
 
 
@@ -74,10 +74,10 @@ def _reload() -> None:
     pubsub.requests_changed.publish(EVERY, "code", str(found.number))
     if found.words or not found.failures:
         words = "; ".join(found.words) or "no change"
-        print(f"  Reloaded in {time.perf_counter() - began:.2f} s: {words}", flush=True)  # noqa: T201
+        print(f"  Reloaded in {time.perf_counter() - began:.2f} s: {words}", flush=True)
     for failure in found.failures:
         kept = f" The last good version of {', '.join(failure.kept)} is still served." if failure.kept else ""
-        print(f"  {failure.where or failure.source}: {failure.error}.{kept}", flush=True)  # noqa: T201
+        print(f"  {failure.where or failure.source}: {failure.error}.{kept}", flush=True)
 
 
 def _release_held() -> None:

@@ -1,6 +1,7 @@
 """Authorization of sockets: checked on connect, on changes of rights, and every minute.
 
-The session is read again each time, so signing out, expiry, a new password or a revoked grant all end the socket.
+Session or token are read again each time, so signing out, expiry, a new password, a revoked token or a revoked grant
+all end the socket.
 """
 
 from __future__ import annotations
@@ -15,12 +16,36 @@ from django.http import HttpRequest, parse_cookie
 
 from checkpoints.models import Run
 from wfdash.access.viewer import Viewer, watcher_for
+from wfdash.errors import BadToken, TooManyTries
 from wfdash.live.origin import header
-from wfdash.signin import second_factor
+from wfdash.signin import second_factor, tokens
+from wfdash.signin.client_address import client_address
 
 
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
-    """Return the signed-in person of the handshake's session cookie, None if there is none (three queries)."""
+    """Return who opens a socket: the program with the token of its ``Authorization`` header, else the signed-in person
+    of its session cookie; None if there is none (three queries).
+    """
+    bearer = bearer_of(scope)
+    return _read_session(scope) if bearer is None else _read_token(scope, bearer)
+
+
+def bearer_of(scope: Mapping[str, Any]) -> str | None:
+    """Return the token of the handshake; None without one. No browser lets a page set this header."""
+    return tokens.bearer_in(header(scope, b"authorization"))
+
+
+def _read_token(scope: Mapping[str, Any], text: str) -> Viewer | None:
+    meta = {"REMOTE_ADDR": (scope.get("client") or [""])[0], "HTTP_X_FORWARDED_FOR": header(scope, b"x-forwarded-for")}
+    address = client_address(meta, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
+    try:
+        token = tokens.use_token(text, address=address)
+    except (BadToken, TooManyTries):
+        return None
+    return watcher_for(token.owner).with_token(token.name, tokens.scope_of(token))
+
+
+def _read_session(scope: Mapping[str, Any]) -> Viewer | None:
     request = HttpRequest()
     key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)

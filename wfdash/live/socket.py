@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
-from wfdash.live.authorization import read_viewer
+from wfdash.live.authorization import bearer_of, read_viewer
 from wfdash.live.feeds.messages import Style
 from wfdash.live.hub import Hub
 from wfdash.live.origin import origin_allowed
@@ -85,7 +85,7 @@ class Socket:
         """Serve the socket until either side closes it."""
         if (await self._receive())["type"] != "websocket.connect":
             return
-        if not origin_allowed(self.scope):
+        if bearer_of(self.scope) is None and not origin_allowed(self.scope):
             await self._send({"type": "websocket.close", "code": RIGHT_LOST})
             return
         await self._send({"type": "websocket.accept"})

@@ -23,7 +23,9 @@ def title_of(run: Run, inspect: bool) -> str:
 
 def titles_of(viewer: Viewer, run_ids: Iterable[str]) -> dict[str, str]:
     """Return run id -> what it is called, of those this person may see or has started (one query)."""
-    rows = Run.objects.filter(viewer.scope("see") | Q(created_by_id=viewer.user.pk), pk__in=set(run_ids))
+    rows = Run.objects.filter(
+        viewer.scope("see") | (Q(created_by_id=viewer.user.pk) & viewer.reach()), pk__in=set(run_ids)
+    )
     rows = rows.only("workflow", "title", "own_title", "summary")
     return {run.pk: title_of(run, viewer.may("inspect", run.workflow)) for run in rows}
 

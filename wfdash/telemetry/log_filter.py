@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import re
 
-LINK = re.compile(r"(/(?:sign-in|answer)/)[^/\s?\"']+")
+SECRET = re.compile(r"(/(?:sign-in|answer)/|\bwfd_[a-z0-9]{8}_)[^/\s?\"']+")
+"""After a link's path, and after the public part of a token."""
 
 
 class MaskLinks(logging.Filter):
-    """Masks the secret of sign-in and answer links: Django logs the URL of every request it refuses."""
+    """Masks the secret of sign-in and answer links, and of tokens: Django logs the URL of every request it refuses."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True for every record, after masking its secrets."""
         text = record.getMessage()
-        if LINK.search(text):
-            record.msg, record.args = LINK.sub(r"\1…", text), ()
+        if SECRET.search(text):
+            record.msg, record.args = SECRET.sub(r"\1…", text), ()
         return True

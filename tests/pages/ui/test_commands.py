@@ -45,8 +45,8 @@ def test_the_python_is_python_and_holds_the_same_body():
 def test_a_session_is_named_never_shown():
     found = made(HTTP_COOKIE="sessionid=abcdef")
     assert "abcdef" not in found.curl + found.python
-    assert "$WFDASH_SESSION" in found.curl
-    assert 'os.environ["WFDASH_SESSION"]' in found.python
+    assert "$WFDASH_TOKEN" in found.curl
+    assert 'os.environ["WFDASH_TOKEN"]' in found.python
 
 
 def test_a_question_without_a_body_is_a_get():

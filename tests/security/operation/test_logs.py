@@ -119,3 +119,9 @@ def test_refused_requests_are_one_kind_by_status(out: io.StringIO) -> None:
     finally:
         logger.removeHandler(handler)
     assert out.getvalue().count("\n") == log_format.MOST
+
+
+def test_the_secret_of_a_token_is_masked(log: Any, out: io.StringIO) -> None:
+    log.warning("Bad Request: /api/?t=%s&x=1", "wfd_ab12cd34_" + "s" * 43)
+    assert "wfd_ab12cd34_…" in out.getvalue()
+    assert "sss" not in out.getvalue()

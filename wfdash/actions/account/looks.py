@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from checkpoints.database.storage import write
 from checkpoints.models import Preference
 from checkpoints.records import Json
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.actions import rate_limit
 
@@ -27,6 +28,7 @@ def dismiss_first_steps(viewer: Viewer) -> None:
 
 
 def _store(viewer: Viewer, name: str, value: Json) -> None:
+    refuse_narrow(viewer)
     with write():
         rate_limit.charge(viewer, "look")
         Preference.objects.get_or_create(user=viewer.user)

@@ -10,6 +10,7 @@ from checkpoints.database.storage import write
 from checkpoints.limits import findable
 from checkpoints.models import Absence
 from checkpoints.models.user_model import User, has_name
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
@@ -25,6 +26,7 @@ def set_absence(viewer: Viewer, delegate: str, since: datetime, until: datetime)
     The delegate still needs the right to answer requests of the workflow. ``Invalid`` at ``delegate``, ``since`` or
     ``until``.
     """
+    refuse_narrow(viewer)
     with write():
         absence = insert_absence(viewer, delegate, since, until)
         entries.record(viewer, "away", facts=facts_of(absence))
@@ -35,6 +37,7 @@ def end_absence(viewer: Viewer, absence_id: int) -> None:
     """End an absence: one that has started ends now, a future one is deleted. ``NotFound`` if it is over or someone
     else's.
     """
+    refuse_narrow(viewer)
     with write():
         absence = remove_absence(viewer.user, absence_id)
         entries.record(viewer, "back", facts={"delegate": absence.delegate.get_username()})

@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 
 from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
+from wfdash.access.administration import refuse_token
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.actions.audit.account_events import acting
@@ -29,6 +30,7 @@ def set_password(
     forgotten browser is not enough. All other sessions and unused sign-in links end; ``session`` is the key of the one
     that stays. ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``.
     """
+    refuse_token(viewer)
     user = User.objects.get(pk=viewer.user.pk)
     if new != repeated:
         raise Invalid([{"loc": ["repeated"], "msg": "The two passwords differ"}])
@@ -45,6 +47,7 @@ def set_password(
 
 def end_own_session(viewer: Viewer, session_id: str) -> None:
     """End one of one's own sessions by its id. ``NotFound``."""
+    refuse_token(viewer)
     with write():
         if not session_id or end_sessions(viewer.user.pk, only=session_id) != 1:
             raise NotFound("Session not found, or already ended")
@@ -53,6 +56,7 @@ def end_own_session(viewer: Viewer, session_id: str) -> None:
 
 def end_other_sessions(viewer: Viewer, session: str | None) -> int:
     """End all of one's own sessions but the one with this key; return how many there were."""
+    refuse_token(viewer)
     with write():
         count = end_sessions(viewer.user.pk, but=session)
         entries.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": count})

@@ -11,6 +11,7 @@ from django.utils import timezone
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, Preference
 from wfdash import pubsub
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.notifications.kinds import BROWSER, KINDS, PERSONAL
@@ -31,6 +32,7 @@ def set_preferences(
 
     ``Invalid`` with errors per field.
     """
+    refuse_narrow(viewer)
     problems: list[Problem] = []
     clocks = {name: _time(name, text, problems) for name, text in zip(("quiet_from", "quiet_to"), quiet, strict=False)}
     at = _time("digest_at", digest_at, problems)
@@ -56,6 +58,7 @@ def read_notices(viewer: Viewer, ids: Sequence[str] | None = None, *, request: s
     """Mark a person's notifications as read: the given ones, those of a request, or all. Returns how many were
     unread.
     """
+    refuse_narrow(viewer)
     mine = Notice.objects.filter(user=viewer.user, channel=BROWSER, read__isnull=True)
     if ids is not None:
         mine = mine.filter(pk__in=list(ids))

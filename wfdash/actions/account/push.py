@@ -10,6 +10,7 @@ from checkpoints import ids
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, PushSubscription
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.actions import rate_limit
 from wfdash.errors import Invalid, NotFound
@@ -29,6 +30,7 @@ def subscribe(viewer: Viewer, *, endpoint: str, p256dh: str, auth: str, name: st
 
     ``Invalid``: not an address that is posted to, no keys, or more browsers than ten.
     """
+    refuse_narrow(viewer)
     if problems := _problems(endpoint, p256dh, auth):
         raise Invalid(problems)
     digest = sha256(endpoint.encode()).hexdigest()
@@ -50,6 +52,7 @@ def subscribe(viewer: Viewer, *, endpoint: str, p256dh: str, auth: str, name: st
 
 def unsubscribe(viewer: Viewer, browser_id: str) -> None:
     """Remove one of a person's browsers, and what waits for it. ``NotFound``."""
+    refuse_narrow(viewer)
     with write():
         rate_limit.charge(viewer, "push")
         forget_browser(_find(viewer, browser_id).pk)
@@ -57,6 +60,7 @@ def unsubscribe(viewer: Viewer, browser_id: str) -> None:
 
 def try_push(viewer: Viewer, browser_id: str) -> Notice:
     """Return a test notification for one of a person's browsers, sent like any other. ``NotFound``."""
+    refuse_narrow(viewer)
     with write():
         rate_limit.charge(viewer, "push")
         now, target = database_now(), _find(viewer, browser_id).pk

@@ -11,6 +11,7 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.database.storage import write
 from checkpoints.models import SavedView
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
@@ -26,6 +27,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
     """Save a filter (the query string of a list's address) under a name. ``Invalid`` for an invalid or a duplicate
     name.
     """
+    refuse_narrow(viewer)
     name = _checked_name(name, query)
     with write():
         rate_limit.charge(viewer, "view")
@@ -50,6 +52,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
 
 def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = None, shared: bool = False) -> None:
     """Rename, share or unshare an own view, and with ``query`` change its filter. ``NotFound``, ``Invalid``."""
+    refuse_narrow(viewer)
     name = _checked_name(name, query or "")
     changes: dict[str, str | bool] = {"name": name, "shared": shared}
     if query is not None:
@@ -67,6 +70,7 @@ def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = 
 
 def delete_view(viewer: Viewer, view_id: str) -> None:
     """Delete an own view. ``NotFound``."""
+    refuse_narrow(viewer)
     with write():
         rate_limit.charge(viewer, "view")
         before = _own_view(viewer, view_id)

@@ -33,7 +33,7 @@ AUDITED_FIELDS = fields_of(USERNAME, EMAIL, "first_name", "last_name", "is_activ
 """The fields of a user that an entry contains."""
 BEFORE = "_before_this_save"
 _asked_by: ContextVar[HttpRequest | None] = ContextVar("asked_by", default=None)
-_acting: ContextVar[tuple[str, str] | None] = ContextVar("acting", default=None)
+_acting: ContextVar[tuple[str, str, str] | None] = ContextVar("acting", default=None)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def asked_by(request: HttpRequest) -> Iterator[None]:
 @contextmanager
 def acting(viewer: Viewer, right: str) -> Iterator[None]:
     """Attribute the changes made in this block to a person who uses this right, whichever door they come through."""
-    token = _acting.set((viewer.name, right))
+    token = _acting.set((viewer.name, right, viewer.token))
     try:
         yield
     finally:
@@ -87,7 +87,8 @@ def _actor() -> str:
 
 
 def _record(verb: str, facts: dict[str, Any], *, actor: str = "", workflow: str = "") -> None:
-    _, right = _acting.get() or ("", "")
+    _, right, token = _acting.get() or ("", "", "")
+    facts = entries.with_token(token, facts)
     with write():
         entries.record(None, verb, actor=actor or _actor(), facts=facts, workflow=workflow, right=right)
 

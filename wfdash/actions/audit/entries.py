@@ -59,9 +59,14 @@ def record(
     if flaw := _head_flaw(head):
         # A flaw at the end stays in the chain: appending to it silently would cover it up.
         head = _broken(head, flaw)
-    who = viewer.name if viewer else actor
+    who, facts = (viewer.name, with_token(viewer.token, facts or {})) if viewer else (actor, dict(facts or {}))
     about = {"workflow": workflow, "run": run, "request": request, "right": right[:300]}
-    return _append(head, actor=who, verb=verb, facts=dict(facts or {}), **about)
+    return _append(head, actor=who, verb=verb, facts=facts, **about)
+
+
+def with_token(token: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry's facts with the name of the token that a program acted with; empty: a person did."""
+    return {**facts, "token": token} if token else dict(facts)
 
 
 def _append(head: AuditHead, **fields: Any) -> AuditEntry:

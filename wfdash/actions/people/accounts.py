@@ -12,6 +12,7 @@ from django.core.validators import validate_email
 from checkpoints.models.user_model import EMAIL, User, new_user
 from wfdash.access.names import find_group, problem_of_person
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions.account.tokens import end_tokens
 from wfdash.actions.people.authority import administering, find_other, lock_group
 from wfdash.actions.people.grants import give
 from wfdash.errors import Invalid, WrongState
@@ -88,7 +89,9 @@ def change_address(viewer: Viewer, name: str, email: str) -> None:
 
 
 def deactivate_person(viewer: Viewer, name: str) -> None:
-    """Keep a person from signing in and take all their rights until they are reactivated. Sessions and links end."""
+    """Keep a person from signing in and take all their rights until they are reactivated. Sessions, links and tokens
+    end.
+    """
     with administering(viewer):
         user = find_other(viewer, name)
         if not user.is_active:
@@ -96,6 +99,7 @@ def deactivate_person(viewer: Viewer, name: str) -> None:
         user.is_active = False
         user.save(update_fields=["is_active"])
         revoke_links(user)
+        end_tokens(user)
         end_sessions(user.pk)
 
 

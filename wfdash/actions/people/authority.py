@@ -9,13 +9,20 @@ from django.contrib.auth.models import Group
 
 from checkpoints.database.storage import write
 from checkpoints.limits import findable
-from checkpoints.models.user_model import User, has_name
+from checkpoints.models.user_model import User, has_name, new_user
 from wfdash.access.administration import obstacle
 from wfdash.access.directory import people_who
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import rate_limit
-from wfdash.actions.audit.account_events import acting
+from wfdash.actions.audit.account_events import COMMAND_LINE, acting
 from wfdash.errors import NotAllowed, NotFound, WrongState
+
+
+def command_line() -> Viewer:
+    """Return who acts by a command on the server: no account, every right. The audit names the command line."""
+    user = new_user(COMMAND_LINE)
+    user.is_superuser = True
+    return Viewer(user=user, name=COMMAND_LINE, rights={EVERY: RIGHTS["admin"]})
 
 
 @contextmanager

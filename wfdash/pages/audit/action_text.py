@@ -75,6 +75,8 @@ TEXTS: dict[str, str] = {
     "second factor: renew recovery codes": "Renewed recovery codes",
     "second factor: use recovery code": "Used a recovery code",
     "second factor: remove": "Removed second factor",
+    "create token": "Created token",
+    "revoke token": "Revoked token",
     "end sessions": "Ended sessions",
     "chain broken": "Chain broken",
 }

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
 
 from checkpoints.records import Json
@@ -19,8 +18,6 @@ from wfdash.schemas.secrets import HIDDEN
 LONGEST = 20_000
 """Characters of a body that is shown in a command."""
 SECRET = "{secret}"  # noqa: S105
-OWN_TOKEN = "x" * 32
-"""Django compares a cookie with a header, which no other site can set in a browser; a program chooses both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +43,12 @@ class Commands:
     """Whether a secret was left out and has to be put in."""
 
 
-def auth_of(request: HttpRequest) -> Auth:
+def auth_of() -> Auth:
     """Return how programs authenticate here. The only place that knows."""
-    cookie, token = settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME
     return Auth(
-        variable="WFDASH_SESSION",
-        words=(
-            f"the value of the cookie {cookie} of a browser in which you are signed in (its developer tools show it "
-            "under Storage or Application). The program acts as you until that session ends"
-        ),
-        headers={
-            "Cookie": f"{cookie}={SECRET}; {token}={OWN_TOKEN}",
-            "X-CSRFToken": OWN_TOKEN,
-            "Origin": f"{request.scheme}://{request.get_host()}",
-        },
+        variable="WFDASH_TOKEN",
+        words="a token that may do this. Make one under Settings, Tokens",
+        headers={"Authorization": f"Bearer {SECRET}"},
     )
 
 
@@ -67,7 +56,7 @@ def commands(
     request: HttpRequest, name: str, title: str, path: str, body: Mapping[str, Json] | None = None
 ) -> Commands:
     """Return the commands of a call: a POST if there is a ``body``, in which secrets become placeholders."""
-    auth, url = auth_of(request), request.build_absolute_uri(path)
+    auth, url = auth_of(), request.build_absolute_uri(path)
     named = _with_placeholders(body)
     fits = len(json.dumps(named)) <= LONGEST
     return Commands(

@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.database.compiled import compiled
 from checkpoints.models import HumanRequest, Notice, PushSubscription, Webhook
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
 from wfdash.domain.invisible import visible
@@ -90,6 +91,7 @@ def _unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
     """Return this person's notifications, newest first (two queries)."""
+    refuse_narrow(viewer)
     rows = _own_notifications(viewer).select_related("request").order_by("-id")
     if before:
         rows = rows.filter(id__lt=before)
@@ -101,6 +103,7 @@ def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
 
 def notice(viewer: Viewer, notice_id: str) -> NoticeView | None:
     """Return one of this person's notifications, None if there is none."""
+    refuse_narrow(viewer)
     row = _own_notifications(viewer).select_related("request").filter(pk=notice_id).first()
     return None if row is None else _view(row, titles_of(viewer, [_run_of(row)]))
 

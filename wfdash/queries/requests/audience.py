@@ -57,7 +57,7 @@ def not_voted_by(viewer: Viewer) -> Q:
 
 def awaiting_reply_of(viewer: Viewer) -> Q:
     """Return the filter of requests that wait for their reply, as requester or as a delegate of one."""
-    started = _started_by(viewer, viewer.name)
+    started = _started_by(viewer, viewer.name) & viewer.reach()
     for absent in viewer.acts_for:
         started |= viewer.scope("see") & _started_by(viewer, absent.name)
     return Q(asked__isnull=False) & started

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from checkpoints.models import AuditEntry, Reply, Run
+from tests import people
+from wfdash.actions.account.tokens import create_token, revoke_token
+from wfdash.errors import NotAllowed
+from wfdash.queries.account.notifications import notices
+from wfdash.signin import tokens
+
+API = reverse("api:openapi-json").removesuffix("openapi.json")
+EVERYTHING = ["see", "inspect", "answer", "start", "operate", "admin"]
+
+
+def token(owner: str, *, rights=EVERYTHING, workflows=("*",)) -> str:
+    return create_token(people.viewer(owner), "ci", rights=rights, workflows=workflows).text
+
+
+def bearer(text: str, **options: bool) -> Client:
+    return Client(headers={"Authorization": f"Bearer {text}"}, **options)
+
+
+def approve(client: Client, request_id: str) -> int:
+    value = {"value": {"action": "approve"}}
+    return client.post(f"{API}requests/{request_id}/answer", value, content_type="application/json").status_code
+
+
+def test_a_program_answers_with_a_token_and_no_csrf(question, everybody):
+    assert approve(bearer(token("ana"), enforce_csrf_checks=True), question.pk) == 200
+    assert Reply.objects.get().by == everybody["ana"]
+    entry = AuditEntry.objects.latest("n")
+    assert (entry.verb, entry.actor, entry.facts["token"]) == ("answer", "ana", "ci")
+
+
+@pytest.mark.parametrize("text", ["", "wfd_nothing", "Bearer x"])
+def test_a_bad_token_is_401_also_beside_a_session(text, run, as_):
+    client = as_("adam")
+    answer = client.get(f"{API}runs/{run.pk}", headers={"Authorization": f"Bearer {text}"})
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert client.get(f"{API}runs/{run.pk}").status_code == 200
+
+
+def test_without_anything_it_says_how_to_sign_in(run):
+    answer = Client().get(f"{API}runs/{run.pk}")
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_too_many_bad_tokens_are_429_with_the_time_to_wait(run, monkeypatch):
+    monkeypatch.setattr(tokens, "MOST_BAD", 1)
+    assert bearer("wrong").get(f"{API}runs").status_code == 401
+    answer = bearer("wrong").get(f"{API}runs")
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_token_acts_as_its_owner_not_as_who_is_signed_in(question, as_):
+    client = as_("vera")
+    value = {"value": {"action": "approve"}}
+    answer = client.post(
+        f"{API}requests/{question.pk}/answer",
+        value,
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {token('ana')}"},
+    )
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/", "/settings/", "/people/", "/admin/", "/audit/"])
+def test_no_page_is_opened_with_a_token(path, everybody):
+    assert bearer(token("adam")).get(path).status_code == 302
+
+
+def test_a_token_of_another_workflow_sees_nothing_of_this_one(question, run):
+    Run.objects.filter(pk=run.pk).update(created_by=people.viewer("otto").user)
+    client = bearer(token("otto", workflows=["another"]))
+    assert client.get(f"{API}runs/{run.pk}").status_code == 404
+    assert client.get(f"{API}requests/{question.pk}").status_code == 404
+    assert client.get(f"{API}runs").json()["items"] == []
+    for tab in ("mine", "groups", "unassigned", "asked", "all", "answered"):
+        assert client.get(f"{API}requests?tab={tab}").json()["items"] == []
+    assert approve(client, question.pk) == 404
+
+
+def test_an_assignment_gives_no_right_beyond_the_scopes(question, everybody):
+    type(question).objects.filter(pk=question.pk).update(assignee=everybody["ana"], by=["nobody"])
+    assert approve(bearer(token("ana", rights=["see"])), question.pk) == 403
+    assert not Reply.objects.exists()
+
+
+def test_a_token_that_may_only_read_changes_nothing(question, everybody):
+    client = bearer(token("otto", rights=["see", "inspect"]))
+    assert client.get(f"{API}requests/{question.pk}").status_code == 200
+    for path in (f"requests/{question.pk}/comments", f"runs/{question.run_id}/cancel", "runs", "schedules"):
+        answer = client.post(f"{API}{path}", {}, content_type="application/json")
+        assert answer.status_code in {403, 404}, path
+    assert client.delete(f"{API}runs/{question.run_id}").status_code == 403
+
+
+def test_a_revoked_token_ends_at_once(run):
+    text = token("vera")
+    client = bearer(text)
+    assert client.get(f"{API}runs/{run.pk}").status_code == 200
+    revoke_token(people.viewer("vera"), text.split("_")[1])
+    assert client.get(f"{API}runs/{run.pk}").status_code == 401
+
+
+def test_what_belongs_to_no_workflow_is_beyond_a_limited_token(everybody):
+    limited = tokens.viewer_of(tokens.use_token(token("otto", rights=["see", "answer"])))
+    with pytest.raises(NotAllowed, match="limits"):
+        notices(limited)
+    assert not notices(tokens.viewer_of(tokens.use_token(token("ana")))).items
+
+
+def test_using_a_token_costs_one_query_more_than_a_session_less_its_own(run, as_, django_assert_max_num_queries):
+    client = bearer(token("vera"))
+    client.get(f"{API}runs/{run.pk}")
+    with django_assert_max_num_queries(8):
+        client.get(f"{API}runs/{run.pk}")

@@ -1,0 +1,80 @@
+"""Tokens, without their secrets: one's own, and for admins of every workflow those of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from checkpoints.models import Token
+from checkpoints.models.user_model import has_name
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.errors import NotAllowed
+
+SHOWN = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    """A token as lists show it."""
+
+    id: str
+    name: str
+    owner: str
+    rights: tuple[str, ...]
+    workflows: tuple[str, ...]
+    created: datetime
+    by: str
+    """Who made it; empty for the command line."""
+    expires: datetime | None
+    used: datetime | None
+    revoked: datetime | None
+
+    @property
+    def state(self) -> str:
+        """Return usable, expired or revoked."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= timezone.now() else "usable"
+
+    @property
+    def everywhere(self) -> bool:
+        """Return whether it may be used for every workflow."""
+        return EVERY in self.workflows
+
+
+def own_tokens(viewer: Viewer) -> tuple[TokenRow, ...]:
+    """Return one's own tokens that are not revoked, the newest first (one query)."""
+    return _rows(Token.objects.filter(owner_id=viewer.user.pk, revoked__isnull=True))
+
+
+def all_tokens(viewer: Viewer, *, owner: str = "", ended: bool = False) -> tuple[TokenRow, ...]:
+    """Return everyone's tokens, or those of one account, the newest first. ``ended``: revoked and expired ones, too.
+    ``NotAllowed`` for everyone but admins of every workflow.
+    """
+    if not viewer.may("admin", EVERY):
+        raise NotAllowed("Only admins of every workflow can list the tokens of others")
+    rows = Token.objects.filter(has_name(owner, through="owner")) if owner else Token.objects.all()
+    found = _rows(rows if ended else rows.filter(revoked__isnull=True))
+    return found if ended else tuple(row for row in found if row.state == "usable")
+
+
+def _rows(tokens: QuerySet[Token]) -> tuple[TokenRow, ...]:
+    found = tokens.select_related("owner", "created_by").order_by("-created", "pk")[:SHOWN]
+    return tuple(
+        TokenRow(
+            id=token.pk,
+            name=token.name,
+            owner=token.owner.get_username(),
+            rights=tuple(token.rights),
+            workflows=tuple(token.workflows),
+            created=token.created,
+            by=token.created_by.get_username() if token.created_by else "",
+            expires=token.expires,
+            used=token.used,
+            revoked=token.revoked,
+        )
+        for token in found
+    )

@@ -1,0 +1,128 @@
+"""Tokens by which programs sign in: ``Authorization: Bearer wfd_ID_SECRET``. Of the secret only a hash is stored."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import string
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from django.db.models import Q
+from django.utils import timezone
+
+from checkpoints.database.storage import write
+from checkpoints.models import ServiceAccount, Token
+from checkpoints.models.user_model import User
+from wfdash.access.viewer import TokenScope, Viewer, viewer_for
+from wfdash.errors import BadToken, TooManyTries
+from wfdash.signin import attempt_limits, second_factor
+from wfdash.signin.attempt_limits import AttemptLimit
+
+FORM = re.compile(r"wfd_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
+ALPHABET = string.ascii_lowercase + string.digits
+MOST_BAD = 100
+"""Bad tokens per five minutes from one address. A secret has 256 bits: this saves work, it stops no guessing."""
+NOTED_EVERY = timedelta(minutes=1)
+"""How often the time of last use is written at most."""
+UNKNOWN = "This token does not exist, or is incomplete. Make one under Settings, Tokens"
+NO_FACTOR = "Everyone needs a second factor here. {name} has to set one up before their tokens work"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSecret:
+    """A new token as its owner gets it, once, and what is stored of it."""
+
+    id: str
+    text: str
+    secret_hash: str
+
+
+def new_secret() -> NewSecret:
+    """Return the id and secret of a new token."""
+    public, secret = "".join(secrets.choice(ALPHABET) for _ in range(8)), secrets.token_urlsafe(32)
+    return NewSecret(id=public, text=f"wfd_{public}_{secret}", secret_hash=_hash(secret))
+
+
+def bearer_in(header: str) -> str | None:
+    """Return the token of an ``Authorization`` header; None where it has none (another scheme, or no header)."""
+    scheme, _, text = header.partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else None
+
+
+def use_token(text: str, *, address: str = "") -> Token:
+    """Return the token with this text, with its owner, and note its use (one query, and a write once a minute).
+
+    ``address``: where it comes from, to limit bad ones. ``BadToken`` says what is wrong with it, but only to those who
+    have the whole of it; ``TooManyTries``.
+    """
+    token = _find(text)
+    if token is None:
+        _count_bad(address)
+        raise BadToken(UNKNOWN)
+    now = timezone.now()
+    if problem := _problem_of(token, now):
+        raise BadToken(problem)
+    _note_use(token, now)
+    return token
+
+
+def scope_of(token: Token) -> TokenScope:
+    """Return what a token may be used for."""
+    return TokenScope(rights=frozenset(token.rights) | {"see"}, workflows=frozenset(token.workflows))
+
+
+def viewer_of(token: Token) -> Viewer:
+    """Return the program that acts with a token: its owner's rights, as far as its scopes go (three queries)."""
+    return viewer_for(token.owner).with_token(token.name, scope_of(token))
+
+
+def is_service(user: User) -> bool:
+    """Return whether this is a service account (one query)."""
+    return ServiceAccount.objects.filter(pk=user.pk).exists()
+
+
+def _find(text: str) -> Token | None:
+    form = FORM.fullmatch(text)
+    if form is None:
+        return None
+    token = Token.objects.select_related("owner").filter(pk=form[1]).first()
+    # Compared also where there is none, so that the time does not tell which ids exist.
+    matches = hmac.compare_digest(_hash(form[2]), token.secret_hash if token else _hash(""))
+    return token if matches else None
+
+
+def _problem_of(token: Token, now: datetime) -> str:
+    if token.revoked is not None:
+        return "This token was revoked"
+    if token.expires is not None and token.expires <= now:
+        return "This token has expired. Make a new one"
+    if not token.owner.is_active:
+        return f"The account {token.owner.get_username()} is deactivated"
+    if second_factor.is_required() and not (second_factor.is_on(token.owner) or is_service(token.owner)):
+        return NO_FACTOR.format(name=token.owner.get_username())
+    return ""
+
+
+def _note_use(token: Token, now: datetime) -> None:
+    if token.used is not None and token.used > now - NOTED_EVERY:
+        return
+    seldom = Q(used__isnull=True) | Q(used__lte=now - NOTED_EVERY)
+    with write():
+        Token.objects.filter(seldom, pk=token.pk).update(used=now)
+
+
+def _count_bad(address: str) -> None:
+    limits = [AttemptLimit(key=attempt_limits.key_of("token", address), most=MOST_BAD)]
+    try:
+        attempt_limits.check(limits)
+        attempt_limits.charge(limits)
+    except TooManyTries as error:
+        wait = error.facts["retry_after"]
+        raise TooManyTries(f"Too many bad tokens. Wait {wait} seconds.", retry_after=wait) from None
+
+
+def _hash(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()
