@@ -17,8 +17,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from pydantic import Field
 
 from checkpoints.ids import RequestKey, RunId, WorkflowId
-from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, Record, Request
+from checkpoints.records import Answer, Checkpoint, EventDraft, Json, Record, Request
 from checkpoints.storage import Recorder
+from wfdash.outcomes import Failed as Failed
+from wfdash.outcomes import Finished as Finished
+from wfdash.outcomes import Outcome as Outcome
+from wfdash.outcomes import Waiting as Waiting
 
 AGAIN = ("runs", "waits", "sleeps", "retries", "queues")
 """What an activation does when the run continues: at once; after an answer; at a time (``until``); in its turn."""
@@ -40,31 +44,6 @@ class Resume(Record):
 
 
 RunInput: TypeAlias = Start | Resume
-
-
-class Finished(Record):
-    """The run is complete; ``output`` is JSON."""
-
-    output: Json = None
-    checkpoint: Checkpoint
-
-
-class Waiting(Record):
-    """The run is suspended: for people (``requests``), for a time (``until``), or both."""
-
-    requests: tuple[Request, ...] = ()
-    until: datetime | None = None
-    checkpoint: Checkpoint
-
-
-class Failed(Record):
-    """A step failed permanently. Resuming the same checkpoint retries that step."""
-
-    error: ErrorInfo
-    checkpoint: Checkpoint
-
-
-Outcome: TypeAlias = Finished | Waiting | Failed
 
 
 class StepInfo(Record):

@@ -151,11 +151,15 @@ class Workflow:
                 was=(was,) if isinstance(was, str) else tuple(was),
                 names=names,
             )
-            self._claim_name(step.name)
-            self._steps[step.name] = step
-            return step
+            return self.add(step)
 
         return declare
+
+    def add(self, step: Step) -> Step:
+        """Add a step that was declared elsewhere, as it is, and return it."""
+        self._claim_name(step.name)
+        self._steps[step.name] = step
+        return step
 
     def sub(
         self,

@@ -21,8 +21,8 @@ from wfdash.workflow.questions.signals import fails_after, key_prefix, waiting_f
 from wfdash.workflow.questions.tools import ToolCall, ToolDecision
 from wfdash.workflow.reducer.state_view import StateView
 from wfdash.workflow.reducer.ticks import CallDone
+from wfdash.workflow.runtime.step.invoke import chosen, name_of, retrying
 from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
-from wfdash.workflow.runtime.step.invoke import name_of, retrying
 from wfdash.workflow.runtime.step.repeated_calls import await_decision
 from wfdash.workflow.runtime.step.reports import StepReports
 from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
@@ -243,8 +243,8 @@ class Context(StepReports):
             kept = intent(function, args, kwargs, self._ops.host.now())
             entry |= {"once": True, "schema": codec.schema(), "args": kept["args"], "at": kept["at"]}
         fresh = len(self._ops.replay.entries)
-        index = self._ops.issue(entry)
-        made = self._call(index, index == fresh, entry, codec, lambda: self._invoke(function, args, kwargs), retry)
+        index, called = self._ops.issue(entry), chosen(entry["name"], function)
+        made = self._call(index, index == fresh, entry, codec, lambda: self._invoke(called, args, kwargs), retry)
         return self._ops.expect(index, "call", made)
 
     async def _invoke(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,14 +1,36 @@
-"""Calls of the functions that a step records: sync or async, with retries."""
+"""Calls of the functions that a step records: sync or async, with retries, or another function in their place."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 from wfdash.workflow.authoring.retry import Retry
 from wfdash.workflow.runtime.step.threads import in_thread
+
+Replace: TypeAlias = Callable[[str, Callable[..., Any]], Callable[..., Any]]
+"""``f(name, function)`` -> what is called instead, maybe the function itself."""
+_replace: ContextVar[Replace | None] = ContextVar("wfdash_replace", default=None)
+
+
+@contextlib.contextmanager
+def calls_replaced(replace: Replace) -> Iterator[None]:
+    """Let the runs that are driven inside of it call what ``replace`` returns: for tests."""
+    token = _replace.set(replace)
+    try:
+        yield
+    finally:
+        _replace.reset(token)
+
+
+def chosen(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a call of this name calls: the function that the step gives, unless it is replaced."""
+    replace = _replace.get()
+    return function if replace is None else replace(name, function)
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -1,0 +1,91 @@
+"""How a call of ``run`` ends: ``Finished``, ``Waiting`` or ``Failed``. No Django."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NoReturn, TypeAlias
+
+from checkpoints.ids import RequestKey
+from checkpoints.records import Checkpoint, ErrorInfo, Json, Record, Request
+
+
+class RunFailed(Exception):
+    """The run failed: the message names the step, the error and what it said. ``error``: all that is known of it."""
+
+    def __init__(self, error: ErrorInfo) -> None:
+        where = f"step {error.step!r}: " if error.step else ""
+        super().__init__(f"{where}{error.type}: {error.message}")
+        self.error = error
+
+
+class StillWaiting(Exception):
+    """The run has no output yet: it waits for people or for a time."""
+
+
+class Finished(Record):
+    """The run is complete; ``output`` is JSON."""
+
+    output: Json = None
+    checkpoint: Checkpoint
+
+    def result(self) -> Json:
+        """Return its output. Every outcome has this method."""
+        return self.output
+
+
+class Waiting(Record):
+    """The run is suspended: for people (``requests``), for a time (``until``), or both."""
+
+    requests: tuple[Request, ...] = ()
+    until: datetime | None = None
+    checkpoint: Checkpoint
+
+    @property
+    def request(self) -> Request:
+        """Return its only request. ``LookupError`` if there is none, or there are several."""
+        if len(self.requests) != 1:
+            asked = ", ".join(f"{one.step}: {one.card.get('subject', one.kind)!r}" for one in self.requests)
+            raise LookupError(f"the run has {len(self.requests)} open requests, not one: {asked or 'it sleeps'}")
+        return self.requests[0]
+
+    def answer(self, value: Json, **fields: Json) -> dict[RequestKey, Json]:
+        """Return the ``answers`` of ``run`` that answer its only request: ``waiting.answer("reject", reason="no")``.
+
+        ``value``: the name of an action, with its fields, or the answer itself where the question has no actions.
+        """
+        request = self.request
+        return {request.key: answer_to(request.answer_schema, value, fields)}
+
+    def result(self) -> NoReturn:
+        """Raise ``StillWaiting``."""
+        asked = ", ".join(str(one.card.get("subject", one.kind)) for one in self.requests)
+        raise StillWaiting(f"The run waits: {asked or 'it sleeps'}")
+
+
+class Failed(Record):
+    """A step failed permanently. Resuming the same checkpoint retries that step."""
+
+    error: ErrorInfo
+    checkpoint: Checkpoint
+
+    def result(self) -> NoReturn:
+        """Raise ``RunFailed``."""
+        raise RunFailed(self.error)
+
+
+def answer_to(schema: Mapping[str, Json], value: Json, fields: Mapping[str, Json]) -> Json:
+    """Return an answer in full: the name of an action and its fields become the object that is sent.
+
+    ``ValueError`` for fields beside the answer to a question that has no actions.
+    """
+    if isinstance(value, str) and "action" in schema.get("properties", {}):
+        return {"action": value, **fields}
+    if isinstance(value, Mapping):
+        return {**value, **fields}
+    if fields:
+        raise ValueError(f"{', '.join(fields)}: this question takes a value alone, nothing beside it")
+    return value
+
+
+Outcome: TypeAlias = Finished | Waiting | Failed

@@ -1,0 +1,1 @@
+"""The bench's database engine: Django's for SQLite, by the bench's clock."""
