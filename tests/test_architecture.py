@@ -15,7 +15,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-NOUNS = {"requests", "runs", "checkpoints", "workflows", "schedules", "statistics", "audit", "account", "people"}
+NOUNS = {
+    "requests",
+    "runs",
+    "checkpoints",
+    "workflows",
+    "schedules",
+    "statistics",
+    "audit",
+    "account",
+    "people",
+    "hooks",
+}
 SHARED = {
     "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
     "wfdash/api": {"auth.py", "params.py", "problems.py", "reference.py", "router.py"},

@@ -29,6 +29,8 @@
                      directory, made when the first browser is subscribed)
 ``WFDASH_LINK_DAYS`` days for which the answer link in a mail works (default: 7)
 ``WFDASH_HOOKS_LOCAL``  1: webhooks may go to plain HTTP on this machine, for development (default: 0)
+``WFDASH_HOOKS_HOSTS``  comma-separated host names inside your network that webhooks may go to, by plain HTTP too
+                     (default: none; docs/webhooks.md)
 ``WFDASH_METRICS_TOKEN``  with this bearer token anyone may read ``/metrics`` (empty, the default: operators alone)
 ``WFDASH_OTEL``      1: spans of runs and steps for OpenTelemetry, as the OTEL_* variables say (docs/monitoring.md)
 ``WFDASH_LOG_LEVEL`` what steps log from this level on becomes events of the run: DEBUG, INFO (default) ... or OFF
@@ -160,6 +162,7 @@ WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE
 WFDASH_PUSH_KEY = os.environ.get("WFDASH_PUSH_KEY", "")
 WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
 WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
+WFDASH_HOOKS_HOSTS = [host.lower() for host in env_list("WFDASH_HOOKS_HOSTS")]
 WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
 WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
 WFDASH_KEEP_RUNS = env_days("WFDASH_KEEP_RUNS")

@@ -21,6 +21,7 @@ from wfdash.pages.account import (
 )
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
+from wfdash.pages.hooks import webhooks
 from wfdash.pages.people import access, groups, person
 from wfdash.pages.people import listing as people_listing
 from wfdash.pages.requests import (
@@ -130,8 +131,8 @@ urlpatterns = [
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
     path("settings/push/", push.push, name="push"),
     path("settings/push/<id:browser_id>/", push.push_browser, name="push-browser"),
-    path("settings/webhooks/", settings.webhooks, name="webhooks"),
-    path("settings/webhooks/<id:webhook_id>/", settings.webhook, name="webhook"),
+    path("settings/webhooks/", webhooks.webhook_list, name="webhooks"),
+    path("settings/webhooks/<id:webhook_id>/", webhooks.webhook, name="webhook"),
     path("answer/<str:token>/", answer_links.answer_link, name="answer-link"),
     # Not below workflows/: a workflow may have any name.
     path("catalogue/words/", list_page.suggestions, {"name": "workflows"}, name="workflows-words"),

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import ID
-from checkpoints.models import accounts, operations, review
+from checkpoints.models import accounts, hooks, operations, review
 from checkpoints.models.expressions import CoveringIndex, Headline
 from checkpoints.models.fields import (
     CharField,
@@ -336,4 +336,5 @@ Reply = review.Reply
 SavedView = review.SavedView
 Shown = review.Shown
 UsedLink = review.UsedLink
-Webhook = review.Webhook
+Webhook = hooks.Webhook
+DeliveryAttempt = hooks.DeliveryAttempt

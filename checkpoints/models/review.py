@@ -241,23 +241,6 @@ class Preference(models.Model):
         return f"preferences of {self.user_id}"
 
 
-class Webhook(models.Model):
-    """A webhook: an address that receives events of requests, signed with its own secret."""
-
-    id = CharField(max_length=36, primary_key=True)
-    name = CharField(max_length=80)
-    url = CharField(max_length=500)
-    secret = EncryptedTextField("webhook", ("id",))
-    workflow = CharField(max_length=200, default="*")
-    kinds = JsonField(default=list)
-    active = models.BooleanField(default=True)
-    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
-    created = MomentField()
-
-    def __str__(self) -> str:
-        return self.name
-
-
 class PushSubscription(models.Model):
     """A browser that a person gets notifications in: an address at its push service, and the keys to encrypt with."""
 

@@ -18,7 +18,7 @@ from wfdash.notifications import outside
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.outside import is_public, post, refuse_address
 from wfdash.notifications.signing import is_signed, new_secret
-from wfdash.notifications.webhook import Receiver, send_webhook
+from wfdash.notifications.webhook import HookAttempt, Receiver, send_webhook
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -80,7 +80,7 @@ def test_what_the_receiver_refuses_is_tried_again_later(receiver) -> None:
 
 def test_a_long_reply_is_not_read_to_its_end(receiver) -> None:
     receiver.reply = (200, {}, b"x" * 300_000)
-    assert post(receiver.url, b"", {}) == 200
+    assert post(receiver.url, b"", {}).status == 200
 
 
 def test_a_receiver_that_drips_is_cut_off(settings, monkeypatch) -> None:
@@ -213,3 +213,29 @@ def test_loopback_is_refused_without_the_setting_and_inner_addresses_with_it(set
     settings.WFDASH_HOOKS_LOCAL = False
     with pytest.raises(Undeliverable):
         post(receiver.url, b"", {})
+
+
+def test_a_host_inside_is_reached_only_if_an_operator_allows_its_name(settings, receiver) -> None:
+    settings.WFDASH_HOOKS_LOCAL = False
+    settings.WFDASH_HOOKS_HOSTS = ["127.0.0.1"]
+    assert post(receiver.url, b"", {}, inside=settings.WFDASH_HOOKS_HOSTS).status == 200
+    for url in (receiver.url.replace("127.0.0.1", "localhost"), "http://127.0.0.1.example/", "http://10.0.0.1/"):
+        with pytest.raises((Undeliverable, OSError)):
+            post(url, b"", {}, inside=settings.WFDASH_HOOKS_HOSTS)
+    send_webhook(Receiver(url=receiver.url, secrets=(new_secret(),)), [letter()])
+    assert len(receiver.heard) == 2
+
+
+def test_each_attempt_is_kept_with_status_time_and_the_beginning_of_the_response(receiver) -> None:
+    kept: list[tuple[str, HookAttempt]] = []
+    to = Receiver(url=receiver.url, secrets=(new_secret(),), keep=lambda *each: kept.append(each))
+    receiver.reply = (500, {}, b"no room\x00" + b"x" * 9_000)
+    with pytest.raises(OSError, match="500"):
+        send_webhook(to, [letter()])
+    with pytest.raises(Undeliverable):
+        send_webhook(Receiver(url="https://10.0.0.1/", secrets=(), keep=to.keep), [letter()])
+    (first, attempt), (_, refused) = kept
+    assert (first, attempt.status, len(attempt.answer)) == ("n1", 500, 500)
+    assert attempt.answer.startswith("no room\N{REPLACEMENT CHARACTER}x")
+    assert attempt.ms >= 0
+    assert (refused.status, "private network" in refused.error) == (None, True)

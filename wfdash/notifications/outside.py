@@ -1,6 +1,7 @@
 """Posts to public addresses only: an internal address is refused, in every notation.
 
-The host is resolved once, every address it has must be public, and the connection goes to the address that was checked.
+An operator may allow hosts inside by their names. The host is resolved once, every address it has must be public, and
+the connection goes to the address that was checked.
 No redirects; five seconds in all; 64 KB of response.
 """
 
@@ -12,6 +13,8 @@ import ipaddress
 import socket
 import ssl
 import threading
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,6 +24,8 @@ from wfdash.notifications.letters import Undeliverable
 
 SECONDS = 5.0
 MOST_REPLY = 65_536
+KEPT = 500
+"""Characters of a response that are kept."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 UNICAST = ipaddress.IPv6Network("2000::/3")
 """The part of IPv6's public address space in use. Around it are site-local, translated, compatible and future
@@ -31,15 +36,23 @@ RESERVED = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv4Network("192.88.99
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def refuse_address(url: str) -> None:
+@dataclass(frozen=True, kw_only=True)
+class HttpReply:
+    """A response: its status, and the first characters of its body."""
+
+    status: int
+    text: str = ""
+
+
+def refuse_address(url: str, *, inside: Collection[str] = ()) -> None:
     """Raise ``Undeliverable`` for an address that is never posted to; host names are resolved at delivery."""
-    _parts(url)
+    _parts(url, inside)
 
 
-def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-    """Post to a public address; returns the status. ``Undeliverable``, ``OSError``."""
-    parts = _parts(url)
-    address = _resolve(parts)
+def post(url: str, body: bytes, headers: dict[str, str], *, inside: Collection[str] = ()) -> HttpReply:
+    """Post to a public address, or to one of the hosts ``inside``. ``Undeliverable``, ``OSError``."""
+    parts = _parts(url, inside)
+    address = _resolve(parts, inside)
     connection = _Connection(parts, str(address))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     # A socket's own timeout starts again with each byte that arrives.
@@ -48,8 +61,8 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
     try:
         connection.request("POST", path, body, {**headers, "user-agent": "wfdash", "connection": "close"})
         response = connection.getresponse()
-        response.read(MOST_REPLY)
-        return response.status
+        text = response.read(MOST_REPLY)[: 4 * KEPT].decode("utf-8", "replace")
+        return HttpReply(status=response.status, text=_printable(text)[:KEPT])
     except (http.client.HTTPException, ValueError) as error:
         raise OSError(f"the receiver did not respond with HTTP: {type(error).__name__}") from error
     finally:
@@ -72,13 +85,18 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not any(address in each for each in RESERVED)
 
 
-def _parts(url: str) -> SplitResult:
+def _printable(text: str) -> str:
+    """Return a text that every database stores."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+def _parts(url: str, inside: Collection[str]) -> SplitResult:
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         raise Undeliverable(f"{url!r} is not a web address") from None
-    local = settings.WFDASH_HOOKS_LOCAL and parts.scheme == "http"
+    local = parts.scheme == "http" and (settings.WFDASH_HOOKS_LOCAL or parts.hostname in inside)
     if parts.scheme != "https" and not local:
         raise Undeliverable("The address must begin with https://")
     if not parts.hostname or parts.username is not None or parts.password is not None or port == 0:
@@ -88,7 +106,7 @@ def _parts(url: str) -> SplitResult:
     return parts
 
 
-def _resolve(parts: SplitResult) -> Address:
+def _resolve(parts: SplitResult, inside: Collection[str]) -> Address:
     """Return the host's address, resolved once. Every address it has must be public, or the one used would be
     chance.
     """
@@ -98,6 +116,8 @@ def _resolve(parts: SplitResult) -> Address:
     except UnicodeError as error:
         raise Undeliverable("Host name not found") from error
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    if addresses and parts.hostname in inside:
+        return addresses[0]
     local = settings.WFDASH_HOOKS_LOCAL
     if not addresses or not all(is_public(each) or (local and each.is_loopback) for each in addresses):
         raise Undeliverable(f"{parts.hostname} is a private network address. Only public addresses are allowed")

@@ -52,7 +52,7 @@ def send_push(receiver: Browser, letters: list[Letter]) -> None:
     if not is_installed():
         raise Undeliverable(f"Push notifications are not installed: {REMEDY}")
     body = encrypted(receiver, json.dumps(message_of(letters, receiver.waiting)).encode())
-    status = post(receiver.endpoint, body, _headers(receiver.endpoint, letters))
+    status = post(receiver.endpoint, body, _headers(receiver.endpoint, letters)).status
     if status in GONE:
         raise Unsubscribed("The browser is no longer subscribed")
     if 400 <= status < 500 and status not in AGAIN:

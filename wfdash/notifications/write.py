@@ -10,6 +10,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from checkpoints import ids
 from checkpoints.database.clock import database_now
@@ -19,7 +20,7 @@ from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
-from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PERSONAL, PUSH, WEBHOOK
+from wfdash.notifications.kinds import APPRISE, BROWSER, FED, MAIL, NAMED_FOR_WEBHOOKS, PERSONAL, PUSH, WEBHOOK
 from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.push_keys import is_installed
 
@@ -42,9 +43,9 @@ def notify(
     """
     given = dict(facts or {})
     people = [user for user in users if user.get_username() != given.get("by")]
-    rows = _rows(kind, request.workflow, people, once)
+    rows = _rows(kind, request.workflow, people, once, run=request.run_id)
     for row in rows:
-        row.request, row.payload = request, {**_facts_of(request), **given}
+        row.request, row.payload = request, {**facts_of_request(request), **given}
     _insert(rows, people, once)
 
 
@@ -57,7 +58,7 @@ def notify_workflow(
     many alike the first is written. Call it inside ``write()``.
     """
     people = list(users)
-    rows = _rows(kind, workflow, people, once)
+    rows = _rows(kind, workflow, people, once, run=str(facts.get("run") or ""))
     for row in rows:
         row.workflow, row.payload = workflow, {"workflow": workflow, **facts}
     _insert(rows, people, once)
@@ -78,9 +79,9 @@ def reachable(user: User, channel: str) -> bool:
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
 
 
-def _rows(kind: str, workflow: str, users: Iterable[User], once: str) -> list[Notice]:
+def _rows(kind: str, workflow: str, users: Iterable[User], once: str, *, run: str) -> list[Notice]:
     now, people = database_now(), {user.pk: user for user in users if user.is_active}
-    rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, now)]
+    rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, run, now)]
     for row in rows:
         row.once = f"{once}:{row.channel}:{row.user_id or ''}{row.target}"[-200:] if once else None
     return rows
@@ -112,10 +113,29 @@ def _browsers_of(people: Iterable[int]) -> dict[int, list[str]]:
     return found
 
 
-def _to_webhooks(kind: str, workflow: str, now: datetime) -> Iterator[Notice]:
-    for webhook in Webhook.objects.filter(active=True, workflow__in=["*", workflow]):
-        if not webhook.kinds or kind in webhook.kinds:
-            yield _notice(kind, WEBHOOK, now, now, target=webhook.pk)
+def _to_webhooks(kind: str, workflow: str, run: str, now: datetime) -> Iterator[Notice]:
+    named = NAMED_FOR_WEBHOOKS.get(kind, kind)
+    if named not in FED:
+        for webhook in webhooks_for([workflow], [run]):
+            if hears(webhook, named, workflow, run):
+                yield notice_to(webhook.pk, named, now)
+
+
+def webhooks_for(workflows: Iterable[str], runs: Iterable[str]) -> QuerySet[Webhook]:
+    """Return the active webhooks of these workflows, and the callbacks of these runs."""
+    wanted = Q(run=None, workflow__in=["*", *workflows]) | Q(run__in=[run for run in runs if run])
+    return Webhook.objects.filter(wanted, active=True).defer("secret")
+
+
+def hears(webhook: Webhook, kind: str, workflow: str, run: str) -> bool:
+    """Return whether a webhook wants this kind of event of this run."""
+    about = webhook.run_id == run if webhook.run_id else webhook.workflow in ("*", workflow)
+    return about and (not webhook.kinds or kind in webhook.kinds)
+
+
+def notice_to(webhook: str, kind: str, now: datetime) -> Notice:
+    """Return a notification of a webhook that is due now, not stored yet."""
+    return _notice(kind, WEBHOOK, now, now, target=webhook)
 
 
 def _notice(
@@ -127,7 +147,7 @@ def _notice(
     )
 
 
-def _facts_of(request: HumanRequest) -> dict[str, Json]:
+def facts_of_request(request: HumanRequest) -> dict[str, Json]:
     """Return what a notification contains of its request: a copy, readable after the row is gone."""
     title, own = Run.objects.values_list("title", "own_title").get(pk=request.run_id)
     return {

@@ -29,6 +29,7 @@ from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.jobs.deadlines import sweep_until
 from wfdash.worker.jobs.delivery import deliver_until
 from wfdash.worker.jobs.heartbeat import heartbeat_until
+from wfdash.worker.jobs.hook_feed import feed_until
 from wfdash.worker.jobs.metrics import count_until
 from wfdash.worker.jobs.scheduler import fire_until
 from wfdash.worker.loop_watchdog import Watchdog
@@ -88,7 +89,7 @@ class Worker:
         watchdog.start()
         loops = {"release held runs": release_until, "deadlines": sweep_until, "delivery": deliver_until}
         loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "scheduler": fire_until}
-        loops |= {"metrics": count_until, "remove old runs": remove_old_until}
+        loops |= {"metrics": count_until, "webhooks": feed_until, "remove old runs": remove_old_until}
         loops["heartbeat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:

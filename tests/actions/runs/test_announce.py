@@ -105,13 +105,14 @@ def test_a_webhook_hears_of_runs_and_schedules_by_their_names(everybody, late, m
     Webhook.objects.create(id="h", name="h", url="https://example.org", secret="s", workflow="*", created=people.THEN)
     run = fail()
     search_index.index_failures()
+    announce_held(run)
     announce.announce_late()
     from wfdash.notifications.webhook import body_of
 
     sent: list[Any] = []
     deliver(Bundle(channel="webhook", user=None, target="h"), {"webhook": lambda _, letters: sent.extend(letters)})
     bodies = [json.loads(body_of(letter)) for letter in sent]
-    assert [body["type"] for body in bodies] == ["run.failed", "schedule.late"]
+    assert [body["type"] for body in bodies] == ["run.held", "schedule.late"]
     assert bodies[0]["data"]["run"] == run.pk
     assert bodies[0]["data"]["url"].endswith(f"/runs/{run.pk}/")
 

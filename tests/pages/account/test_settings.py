@@ -1,19 +1,11 @@
 from __future__ import annotations
 
-import pytest
 from django.test import Client
 
-from checkpoints.models import Notice, Preference, Webhook
+from checkpoints.models import Preference
 from wfdash.notifications.kinds import KINDS
 
 FORM = {"zone": "Europe/Rome", "digest": "", "digest_at": "08:00", "quiet_from": "22:00", "quiet_to": "07:00"}
-HOOK = {"name": "Chat", "url": "https://hooks.example.org/in", "workflow": "*"}
-
-
-@pytest.fixture
-def adam(people, client: Client) -> Client:
-    client.force_login(people["adam"])
-    return client
 
 
 def test_every_kind_can_be_chosen_and_is_kept(ana: Client, people, settings) -> None:
@@ -48,57 +40,3 @@ def test_a_mistake_is_said_at_its_field_and_what_was_typed_is_kept(ana: Client) 
     assert 'value="Mars/Base"' in shown
     assert 'name="mentioned.browser" value="1" checked' in shown
     assert not Preference.objects.exists()
-
-
-def test_webhooks_are_for_admins(ana: Client) -> None:
-    assert ana.get("/settings/webhooks/").status_code == 403
-    assert ana.get("/settings/webhooks/x/").status_code == 403
-    assert "webhooks" not in ana.get("/settings/").content.decode()
-
-
-def test_a_webhook_s_secret_is_shown_once(adam: Client) -> None:
-    made = adam.post("/settings/webhooks/", {**HOOK, "kinds": ["opened", "decided"]})
-    assert made.status_code == 201
-    webhook = Webhook.objects.get()
-    assert webhook.secret in made.content.decode()
-    for url in ("/settings/webhooks/", f"/settings/webhooks/{webhook.pk}/"):
-        shown = adam.get(url).content.decode()
-        assert "Chat" in shown
-        assert webhook.secret not in shown
-
-
-def test_an_address_inside_is_refused_at_its_field(adam: Client) -> None:
-    response = adam.post("/settings/webhooks/", {**HOOK, "url": "http://localhost/"})
-    assert response.status_code == 422
-    assert 'id="hook-url-error"' in response.content.decode()
-    assert 'value="Chat"' in response.content.decode()
-
-
-def test_a_webhook_is_tested_renewed_rested_and_removed(adam: Client) -> None:
-    adam.post("/settings/webhooks/", HOOK)
-    webhook = Webhook.objects.get()
-    url = f"/settings/webhooks/{webhook.pk}/"
-    assert adam.post(url, {"act": "test"}).status_code == 302
-    Notice.objects.update(error="OSError: down", attempts=1)
-    shown = adam.get(url).content.decode()
-    assert "OSError: down" in shown
-    assert "retrying" in shown
-    renewed = adam.post(url, {"act": "renew"}).content.decode()
-    first, second = Webhook.objects.get().secret.split()
-    assert first in renewed
-    assert second not in renewed
-    adam.post(url, {"act": "retire"})
-    assert Webhook.objects.get().secret == first
-    adam.post(url, {"act": "rest"})
-    assert not Webhook.objects.get().active
-    adam.post(url, {"act": "wake"})
-    assert Webhook.objects.get().active
-    adam.post(url, {"act": "remove"})
-    assert not Webhook.objects.exists()
-
-
-def test_the_list_of_webhooks_costs_the_same_however_many(adam: Client, django_assert_max_num_queries) -> None:
-    for n in range(10):
-        adam.post("/settings/webhooks/", {**HOOK, "name": f"hook {n}"})
-    with django_assert_max_num_queries(12):
-        adam.get("/settings/webhooks/")

@@ -23,7 +23,7 @@ from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
 from wfdash import actions, catalog
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account import webhooks
+from wfdash.actions.hooks import webhooks
 from wfdash.actions.runs import bulk
 from wfdash.worker.jobs import deadlines, outbox, scheduler
 

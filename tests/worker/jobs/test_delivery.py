@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints.models import Notice, Webhook
 from tests.notifications.test_webhook import receiver  # noqa: F401 (a fixture)
 from tests.worker.conftest import until
-from wfdash.actions.account.webhooks import create_webhook, try_webhook
+from wfdash.actions.hooks.webhooks import create_webhook, try_webhook
 from wfdash.notifications.signing import is_signed
 from wfdash.worker.embedded import EmbeddedWorker
 

@@ -209,6 +209,8 @@ def _fail(request: HumanRequest, words: str) -> None:
         shown = {name: value for name, value in error.items() if name != "traceback"}
         append_event(run, EventKind.RUN_FAILED.draft(error=shown))
         notify_workers(run.pk)
+    if request.kind != SIGNAL:
+        notify("expired", request, [], facts={"text": words})
     _record(None, request, "fail", {"words": words, "failed": failed})
 
 

@@ -28,7 +28,7 @@ def announce_failures(runs: Iterable[Run]) -> None:
     since = timezone.now() - NEWS
     for run in runs:
         if run.finished is not None and run.finished >= since:
-            kind = _error_class(run)
+            kind = error_class(run)
             _notify(run, "failed", text=kind, alike=f"{run.workflow}:{kind}")
 
 
@@ -39,7 +39,7 @@ def announce_held(run: Run) -> None:
 
 def _notify(run: Run, kind: str, *, text: str, alike: str) -> None:
     hour = f"{timezone.now():%Y-%m-%dT%H}"
-    facts = {"run": run.pk, "subject": _title(run), "text": text}
+    facts = {"run": run.pk, "subject": title_for_everyone(run), "text": text}
     notify_workflow(kind, run.workflow, _concerned(run), facts=facts, once=f"{kind}:{hour}:{alike}"[:120])
 
 
@@ -52,7 +52,7 @@ def _concerned(run: Run) -> list[User]:
     return found
 
 
-def _title(run: Run) -> str:
+def title_for_everyone(run: Run) -> str:
     """Return what everyone who sees the run may call it."""
     try:
         own = run.own_title
@@ -61,7 +61,8 @@ def _title(run: Run) -> str:
     return own or run.title or catalog.titles().get(run.workflow, run.workflow)
 
 
-def _error_class(run: Run) -> str:
+def error_class(run: Run) -> str:
+    """Return the class of the run's error, empty if there is none: a message may contain values."""
     try:
         kind = str((run.error or {}).get("type") or "")
     except CheckpointsError:

@@ -17,7 +17,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.models.user_model import User
-from wfdash.access.viewer import EVERY
 from wfdash.errors import Invalid, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import keep_zone
@@ -72,7 +71,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 def second_factor(request: HttpRequest) -> HttpResponse:
     """Show whether this person has a second factor; a POST sets it up, renews its recovery codes or turns it off."""
     user = viewer_of(request).user
-    shown = {"admin": viewer_of(request).may("admin", EVERY), "here": "second-factor"}
+    shown = {"here": "second-factor"}
     if request.method != "POST":
         return render(request, "account/settings/secondfactor.html", shown | _page_context(request, user))
     code, act = request.POST.get("code", "")[:100], request.POST.get("act", "")

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.viewer import Viewer
 from wfdash.actions.account.password import end_other_sessions, end_own_session, set_password
 from wfdash.errors import Busy, Invalid, NotFound, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of
@@ -56,7 +56,6 @@ def _shown(
     context = {
         "account": own_account(viewer, request.session.session_key),
         "problems": problems or {},
-        "admin": viewer.may("admin", EVERY),
         "here": "account",
     }
     return render(request, "account/settings/account.html", context, status=status)

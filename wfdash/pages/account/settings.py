@@ -1,4 +1,4 @@
-"""Notification settings, and the webhooks that administrators manage."""
+"""Notification settings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from wfdash import catalog
-from wfdash.access.viewer import EVERY, Viewer
-from wfdash.actions.account import webhooks as hooks
+from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import set_preferences
-from wfdash.errors import Invalid, NotAllowed
+from wfdash.errors import Invalid
 from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
 from wfdash.notifications.preferences import DIGESTS, Preferences, text_of
 from wfdash.notifications.write import preferences_of, reachable
 from wfdash.pages.account.push import push_settings
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import browser_zone, keep_zone, zone_of
-from wfdash.queries.account import notifications as queries
 from wfdash.queries.account.notifications import push_browsers
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
@@ -61,85 +58,6 @@ def settings(request: HttpRequest) -> HttpResponse:
     }
     _offer_zone(context, browser_zone(request), taken=request.GET.get("zone") == "browser")
     return render(request, "account/settings/page.html", context, status=422 if problems else 200)
-
-
-@page("GET", "POST")
-def webhooks(request: HttpRequest) -> HttpResponse:
-    """List webhooks; a POST creates one, and shows its secret only this once."""
-    viewer = _admin(request)
-    problems: dict[str, str] = {}
-    if request.method == "POST":
-        try:
-            webhook, secret = hooks.create_webhook(
-                viewer,
-                name=request.POST.get("name", ""),
-                url=request.POST.get("url", ""),
-                workflow=request.POST.get("workflow", "") or EVERY,
-                kinds=request.POST.getlist("kinds"),
-            )
-            return _webhook(request, viewer, webhook.pk, secret=secret, status=201)
-        except Invalid as error:
-            problems = error.by_field
-    context = {
-        "rows": queries.webhooks(),
-        "kinds": KINDS.values(),
-        "chosen": request.POST.getlist("kinds"),
-        "workflows": sorted(entry.name for entry in catalog.entries()),
-        "typed": request.POST,
-        "problems": problems,
-        "admin": True,
-        "here": "webhooks",
-        "local": conf.WFDASH_HOOKS_LOCAL,
-    }
-    return render(request, "account/settings/webhooks.html", context, status=422 if problems else 200)
-
-
-@page("GET", "POST")
-def webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
-    """Show a webhook and its last deliveries; a POST tests, renews, retires, enables, disables or removes."""
-    viewer = _admin(request)
-    act = request.POST.get("act", "") if request.method == "POST" else ""
-    if act == "renew":
-        return _webhook(request, viewer, webhook_id, secret=hooks.renew_secret(viewer, webhook_id))
-    if not act:
-        return _webhook(request, viewer, webhook_id)
-    if act == "remove":
-        hooks.remove_webhook(viewer, webhook_id)
-        messages.success(request, "Webhook removed.")
-        return redirect("webhooks")
-    if act == "test":
-        hooks.try_webhook(viewer, webhook_id)
-        messages.info(request, "Test sent. See the deliveries below.")
-    elif act == "retire":
-        hooks.retire_secret(viewer, webhook_id)
-        messages.success(request, "Old secret revoked.")
-    elif act in {"rest", "wake"}:
-        hooks.switch_webhook(viewer, webhook_id, active=act == "wake")
-    return redirect("webhook", webhook_id)
-
-
-def _webhook(
-    request: HttpRequest, viewer: Viewer, webhook_id: str, *, secret: str = "", status: int = 200
-) -> HttpResponse:
-    found = hooks.find_webhook(viewer, webhook_id)
-    context = {
-        "hook": found,
-        "labels": [kind.label for kind in KINDS.values() if kind.name in found.kinds],
-        "kinds": found.kinds,
-        "secret": secret,
-        "two": len(found.secret.split()) > 1,
-        "deliveries": queries.deliveries(found),
-        "admin": True,
-        "here": "webhooks",
-    }
-    return render(request, "account/settings/webhook.html", context, status=status)
-
-
-def _admin(request: HttpRequest) -> Viewer:
-    viewer = viewer_of(request)
-    if not viewer.may("admin", EVERY):
-        raise NotAllowed("Only admins of all workflows can manage webhooks")
-    return viewer
 
 
 def _channels(viewer: Viewer) -> list[str]:
@@ -197,7 +115,6 @@ def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any])
         "zones": sorted(available_timezones()),
         "mail_on": bool(conf.WFDASH_MAIL),
         "mailed": MAIL in channels,
-        "admin": viewer.may("admin", EVERY),
     }
 
 

@@ -49,6 +49,7 @@ TEXTS: dict[str, str] = {
     "renew webhook secret": "Rotated webhook secret",
     "retire webhook secret": "Revoked old webhook secret",
     "remove webhook": "Removed webhook",
+    "resend webhook": "Sent webhook deliveries again",
     "create schedule": "Created schedule",
     "change schedule": "Changed schedule",
     "pause schedule": "Paused schedule",

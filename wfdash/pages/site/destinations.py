@@ -61,13 +61,7 @@ PAGES = (
         label="Account", icon="user-circle", page="account", also="settings password sessions sign out browsers"
     ),
     Destination(label="Second factor", icon="key", page="second-factor", also="settings security two-factor 2fa totp"),
-    Destination(
-        label="Webhooks",
-        icon="link",
-        page="webhooks",
-        also="settings",
-        may=lambda viewer: viewer.may("admin", EVERY),
-    ),
+    Destination(label="Webhooks", icon="link", page="webhooks", also="settings events deliveries"),
     Destination(label="Out of office", icon="sun", page="away", also="absence vacation delegate holiday"),
     Destination(label="People", icon="users", page="people-list", also="users roles accounts admin", may=_may("admin")),
     Destination(

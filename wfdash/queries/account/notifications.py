@@ -1,4 +1,4 @@
-"""A person's notifications, newest first, and webhook deliveries. Rows they may no longer see are left out."""
+"""A person's notifications, newest first. Rows they may no longer see are left out."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.database.compiled import compiled
-from checkpoints.models import HumanRequest, Notice, PushSubscription, Webhook
+from checkpoints.models import HumanRequest, Notice, PushSubscription
 from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import titles
-from wfdash.domain.invisible import visible
-from wfdash.notifications.kinds import BROWSER, KINDS, WEBHOOK
+from wfdash.notifications.kinds import BROWSER, KINDS
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.unreadable import UNREADABLE, document
@@ -63,21 +62,6 @@ class NoticePage:
     older: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delivery:
-    """A webhook delivery. ``state`` is sent, waiting, retrying or given up."""
-
-    id: str
-    kind: str
-    subject: str
-    at: datetime
-    state: str
-    attempts: int
-    due: datetime
-    sent: datetime | None
-    error: str
-
-
 def count_unread(viewer: Viewer) -> int:
     """Return how many notifications this person has not read, at most 100 (one query)."""
     return _unread_of(viewer).count()
@@ -113,33 +97,6 @@ def push_browsers(viewer: Viewer) -> list[PushSubscription]:
     return list(PushSubscription.objects.filter(user=viewer.user).defer("data").order_by("-created"))
 
 
-def deliveries(webhook: Webhook, *, limit: int = 20) -> list[Delivery]:
-    """Return a webhook's last deliveries, newest first."""
-    rows = Notice.objects.filter(channel=WEBHOOK, target=webhook.pk).order_by("-id")
-    return [
-        Delivery(
-            id=row.pk,
-            kind=row.kind,
-            subject=_subject(document(row, "payload")),
-            at=row.created,
-            state=_delivery_state(row),
-            attempts=row.attempts,
-            due=row.due,
-            sent=row.sent,
-            error=row.error,
-        )
-        for row in rows[:limit]
-    ]
-
-
-def webhooks() -> list[tuple[Webhook, str]]:
-    """Return every webhook with the state of its newest delivery, empty without one. The action checks for admins."""
-    newest = Notice.objects.filter(channel=WEBHOOK, target=OuterRef("pk")).order_by("-id")
-    rows = list(Webhook.objects.order_by("name").annotate(last=Subquery(newest.values("pk")[:1])))
-    last = {row.pk: row for row in Notice.objects.filter(pk__in=[hook.last for hook in rows if hook.last])}
-    return [(hook, _delivery_state(last[hook.last]) if hook.last in last else "") for hook in rows]
-
-
 def _own_notifications(viewer: Viewer) -> QuerySet[Notice]:
     # Not ``request__in``: SQLite would read every request to find those that may be seen.
     visible = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=OuterRef("request_id"))
@@ -169,15 +126,3 @@ def _view(row: Notice, called: Mapping[str, str]) -> NoticeView:
 
 def _run_of(row: Notice) -> str:
     return str(document(row, "payload").get("run") or "")
-
-
-def _delivery_state(row: Notice) -> str:
-    if row.sent:
-        return "sent"
-    if row.given_up:
-        return "given up"
-    return "retrying" if row.error else "waiting"
-
-
-def _subject(payload: Any) -> str:
-    return visible(str(payload.get("subject") or payload.get("text") or payload.get(UNREADABLE) or ""))

@@ -106,7 +106,7 @@ def claims() -> dict[str, int]:
 def count_pending() -> int:
     """Return how many events, at most, are not counted yet (two queries)."""
     last = Event.objects.aggregate(last=Max("pk"))["last"] or 0
-    mark = TallyMark.objects.values_list("event", flat=True).first() or 0
+    mark = TallyMark.objects.filter(pk=1).values_list("event", flat=True).first() or 0
     return max(int(last) - int(mark), 0)
 
 

@@ -21,7 +21,7 @@ from django.utils import timezone
 from checkpoints.claims.renewal import boottime
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
-from checkpoints.models import Notice, PushSubscription, Webhook
+from checkpoints.models import Notice, PushSubscription
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.push import forget_browser
 from wfdash.actions.requests.answer_links import answer_link
@@ -35,6 +35,7 @@ from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
 from wfdash.queries.requests.tabs import count_open
+from wfdash.worker.jobs.hook_content import hook_refusal, recipient_of, values_for
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ TURN = 10.0
 KEPT_DAYS = 90
 FORGOTTEN = 1_000
 """Notices removed at a time."""
+NOTHING: Mapping[str, Any] = {}
 CHANNELS: Mapping[str, Channel] = {
     MAIL: send_mail,
     PUSH: send_push,
@@ -148,10 +150,7 @@ def _read(claimed: list[str]) -> list[Notice]:
 
 
 def _send(bundle: Bundle, notices: Sequence[Notice], channel: Channel) -> int:
-    if bundle.channel == WEBHOOK:
-        receiver, letters = _webhook(bundle.target), _letters(notices)
-    else:
-        receiver, letters = _person(bundle, notices)
+    receiver, letters = _webhook(bundle, notices) if bundle.channel == WEBHOOK else _person(bundle, notices)
     if letters:
         channel(receiver, letters)
     ids = [letter.id for letter in letters]
@@ -162,11 +161,15 @@ def _send(bundle: Bundle, notices: Sequence[Notice], channel: Channel) -> int:
     return len(ids)
 
 
-def _webhook(target: str) -> Receiver:
-    webhook = Webhook.objects.filter(pk=target, active=True).first()
-    if webhook is None:
-        raise Undeliverable("This webhook was removed or disabled")
-    return Receiver(url=webhook.url, secrets=tuple(webhook.secret.split()))
+def _webhook(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Receiver, list[Letter]]:
+    """Return a webhook and its letters, without what its owner may no longer see."""
+    recipient, letters = recipient_of(bundle.target), []
+    for notice in notices:
+        if why := hook_refusal(recipient, notice):
+            _give_up([notice], why)
+        else:
+            letters += _letters([notice], also=values_for(recipient, notice))
+    return recipient.receiver, letters
 
 
 def _person(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Any, list[Letter]]:
@@ -210,12 +213,14 @@ def _obsolete_because(notice: Notice, viewer: Viewer) -> str:
     return ""
 
 
-def _letters(notices: Sequence[Notice], viewer: Viewer | None = None) -> list[Letter]:
+def _letters(
+    notices: Sequence[Notice], viewer: Viewer | None = None, *, also: Mapping[str, Any] = NOTHING
+) -> list[Letter]:
     """Return the letters of these notices; one that cannot be written is given up, and the others are sent."""
     found = []
     for notice in notices:
         try:
-            found.append(_letter(notice, viewer))
+            found.append(_letter(notice, viewer, also))
         except Exception as error:
             if is_outage(error):
                 raise
@@ -223,13 +228,13 @@ def _letters(notices: Sequence[Notice], viewer: Viewer | None = None) -> list[Le
     return found
 
 
-def _letter(notice: Notice, viewer: Viewer | None = None) -> Letter:
+def _letter(notice: Notice, viewer: Viewer | None, also: Mapping[str, Any]) -> Letter:
     return Letter(
         id=notice.pk,
         kind=notice.kind,
         at=notice.created,
         url=_url(notice, viewer),
-        payload=notice.payload,
+        payload={**notice.payload, **also},
     )
 
 

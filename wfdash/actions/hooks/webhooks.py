@@ -1,42 +1,62 @@
-"""Webhooks, for administrators of all workflows: create, enable, disable, test, renew the secret, remove."""
+"""Webhooks, one's own and for admins of all workflows everyone's: create, enable, disable, test, renew the secret,
+remove.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, Webhook
-from wfdash.access.viewer import EVERY, Viewer
+from checkpoints.models.user_model import User, has_name
+from wfdash.access.administration import refuse_narrow
+from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
+from wfdash.actions.hooks.feed import open_feed
 from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.notifications.kinds import KINDS, WEBHOOK
+from wfdash.notifications.kinds import WEBHOOK, WEBHOOK_KINDS
 from wfdash.notifications.letters import Undeliverable
 from wfdash.notifications.outside import refuse_address
 from wfdash.notifications.signing import new_secret
 from wfdash.schemas.validate import Problem
 
+MOST = 50
+"""Webhooks that one person can add."""
 KEPT = 2
 """How many secrets sign at the same time: the newest, and the previous one until the receiver has the newest."""
 
 
 def create_webhook(
-    viewer: Viewer, *, name: str, url: str, workflow: str = EVERY, kinds: Sequence[str] = ()
+    viewer: Viewer,
+    *,
+    name: str,
+    url: str,
+    workflow: str = EVERY,
+    kinds: Sequence[str] = (),
+    values: bool = False,
+    owner: str = "",
 ) -> tuple[Webhook, str]:
     """Create a webhook. Returns it and its secret, which is shown only this once. No kinds: all of them.
 
-    ``Invalid`` with errors per field, ``NotAllowed``.
+    ``owner``: the user name of the viewer, or for an admin that of anyone: it is sent what that person may see. Empty:
+    a webhook of the installation. ``values``: deliveries carry answers, outputs and errors, as far as the owner may
+    inspect them. ``Invalid`` with errors per field, ``NotAllowed``.
     """
-    _refuse_unless_admin(viewer)
-    if problems := _problems(name, url, workflow, kinds):
+    whose = _owner(viewer, owner)
+    if problems := [*_problems(name, url, workflow, kinds), *_missing_rights(whose, workflow.strip(), values)]:
         raise Invalid(problems)
     secret = new_secret()
     with write():
         rate_limit.charge(viewer, "webhook")
+        _refuse_too_many(viewer)
+        open_feed()
         webhook = Webhook.objects.create(
             id=ids.new_token(),
             name=name.strip(),
@@ -44,10 +64,13 @@ def create_webhook(
             secret=secret,
             workflow=workflow.strip() or EVERY,
             kinds=sorted(set(kinds)),
+            values=values,
+            owner=whose.user if whose else None,
             created_by=viewer.user,
             created=timezone.now(),
         )
-        _record(viewer, "add webhook", webhook, {"url": webhook.url, "kinds": webhook.kinds})
+        facts = {"url": webhook.url, "kinds": webhook.kinds, "values": values, "owner": owner}
+        _record(viewer, "add webhook", webhook, facts)
     return webhook, secret
 
 
@@ -56,6 +79,8 @@ def switch_webhook(viewer: Viewer, webhook_id: str, *, active: bool) -> None:
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
+        if active:
+            open_feed()
         Webhook.objects.filter(pk=webhook.pk).update(active=active)
         _record(viewer, "switch webhook", webhook, {"active": active})
 
@@ -107,17 +132,52 @@ def try_webhook(viewer: Viewer, webhook_id: str) -> Notice:
 
 
 def find_webhook(viewer: Viewer, webhook_id: str) -> Webhook:
-    """Return a webhook. ``NotAllowed`` for non-administrators, ``NotFound``."""
-    _refuse_unless_admin(viewer)
-    webhook = Webhook.objects.filter(pk=webhook_id).first()
+    """Return a webhook through its viewer: one's own, and for admins of all workflows every one. ``NotFound``."""
+    refuse_narrow(viewer)
+    webhook = Webhook.objects.filter(own_webhooks(viewer), pk=webhook_id).select_related("owner").first()
     if webhook is None:
         raise NotFound("Webhook not found")
     return webhook
 
 
-def _refuse_unless_admin(viewer: Viewer) -> None:
+def own_webhooks(viewer: Viewer) -> Q:
+    """Return the filter of the webhooks that this person manages."""
+    if viewer.may("admin", EVERY):
+        return Q(pk__isnull=False)
+    return Q(owner=viewer.user.pk) if viewer.name else Q(pk__in=[])
+
+
+def _owner(viewer: Viewer, name: str) -> Viewer | None:
+    """Return whose rights limit the webhook, None for one of the installation."""
+    refuse_narrow(viewer)
+    if name == viewer.name and name:
+        return viewer
     if not viewer.may("admin", EVERY):
-        raise NotAllowed("Only admins of all workflows can manage webhooks")
+        raise NotAllowed("Only admins of all workflows can add webhooks for others")
+    if not name:
+        return None
+    user = User.objects.filter(has_name(name), is_active=True).first()
+    if user is None:
+        raise Invalid([{"loc": ["owner"], "msg": "No active account has this name"}])
+    return viewer_for(user)
+
+
+def _missing_rights(owner: Viewer | None, workflow: str, values: bool) -> list[Problem]:
+    if owner is None:
+        return []
+    anywhere = workflow in ("", EVERY)
+    sees = owner.may_anywhere("see") if anywhere else owner.may("see", workflow)
+    inspects = owner.may_anywhere("inspect") if anywhere else owner.may("inspect", workflow)
+    if not sees:
+        return [{"loc": ["workflow"], "msg": f"{owner.name} cannot see this workflow"}]
+    if values and not inspects:
+        return [{"loc": ["values"], "msg": f"{owner.name} cannot inspect values of this workflow"}]
+    return []
+
+
+def _refuse_too_many(viewer: Viewer) -> None:
+    if Webhook.objects.filter(created_by=viewer.user, run=None).count() >= MOST:
+        raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} webhooks per person. Remove one first"}])
 
 
 def _problems(name: str, url: str, workflow: str, kinds: Sequence[str]) -> list[Problem]:
@@ -125,18 +185,23 @@ def _problems(name: str, url: str, workflow: str, kinds: Sequence[str]) -> list[
     if not 0 < len(name.strip()) <= 80:
         found.append({"loc": ["name"], "msg": "Enter a name of at most 80 characters"})
     try:
-        refuse_address(url.strip())
+        refuse_address(url.strip(), inside=settings.WFDASH_HOOKS_HOSTS)
     except Undeliverable as error:
         found.append({"loc": ["url"], "msg": str(error)})
     if len(url) > 500:
         found.append({"loc": ["url"], "msg": "At most 500 characters"})
     if len(workflow) > 200:
         found.append({"loc": ["workflow"], "msg": "Workflow not found"})
-    if unknown := set(kinds) - KINDS.keys():
+    if unknown := set(kinds) - WEBHOOK_KINDS.keys():
         found.append({"loc": ["kinds"], "msg": f"Unknown event: {sorted(unknown)[0]!r}"})
     return found
 
 
 def _record(viewer: Viewer, verb: str, webhook: Webhook, facts: dict[str, object]) -> None:
+    entries.record(viewer, verb, **about(viewer, webhook), facts={"webhook": webhook.name, **facts})
+
+
+def about(viewer: Viewer, webhook: Webhook) -> dict[str, str]:
+    """Return what an audit entry says of a webhook: its workflow, and by which right this person manages it."""
     named = webhook.workflow if webhook.workflow != EVERY else ""
-    entries.record(viewer, verb, workflow=named, right="admin", facts={"webhook": webhook.name, **facts})
+    return {"workflow": named, "right": "own" if webhook.owner_id == viewer.user.pk else "admin"}

@@ -1,0 +1,1 @@
+"""Reads of webhooks: those a person manages, their deliveries, and each attempt."""

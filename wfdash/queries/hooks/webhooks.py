@@ -1,0 +1,141 @@
+"""Webhooks that a person manages, and their deliveries, newest first. A webhook is found through its viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from checkpoints.errors import CheckpointsError
+from checkpoints.models import DeliveryAttempt, Notice, Webhook
+from wfdash.access.administration import refuse_narrow
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.domain.invisible import visible
+from wfdash.notifications.kinds import WEBHOOK, type_of
+from wfdash.queries.unreadable import UNREADABLE, document
+
+STATES: dict[str, Q] = {
+    "sent": Q(sent__isnull=False),
+    "retrying": Q(sent__isnull=True, given_up__isnull=True, attempts__gt=0),
+    "waiting": Q(sent__isnull=True, given_up__isnull=True, attempts=0),
+    "given-up": Q(given_up__isnull=False),
+}
+"""The states that a list of deliveries can be limited to."""
+PAGE = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptView:
+    """One attempt. ``status`` is None where no HTTP response came."""
+
+    at: datetime
+    ms: int
+    status: int | None
+    answer: str
+    error: str
+
+    @property
+    def arrived(self) -> bool:
+        """Return whether the receiver accepted it."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A webhook delivery. ``state`` is sent, waiting, retrying or given up."""
+
+    id: str
+    type: str
+    subject: str
+    run: str
+    request: str
+    at: datetime
+    state: str
+    attempts: int
+    due: datetime
+    error: str
+    tries: tuple[AttemptView, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryPage:
+    """A page of deliveries. ``older``: the cursor of the next page, empty at the end."""
+
+    items: tuple[Delivery, ...]
+    older: str = ""
+
+
+def webhooks(viewer: Viewer) -> list[tuple[Webhook, str]]:
+    """Return the webhooks this person manages with the state of the newest delivery, empty without one (two queries).
+
+    Callbacks of single runs are left out.
+    """
+    newest = Notice.objects.filter(channel=WEBHOOK, target=OuterRef("pk")).order_by("-id")
+    rows = list(_managed(viewer).order_by("name").annotate(last=Subquery(newest.values("pk")[:1])))
+    last = {row.pk: row for row in Notice.objects.filter(pk__in=[hook.last for hook in rows if hook.last])}
+    return [(hook, _state(last[hook.last]) if hook.last in last else "") for hook in rows]
+
+
+def deliveries(webhook: Webhook, *, state: str = "", before: str = "", limit: int = PAGE) -> DeliveryPage:
+    """Return deliveries of a webhook with their attempts, newest first (two queries)."""
+    rows = Notice.objects.filter(STATES.get(state, Q()), channel=WEBHOOK, target=webhook.pk).order_by("-id")
+    if before:
+        rows = rows.filter(id__lt=before)
+    found = list(rows[: limit + 1])
+    tries = _tries(row.pk for row in found[:limit])
+    older = found[limit - 1].pk if len(found) > limit else ""
+    return DeliveryPage(items=tuple(_delivery(row, tries.get(row.pk, [])) for row in found[:limit]), older=older)
+
+
+def count_given_up(webhook: Webhook, since: datetime) -> int:
+    """Return how many deliveries of a webhook were given up since then (one query)."""
+    return Notice.objects.filter(channel=WEBHOOK, target=webhook.pk, given_up__gte=since).count()
+
+
+def _managed(viewer: Viewer) -> QuerySet[Any, Any]:
+    refuse_narrow(viewer)
+    rows = Webhook.objects.filter(run=None).select_related("owner").defer("secret")
+    return rows if viewer.may("admin", EVERY) else rows.filter(owner=viewer.user.pk)
+
+
+def _tries(notices: Iterable[str]) -> dict[str, list[AttemptView]]:
+    found: dict[str, list[AttemptView]] = {}
+    for row in DeliveryAttempt.objects.filter(notice__in=list(notices)).order_by("-pk"):
+        view = AttemptView(at=row.at, ms=row.ms, status=row.status, answer=_answer(row), error=row.error)
+        found.setdefault(row.notice_id, []).append(view)
+    return found
+
+
+def _answer(row: DeliveryAttempt) -> str:
+    try:
+        return visible(row.answer)
+    except CheckpointsError:
+        return UNREADABLE
+
+
+def _delivery(row: Notice, tries: list[AttemptView]) -> Delivery:
+    payload = document(row, "payload")
+    return Delivery(
+        id=row.pk,
+        type=type_of(row.kind),
+        subject=visible(str(payload.get("subject") or payload.get("text") or payload.get(UNREADABLE) or "")),
+        run=str(payload.get("run") or ""),
+        request=str(payload.get("request") or ""),
+        at=row.created,
+        state=_state(row),
+        attempts=row.attempts,
+        due=row.due,
+        error=row.error,
+        tries=tuple(tries),
+    )
+
+
+def _state(row: Notice) -> str:
+    if row.sent:
+        return "sent"
+    if row.given_up:
+        return "given up"
+    return "retrying" if row.attempts else "waiting"
