@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, cast
 
 from django.conf import settings
@@ -23,6 +23,7 @@ from django.http import FileResponse, HttpResponse, HttpResponseBadRequest, Http
 from django.urls import set_script_prefix
 
 from wfdash.errors import KINDS, REFUSALS, Busy
+from wfdash.long_poll import LongPolls, Poll, poll_of
 from wfdash.pages.site.security_headers import add_headers
 from wfdash.problems import ROOT, problem_response
 
@@ -63,6 +64,8 @@ class PreparedResponse:
     headers: list[tuple[bytes, bytes]]
     content: bytes
     rest: StreamingHttpResponse | None = None
+    poll: Poll | None = None
+    """What to wait for before it is sent, if it is not final."""
 
 
 class PagesHandler(BaseHandler):
@@ -74,6 +77,7 @@ class PagesHandler(BaseHandler):
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wfdash-pages")
         self._health = ThreadPoolExecutor(1, thread_name_prefix="wfdash-health")
         self._arriving = Arriving(BODIES)
+        self._polls: LongPolls[PreparedResponse] = LongPolls()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -89,11 +93,27 @@ class PagesHandler(BaseHandler):
                 await send_reply(send, _refusal(error, scope["path"]))
                 return
             threads = self._health if scope["path"] == HEALTH else self._threads
-            reply = await asyncio.get_running_loop().run_in_executor(threads, self._respond, scope, body)
+            reply = await self._answer(threads, scope, body)
+            if reply.poll is not None:
+                reply = await self._polled(reply, lambda: self._answer(threads, scope, body), receive)
         if reply.rest is None:
             await send_reply(send, reply)
         else:
             await self._stream(send, reply, reply.rest)
+
+    async def _answer(self, threads: ThreadPoolExecutor, scope: Message, body: IO[bytes]) -> PreparedResponse:
+        body.seek(0)
+        return await asyncio.get_running_loop().run_in_executor(threads, self._respond, scope, body)
+
+    async def _polled(
+        self, reply: PreparedResponse, again: Callable[[], Awaitable[PreparedResponse]], receive: Receive
+    ) -> PreparedResponse:
+        """Return the response once it is final, or the latest one when its time is up or the client has left."""
+        left = asyncio.ensure_future(cast(Coroutine[Any, Any, Message], receive()))
+        try:
+            return await self._polls.until_final(reply, again, left.done)
+        finally:
+            left.cancel()
 
     async def _stream(self, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
         """Send piece by piece, the next one generated while the last one is sent; never more than one in memory."""
@@ -111,13 +131,15 @@ class PagesHandler(BaseHandler):
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         response: HttpResponseBase
+        poll: Poll | None = None
         try:
             request = ASGIRequest(scope, body)
         except UnicodeDecodeError:
             response = add_headers(HttpResponseBadRequest())
         else:
             response = self.get_response(request)
-        reply = _reply(response)
+            poll = poll_of(request)
+        reply = replace(_reply(response), poll=poll)
         if reply.rest is None:
             response.close()
         return reply

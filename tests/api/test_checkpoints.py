@@ -98,7 +98,7 @@ def test_a_list_says_what_waits_at_each_checkpoint_and_what_is_wrong_with_it(ott
         ({"reason": "edit"}, [3]),
         ({"step": "check"}, [2]),
         ({"clean": "false"}, [2]),
-        ({"clean": "true", "before": "3"}, [1]),
+        ({"clean": "true", "after": "3"}, [1]),
         ({"label": "here"}, [1]),
         ({"labelled": "true"}, [1]),
         ({"since": "2020-01-03T00:00:00Z", "until": "2020-01-04T01:00:00+01:00"}, [3]),

@@ -39,7 +39,7 @@ def test_a_thread_is_read_and_written(address, as_):
     said = ana.post(f"{address}/comments", {"text": "For what, @otto?", "kind": "ask"}, **JSON)
     assert (said.status_code, said.json()["mentions"]) == (201, ["otto"])
     otto.post(f"{address}/comments", {"text": "The fair", "kind": "reply"}, **JSON)
-    assert [line["kind"] for line in ana.get(f"{address}/comments").json()] == ["ask", "reply"]
+    assert [line["kind"] for line in ana.get(f"{address}/comments").json()["items"]] == ["ask", "reply"]
     assert as_("sam").get(f"{address}/comments").status_code == 404
 
 
@@ -56,7 +56,7 @@ def test_it_is_assigned_and_drafted(address, as_):
 
 def test_who_has_it_open(address, question, as_):
     as_("ben").post(f"/requests/{question.pk}/here/")
-    assert [person["name"] for person in as_("ana").get(f"{address}/people").json()] == ["ben"]
+    assert [person["name"] for person in as_("ana").get(f"{address}/people").json()["items"]] == ["ben"]
 
 
 def test_an_operator_overrides_with_a_reason(run, as_):

@@ -97,3 +97,39 @@ def test_requests_are_listed_and_read(question, as_):
 def test_nonsense_in_the_query_is_refused(as_):
     assert as_("vera").get("/api/v1/runs?limit=0").status_code == 422
     assert as_("vera").get("/api/v1/runs?after=%00nonsense").status_code == 200
+
+
+def test_a_run_names_its_open_requests_and_the_filter_finds_them(as_, run, question) -> None:
+    found = as_("vera").get(f"/api/v1/runs/{run.pk}").json()
+    (asked,) = found["requests"]
+    assert (asked["id"], asked["key"], asked["step"], found["rests"]) == (question.pk, question.key, "review", True)
+    listed = as_("ana").get("/api/v1/requests", {"tab": "all", "q": f"run:{run.pk}"}).json()["items"]
+    assert [one["id"] for one in listed] == [question.pk]
+    assert as_("ana").get("/api/v1/requests", {"tab": "all", "q": "run:other"}).json()["items"] == []
+
+
+def test_an_answered_request_says_what_was_answered(as_, question) -> None:
+    address = f"/api/v1/requests/{question.pk}"
+    assert as_("ana").get(address).json()["answer"] is None
+    as_("ana").post(f"{address}/answer", {"value": {"action": "approve"}}, content_type="application/json")
+    assert as_("ana").get(address).json()["answer"]["verdict"] == "approve"
+
+
+def test_the_catalogue_shows_what_a_workflow_takes_and_a_check_starts_nothing(as_) -> None:
+    (row,) = as_("otto").get("/api/v1/workflows?q=workflow:expense_batch").json()["items"]
+    assert row["may_start"]
+    assert not as_("ana").get("/api/v1/workflows").json()["items"][0]["may_start"]
+    found = as_("otto").get("/api/v1/workflows/expense_batch").json()
+    assert "claims" in found["input_schema"]["properties"]
+    given = {"workflow": "expense_batch", "message": {"claims": "x"}}
+    assert as_("otto").post("/api/v1/runs/check", given, content_type="application/json").status_code == 200
+    wrong = as_("otto").post("/api/v1/runs/check", {**given, "message": {}}, content_type="application/json")
+    assert (wrong.status_code, wrong.json()["errors"][0]["loc"]) == (422, ["claims"])
+    assert as_("ana").post("/api/v1/runs/check", given, content_type="application/json").status_code == 403
+    assert as_("otto").get("/api/v1/runs").json()["items"] == []
+
+
+def test_me_is_the_caller_with_their_rights(as_) -> None:
+    found = as_("ana").get("/api/v1/me").json()
+    assert found["name"] == "ana"
+    assert {"see", "answer"} <= {verb for one in found["rights"] for verb in one["verbs"]}

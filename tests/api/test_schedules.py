@@ -29,10 +29,10 @@ def test_a_schedule_is_made_once_per_key_and_read(as_):
     assert made["next_at"] == made["upcoming"][0]
     assert otto.get(f"/api/v1/schedules/{made['id']}").json()["message"] == {"claims": "x"}
     assert as_("ana").get(f"/api/v1/schedules/{made['id']}").json()["message"] is None
-    found = otto.get("/api/v1/schedules?q=state:on&workflow=expense_batch").json()
+    found = otto.get("/api/v1/schedules?q=state:on&workflow=expense_batch").json()["items"]
     assert [row["name"] for row in found] == ["Nightly"]
-    assert otto.get("/api/v1/schedules?q=state:paused").json() == []
-    assert [row["name"] for row in otto.get("/api/v1/schedules?q=-state:paused").json()] == ["Nightly"]
+    assert otto.get("/api/v1/schedules?q=state:paused").json()["items"] == []
+    assert [row["name"] for row in otto.get("/api/v1/schedules?q=-state:paused").json()["items"]] == ["Nightly"]
     assert otto.get("/api/v1/schedules?q=colour:red").status_code == 422
 
 

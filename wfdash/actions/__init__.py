@@ -37,7 +37,7 @@ from wfdash.actions.runs.bulk import (
 )
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.delete import delete_checkpoint, delete_run
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.lifecycle import check_start, retry_run, start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.actions.runs.tags import tag_runs
@@ -68,6 +68,7 @@ __all__ = [
     "cancel_run",
     "change_schedule",
     "change_view",
+    "check_start",
     "comment_on",
     "continue_bulk",
     "create_schedule",

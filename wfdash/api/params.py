@@ -1,10 +1,44 @@
-"""Parameters that several operations take."""
+"""Parameters that several operations take, and the refusal of those that one does not know."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import Field
+from django.http import HttpRequest
+from pydantic import BaseModel, Field
+
+from wfdash.errors import Invalid
+from wfdash.long_poll import LONGEST
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
+Wait = Annotated[int, Field(ge=0, le=LONGEST)]
+"""Seconds to wait until there is something to say."""
+Cursor = Annotated[str, Field(pattern=r"^([0-9]{0,18})$")]
+"""Where a page begins that is found by number: the ``next`` of the page before."""
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the view that refuses a parameter of the address it does not know: a typo must not become a default."""
+    known = parameters_of(view)
+
+    @wraps(view)
+    def refusing(request: HttpRequest, *args: Any, **values: Any) -> Any:
+        if unknown := [name for name in request.GET if name not in known]:
+            words = f"Unknown parameter. Available: {', '.join(known) or 'none'}"
+            raise Invalid([{"loc": [name], "msg": words} for name in unknown])
+        return view(request, *args, **values)
+
+    return refusing
+
+
+def parameters_of(view: Callable[..., Any]) -> list[str]:
+    """Return the names that a view takes from the address, and those of its body and path, which do no harm there."""
+    hints = {name: kind for name, kind in get_type_hints(view).items() if name not in {"request", "return"}}
+    return [field for name, kind in hints.items() for field in _fields_of(name, kind)]
+
+
+def _fields_of(name: str, kind: Any) -> list[str]:
+    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else [name]

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from ninja import NinjaAPI
 
-from wfdash.api import schedules
+from wfdash.api import schedules, workflows
+from wfdash.api.account import me
 from wfdash.api.auth import AUTH
 from wfdash.api.checkpoints import listing as checkpoints
 from wfdash.api.checkpoints import time_machine
+from wfdash.api.params import refuse_unknown_parameters
 from wfdash.api.problems import add_error_handlers
 from wfdash.api.requests import answers, collaboration
 from wfdash.api.requests import listing as requests
@@ -22,11 +24,14 @@ ROUTERS = {
     "checkpoints": [checkpoints.router, time_machine.router],
     "requests": [requests.router, answers.router, collaboration.router],
     "schedules": [schedules.router],
+    "workflows": [workflows.router],
+    "account": [me.router],
 }
 """The routers by the noun under which the reference shows their operations."""
 
 api = NinjaAPI(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="api")
 add_error_handlers(api)
+api.add_decorator(refuse_unknown_parameters)
 for tag, routers in ROUTERS.items():
     for router in routers:
         api.add_router("", router, tags=[tag])

@@ -13,15 +13,15 @@ from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
-from wfdash.records import ChangeSchedule, Created, CreateSchedule, ScheduleDetail, ScheduleSummary, UpcomingTimes
+from wfdash.records import ChangeSchedule, Created, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
 
 router = Router()
 
 
-@router.get("/schedules", response=list[ScheduleSummary])
+@router.get("/schedules", response=SchedulePage)
 def list_schedules(request: HttpRequest, q: str = "", workflow: str = "") -> Any:
     """Return schedules, the next to fire first; ``q`` is the filter language of the page."""
-    return [_schedule_out(row) for row in queries.schedules(viewer_of(request), workflow, q)]
+    return {"items": [_schedule_out(row) for row in queries.schedules(viewer_of(request), workflow, q)]}
 
 
 @router.post("/schedules", response={201: ScheduleDetail})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wfdash.records.account import Me, Rights
 from wfdash.records.base import ApiRecord, Body, Created
 from wfdash.records.bulk import BulkOrder, BulkProgress, BulkRehearsal, Unchanged
 from wfdash.records.checkpoints import (
@@ -21,10 +22,13 @@ from wfdash.records.requests import (
     Amend,
     Assign,
     Assignment,
+    CommentPage,
     CommentRecord,
     Deadline,
     GiveAnswer,
+    GivenAnswer,
     PersonPresent,
+    PresencePage,
     RequestDetail,
     RequestPage,
     RequestSummary,
@@ -44,8 +48,25 @@ from wfdash.records.runs import (
     SentSignal,
     SignalList,
     StartRun,
+    WaitingFor,
 )
-from wfdash.records.schedules import ChangeSchedule, CreateSchedule, ScheduleDetail, ScheduleSummary, UpcomingTimes
+from wfdash.records.schedules import (
+    ChangeSchedule,
+    CreateSchedule,
+    ScheduleDetail,
+    SchedulePage,
+    ScheduleSummary,
+    UpcomingTimes,
+)
+from wfdash.records.workflows import (
+    CheckedMessage,
+    EdgeRecord,
+    StepRecord,
+    VersionRecord,
+    WorkflowDetail,
+    WorkflowPage,
+    WorkflowSummary,
+)
 
 __all__ = [
     "AcceptedAnswer",
@@ -60,32 +81,40 @@ __all__ = [
     "BulkRehearsal",
     "ChangeSchedule",
     "ChangedRequest",
+    "CheckedMessage",
     "CheckpointComparison",
     "CheckpointDetail",
     "CheckpointPage",
     "CheckpointSummary",
+    "CommentPage",
     "CommentRecord",
     "ContinueFrom",
     "CreateSchedule",
     "Created",
     "Deadline",
+    "EdgeRecord",
     "EventRecord",
     "FieldProblem",
     "GiveAnswer",
+    "GivenAnswer",
     "GraphChange",
     "KeptSignal",
+    "Me",
     "MovedStep",
     "PersonPresent",
+    "PresencePage",
     "PreviewOrder",
     "Problem",
     "RequestDetail",
     "RequestPage",
     "RequestSummary",
+    "Rights",
     "RunDetail",
     "RunPage",
     "RunSummary",
     "SaveDraft",
     "ScheduleDetail",
+    "SchedulePage",
     "ScheduleSummary",
     "SendSignal",
     "SentSignal",
@@ -93,7 +122,13 @@ __all__ = [
     "SetLabel",
     "SignalList",
     "StartRun",
+    "StepRecord",
     "Unchanged",
     "UpcomingTimes",
+    "VersionRecord",
+    "WaitingFor",
+    "WorkflowDetail",
+    "WorkflowPage",
+    "WorkflowSummary",
     "WriteComment",
 ]

@@ -34,11 +34,11 @@ class CheckpointSummary(ApiRecord):
 
 
 class CheckpointPage(ApiRecord):
-    """A page of the tree, newest first; ``before`` is the next page's, 0 at the end."""
+    """A page of the tree, newest first; ``next`` is the cursor of the next page, empty at the end."""
 
     items: list[CheckpointSummary]
+    next: str
     total: int
-    before: int
 
 
 class CheckpointDetail(ApiRecord):

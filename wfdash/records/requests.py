@@ -37,6 +37,20 @@ class RequestPage(ApiRecord):
     next: str
 
 
+class GivenAnswer(ApiRecord):
+    """The answer of a request. ``value`` is null for people who may not read it."""
+
+    by: str
+    at: datetime
+    verdict: str
+    value: Any = None
+    stands: str = ""
+    reason: str = ""
+    acting_for: str = ""
+    settles: datetime | None = None
+    """It takes effect at this time; until then it can be undone."""
+
+
 class RequestDetail(ApiRecord):
     """A request with its card and the schema that answers must match."""
 
@@ -62,6 +76,13 @@ class RequestDetail(ApiRecord):
     unanswerable: str
     """Why no one can decide it, as text; empty where someone can."""
     suggestion: dict[str, Any] | None
+    key: str = ""
+    """Its name within the run, by which the code asked."""
+    subject: str = ""
+    requester: str = ""
+    """Who started the run."""
+    answer: GivenAnswer | None = None
+    """Null while it is open."""
 
 
 class GiveAnswer(Body):
@@ -115,6 +136,13 @@ class CommentRecord(ApiRecord):
     at: datetime
 
 
+class CommentPage(ApiRecord):
+    """The thread of a request, oldest first, all of it."""
+
+    items: list[CommentRecord]
+    next: str = ""
+
+
 class Assign(Body):
     """Assignee user name, or null."""
 
@@ -160,3 +188,10 @@ class PersonPresent(ApiRecord):
     name: str
     since: datetime
     typing: bool
+
+
+class PresencePage(ApiRecord):
+    """The people who have a request open."""
+
+    items: list[PersonPresent]
+    next: str = ""

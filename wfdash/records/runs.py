@@ -8,6 +8,18 @@ from typing import Any
 from wfdash.records.base import ApiRecord, Body
 
 
+class WaitingFor(ApiRecord):
+    """An open request of a run. ``key``: its name within the run, by which the code asked."""
+
+    id: str
+    key: str
+    step: str
+    kind: str
+    subject: str
+    signal: str = ""
+    """The signal that it waits for; empty for a request to people."""
+
+
 class RunSummary(ApiRecord):
     """A run in a list."""
 
@@ -23,6 +35,11 @@ class RunSummary(ApiRecord):
     seq: int
     n: int
     waiting_for: list[str]
+    """The subjects of ``requests``."""
+    requests: list[WaitingFor] = []
+    """Its open requests, oldest first."""
+    rests: bool = False
+    """Whether it has ended, or cannot continue before a person acts: what ``wait`` waits for."""
     progress: dict[str, Any]
     tags: list[str] = []
     failure: str = ""

@@ -46,6 +46,13 @@ class ScheduleSummary(ApiRecord):
     upcoming: list[datetime]
 
 
+class SchedulePage(ApiRecord):
+    """All schedules that were found; ``next`` is the cursor of the next page, empty at the end."""
+
+    items: list[ScheduleSummary]
+    next: str = ""
+
+
 class ScheduleDetail(ScheduleSummary):
     """A schedule with its input, null for people who may not inspect it. Secrets are left out."""
 

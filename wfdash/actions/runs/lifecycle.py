@@ -26,6 +26,7 @@ from wfdash.actions.runs import search_index
 from wfdash.actions.runs.names import names_of
 from wfdash.contract import Description, InvalidInput
 from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
+from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import flaws_of
 
 
@@ -34,10 +35,7 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
 
     ``Invalid`` with errors per field when the message does not match the workflow's input.
     """
-    if not viewer.may("start", workflow):
-        raise _refusal(viewer, workflow, "start runs of this workflow")
-    entry = catalog.get(workflow)
-    message = checked_input(entry, message)
+    entry, message = _startable(viewer, workflow, message)
     start_key = _start_key(viewer, key) if key else None
     with write():
         known = Run.objects.filter(start_key=start_key).first() if start_key else None
@@ -48,6 +46,22 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
             return begin_run(viewer, entry, message, start_key=start_key)
         except IntegrityError:
             return _same_start(Run.objects.get(start_key=start_key), workflow, message)
+
+
+def check_start(viewer: Viewer, workflow: str, message: Json) -> Json:
+    """Return the message as a run would receive it, without secrets; starts nothing. ``Invalid`` with errors per
+    field.
+    """
+    entry, message = _startable(viewer, workflow, message)
+    return masked(message, entry.secrets)
+
+
+def _startable(viewer: Viewer, workflow: str, message: Json) -> tuple[catalog.Entry, Json]:
+    """Return the workflow and the message as its run will receive it."""
+    if not viewer.may("start", workflow):
+        raise _refusal(viewer, workflow, "start runs of this workflow")
+    entry = catalog.get(workflow)
+    return entry, checked_input(entry, message)
 
 
 def checked_input(entry: catalog.Entry, message: Json) -> Json:

@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 from checkpoints.records import CheckpointFilter
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
-from wfdash.api.params import Limit, Seq
+from wfdash.api.params import Cursor, Limit
 from wfdash.records import CheckpointDetail, CheckpointPage, Created, SetLabel
 
 router = Router()
@@ -18,12 +18,12 @@ router = Router()
 
 @router.get("/runs/{run_id}/checkpoints", response=CheckpointPage)
 def list_checkpoints(
-    request: HttpRequest, run_id: str, where: Query[CheckpointFilter], before: Seq = 0, limit: Limit = 50
+    request: HttpRequest, run_id: str, where: Query[CheckpointFilter], after: Cursor = "", limit: Limit = 50
 ) -> Any:
     """Return the run's checkpoints, newest first, without content; ``total`` is the number that matches the filters."""
-    rail = queries.checkpoints(viewer_of(request), run_id, before=before, limit=limit, where=where)
+    rail = queries.checkpoints(viewer_of(request), run_id, before=int(after or 0), limit=limit, where=where)
     items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
-    return {"items": items, "total": rail.total, "before": rail.before}
+    return {"items": items, "total": rail.total, "next": str(rail.before or "")}
 
 
 @router.get("/runs/{run_id}/checkpoints/{checkpoint_id}", response=CheckpointDetail)

@@ -13,9 +13,10 @@ from wfdash.records import (
     Amend,
     Assign,
     Assignment,
+    CommentPage,
     CommentRecord,
     Deadline,
-    PersonPresent,
+    PresencePage,
     SaveDraft,
     SetDeadline,
     WriteComment,
@@ -24,10 +25,10 @@ from wfdash.records import (
 router = Router()
 
 
-@router.get("/requests/{request_id}/comments", response=list[CommentRecord])
+@router.get("/requests/{request_id}/comments", response=CommentPage)
 def list_comments(request: HttpRequest, request_id: str) -> Any:
     """Return the thread, oldest first."""
-    return list(queries.thread(queries.request(viewer_of(request), request_id)))
+    return {"items": queries.thread(queries.request(viewer_of(request), request_id))}
 
 
 @router.post("/requests/{request_id}/comments", response={201: CommentRecord})
@@ -75,7 +76,7 @@ def amend_request(request: HttpRequest, request_id: str, given: Amend) -> Any:
     return Status(204, None)
 
 
-@router.get("/requests/{request_id}/people", response=list[PersonPresent])
+@router.get("/requests/{request_id}/people", response=PresencePage)
 def list_people(request: HttpRequest, request_id: str) -> Any:
     """Return the other people who have it open now."""
-    return list(queries.collaboration(queries.request(viewer_of(request), request_id)).people)
+    return {"items": queries.collaboration(queries.request(viewer_of(request), request_id)).people}

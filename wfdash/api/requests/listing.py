@@ -9,7 +9,8 @@ from ninja import Router
 
 from wfdash import queries
 from wfdash.api.auth import viewer_of
-from wfdash.api.params import Limit
+from wfdash.api.params import Limit, Wait
+from wfdash.long_poll import say_later
 from wfdash.records import RequestDetail, RequestPage
 
 router = Router()
@@ -24,6 +25,11 @@ def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: s
 
 
 @router.get("/requests/{request_id}", response=RequestDetail)
-def get_request(request: HttpRequest, request_id: str) -> Any:
-    """Return one request with its card and schema."""
-    return queries.request(viewer_of(request), request_id)
+def get_request(request: HttpRequest, request_id: str, wait: Wait = 0) -> Any:
+    """Return one request with its card, the schema of answers, and its answer. ``wait``: at most so many seconds until
+    it is answered or closed.
+    """
+    found = queries.request(viewer_of(request), request_id)
+    if wait and found.state in {"open", "settling"}:
+        say_later(request, found.run, wait)
+    return found

@@ -9,8 +9,9 @@ from ninja import Router, Status
 
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
-from wfdash.api.params import Limit
-from wfdash.records import Created, RunDetail, RunPage, StartRun
+from wfdash.api.params import Limit, Wait
+from wfdash.long_poll import say_later
+from wfdash.records import CheckedMessage, Created, RunDetail, RunPage, StartRun
 from wfdash.telemetry import tracing
 
 router = Router()
@@ -30,10 +31,19 @@ def start_run(request: HttpRequest, given: StartRun) -> Any:
     return Status(201, {"id": run.pk})
 
 
+@router.post("/runs/check", response=CheckedMessage)
+def check_start(request: HttpRequest, given: StartRun) -> Any:
+    """Check a message as a start would, and start nothing. 422 with errors per field when it does not match."""
+    return {"message": actions.check_start(viewer_of(request), given.workflow, given.message)}
+
+
 @router.get("/runs/{run_id}", response=RunDetail)
-def get_run(request: HttpRequest, run_id: str) -> Any:
-    """Return one run."""
-    return queries.run(viewer_of(request), run_id)
+def get_run(request: HttpRequest, run_id: str, wait: Wait = 0) -> Any:
+    """Return one run with its open requests. ``wait``: at most so many seconds until it rests (see ``rests``)."""
+    found = queries.run(viewer_of(request), run_id)
+    if wait and not found.rests:
+        say_later(request, found.id, wait)
+    return found
 
 
 @router.delete("/runs/{run_id}", response={204: None})

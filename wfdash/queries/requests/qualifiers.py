@@ -82,6 +82,12 @@ KIND: Qualifier[ToQ, ListedValues] = Qualifier(
 QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
     WORKFLOW,
     Qualifier(
+        key="run",
+        example="run:019a…",
+        meaning="of the run with this id",
+        condition=lambda context, term, value: Q(run_id=value),
+    ),
+    Qualifier(
         key="step",
         example="step:review",
         meaning="this step",

@@ -6,30 +6,29 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Now, Substr
 from django.utils import timezone
 
-from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
+from checkpoints.models import Checkpoint, Claim, Event, Run, RunFact
 from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
-from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
+from checkpoints.records import ENDED, Json, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
-from wfdash.domain.invisible import visible
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of, worded
 from wfdash.queries.runs.expressions import Order
+from wfdash.queries.runs.open_requests import AwaitedReply, open_requests_of
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
 from wfdash.queries.runs.qualifiers import search_for
 from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.secrets import masked_for
-from wfdash.queries.unreadable import document, subject_in
-from wfdash.workflow.questions.signals import name_in
+from wfdash.queries.unreadable import document
 
 MAX_ERROR = 200
 NEWEST = KeysetOrder(columns=("-created", "-id"))
@@ -64,8 +63,8 @@ class RunRow:
     wake_at: datetime | None
     seq: int
     n: int
-    waiting_for: tuple[str, ...] = ()
-    """Subjects of its open requests."""
+    requests: tuple[AwaitedReply, ...] = ()
+    """What it waits for, oldest first."""
     signal: str = ""
     """The name of the signal that the oldest of them waits for; empty where that one is for people."""
     waits_on: tuple[str, ...] = ()
@@ -85,6 +84,17 @@ class RunRow:
     """What its author calls it; empty where they say nothing."""
     summary: str = ""
     """The first values of its input, for those who may inspect them."""
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """Return the subjects of its open requests."""
+        return tuple(one.subject for one in self.requests)
+
+    @property
+    def rests(self) -> bool:
+        """Return whether it has ended, or cannot continue before a person acts."""
+        asks = any(not one.signal for one in self.requests)
+        return self.ended or self.status in {Status.PAUSED, Status.HELD} or (self.status is Status.WAITING and asks)
 
     @property
     def title(self) -> str:
@@ -172,7 +182,7 @@ def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     if not wanted:
         return ()
     found = {run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")}
-    asked, tags, progress = _open_requests(found), _tags(found), _progress(viewer, found.values())
+    asked, tags, progress = open_requests_of(found), _tags(found), _progress(viewer, found.values())
     return tuple(
         RunRow(**_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress), tags=tags[one])
         for one in wanted
@@ -228,7 +238,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         raise NotFound("Run not found, or you do not have access")
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
     return RunView(
-        **_common(found, _open_requests([found.id])[found.id], inspect, _progress(viewer, [found])),
+        **_common(found, open_requests_of([found.id])[found.id], inspect, _progress(viewer, [found])),
         tags=_tags([found.id])[found.id],
         engine=found.engine,
         input=masked_for(found.workflow, document(found, "input")) if inspect else None,
@@ -269,7 +279,7 @@ def _failures() -> dict[str, Any]:
     return {"failed_as": KT("error__type"), "failed_with": Substr(KT("error__message"), 1, MAX_ERROR)}
 
 
-def _common(run: Any, asked: list[_OpenRequest], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
+def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
     return {
         "id": run.id,
         "workflow": run.workflow,
@@ -285,7 +295,7 @@ def _common(run: Any, asked: list[_OpenRequest], inspect: bool, progress: dict[s
         "wake_at": run.wake_at,
         "seq": run.seq,
         "n": run.n,
-        "waiting_for": tuple(one.subject for one in asked),
+        "requests": tuple(asked),
         "signal": asked[0].signal if asked else "",
         "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
         "step": run.step or "",
@@ -308,31 +318,6 @@ def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
     for run_id, text in rows.values_list("run_id", "text"):
         tags[run_id] = tuple(sorted((*tags[run_id], text)))
     return tags
-
-
-class _OpenRequest(NamedTuple):
-    """An open request, as a run's row shows it."""
-
-    subject: str
-    by: tuple[str, ...]
-    signal: str
-    """The name of the signal it waits for; empty for a request that people answer."""
-
-
-def _open_requests(run_ids: Iterable[str]) -> defaultdict[str, list[_OpenRequest]]:
-    """Return run id -> its open requests, oldest first (one query)."""
-    asked: defaultdict[str, list[_OpenRequest]] = defaultdict(list)
-    rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
-    rows = rows.order_by("created", "id")
-    hidden = ("card",) if current_encryptor().active else ()
-    columns = ("id", "run_id", "subject", "step", "by", "kind", "key", *hidden)
-    for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
-        for hidden_card in card:
-            subject = subject_in(hidden_card, id_, step)
-        asked[run_id].append(
-            _OpenRequest(visible(str(subject or step)), tuple(by), name_in(key) if kind == SIGNAL else "")
-        )
-    return asked
 
 
 def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]]:

@@ -1,0 +1,1 @@
+"""The API of what belongs to the caller."""

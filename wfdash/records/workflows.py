@@ -1,0 +1,82 @@
+"""Workflows: the catalogue, and what a run of one takes and does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from wfdash.records.base import ApiRecord
+
+
+class WorkflowSummary(ApiRecord):
+    """A workflow in the catalogue. ``loaded`` is false where only its runs are left."""
+
+    name: str
+    title: str
+    loaded: bool = True
+    may_start: bool = False
+    active: int = 0
+    """Runs that have not ended, counted up to 2,000."""
+    failed: int = 0
+    waiting_requests: int = 0
+    last_run: datetime | None = None
+    next_run: datetime | None = None
+    """When a schedule starts the next one."""
+
+
+class WorkflowPage(ApiRecord):
+    """The catalogue; ``next`` is the cursor of the next page, empty at the end."""
+
+    items: list[WorkflowSummary]
+    next: str = ""
+
+
+class StepRecord(ApiRecord):
+    """A step. ``person``: it may ask people. ``parent``: the step of a sub-workflow that it belongs to."""
+
+    name: str
+    title: str = ""
+    doc: str = ""
+    person: bool = False
+    parent: str | None = None
+    takes: str = ""
+    gives: str = ""
+
+
+class EdgeRecord(ApiRecord):
+    """An arrow of the graph. ``kind``: plain, when, otherwise, case, each, gather or join."""
+
+    source: str
+    target: str
+    kind: str = "plain"
+    label: str = ""
+
+
+class VersionRecord(ApiRecord):
+    """A graph that runs were started under. ``changes``: since the version before, one sentence each."""
+
+    version: str
+    created: datetime | None
+    runs: int
+    current: bool
+    changes: list[str] = []
+
+
+class WorkflowDetail(WorkflowSummary):
+    """A workflow with its graph and the JSON Schemas of what it takes and gives."""
+
+    doc: str
+    engine: str
+    version: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+    examples: list[Any]
+    steps: list[StepRecord]
+    edges: list[EdgeRecord]
+    versions: list[VersionRecord]
+
+
+class CheckedMessage(ApiRecord):
+    """The message as a run would receive it: with its defaults, without secrets."""
+
+    message: Any = None
