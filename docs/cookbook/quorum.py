@@ -3,6 +3,7 @@
 from pydantic import BaseModel
 
 from wfdash.workflow import Approval, Context, Policy, Workflow
+from wfdash.workflow.evidence import Link
 
 
 class Release(BaseModel):
@@ -38,6 +39,8 @@ async def approve(release: Release, ctx: Context) -> str:
     card = Approval(
         subject=f"Release {release.service} {release.version}?",
         proposal=release,
+        evidence=[Link(url=f"https://git.example.org/{release.service}/tree/{release.version}", title="The code")],
+        consequence={"approve": "Deployed as soon as enough have approved", "reject": "Not deployed"},
         risk="high",
         undo="Deploy the version before",
         require_reason=True,

@@ -52,7 +52,13 @@ async def carry_out(tasks: list[Task], ctx: Context) -> list[Task]:
 async def decide(task: Task, ctx: Context) -> Done:
     """Ask about a risky task, then do what was approved."""
     if task.risky:
-        card = Approval(subject=f"{task.name}: run {task.command!r}?", proposal=task, edit=Task, risk="high")
+        card = Approval(
+            subject=f"{task.name}: run {task.command!r}?",
+            proposal=task,
+            edit=Task,
+            consequence={"approve": "Run at once", "reject": "Left out, with all that needs it"},
+            risk="high",
+        )
         decision = await ctx.ask(card)
         if not decision.approved:
             return Done(name=task.name, outcome="rejected", note=decision.reason or "")

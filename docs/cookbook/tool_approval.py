@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from wfdash.workflow import Context, Policy, ToolCall, Workflow
+from wfdash.workflow.evidence import Table
 
 
 class Turn(BaseModel):
@@ -39,17 +40,22 @@ async def think(chat: Chat, ctx: Context) -> Chat | str:
 @support.step(after=think)
 async def act(chat: Chat, ctx: Context) -> Chat:
     turn = Turn.model_validate(ctx.state["turn"])
-    result = await use_tool(turn, ctx)
+    result = await use_tool(turn, chat, ctx)
     return Chat(messages=[*chat.messages, {"role": "tool", "content": f"{turn.tool}: {result}"}])
 
 
-async def use_tool(turn: Turn, ctx: Context) -> str:
+async def use_tool(turn: Turn, chat: Chat, ctx: Context) -> str:
     if turn.tool in FREE:
         return await ctx.call(FREE[turn.tool], **turn.arguments)
     tool = GUARDED[turn.tool]
-    decision = await ctx.ask(
-        ToolCall(tool=tool, arguments=turn.arguments, risk="medium", undo="None: the money is gone")
+    card = ToolCall(
+        tool=tool,
+        arguments=turn.arguments,
+        evidence=[Table(title="Conversation", rows=chat.messages)],
+        risk="medium",
+        undo="None: the money is gone",
     )
+    decision = await ctx.ask(card)
     if decision.approved:
         return await ctx.call(tool, **decision.arguments, once=True)
     return decision.response or f"not allowed: {decision.feedback or 'no reason was given'}"
