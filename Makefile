@@ -50,7 +50,6 @@ check: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
-	@$(MAKE) docs
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
@@ -59,7 +58,7 @@ format: $(VENV)/installed-dev
 
 # The documentation as a site, in build/docs; a warning is an error.
 docs: $(VENV)/installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean -f .ci/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean -f .ci/mkdocs.yml
 
 docs-serve: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -f .ci/mkdocs.yml

@@ -174,6 +174,7 @@ def _difference(before: dict[str, Entry], after: dict[str, Entry]) -> Iterator[s
 
 def _imported() -> Catalog:
     catalog = Catalog()
+    workflow_sources.use_folder(Path.cwd(), last=True)
     engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
     files = [
         (file, workflow_sources.import_source)
@@ -194,7 +195,6 @@ def _imported() -> Catalog:
 
 def _import_app(name: str) -> list[ModuleType]:
     """Return the ``workflows`` module of an app or package; none if it has none."""
-    workflow_sources.use_folder(Path.cwd(), last=True)
     package = importlib.import_module(name)
     within = f"{name}.workflows"
     return [importlib.import_module(within)] if importlib.util.find_spec(within, package.__name__) else []

@@ -10,6 +10,7 @@
 ``WFDASH_REQUIRE_SECOND_FACTOR``  1: everyone needs a second factor (default 0: optional)
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
+``WFDASH_ENGINES``   comma-separated dotted paths of engines beside the native one (docs/engines.md)
 ``WFDASH_ASK_PEOPLE``  1 (default): programs may ask people through the workflow ``ask_people``; 0: not loaded
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
@@ -148,7 +149,7 @@ ASGI_APPLICATION = "wfdash.asgi.application"
 WFDASH_APPS = env_list("WFDASH_APPS")
 WFDASH_ASK_PEOPLE = env_flag("WFDASH_ASK_PEOPLE", True)
 WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
-WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine"]
+WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine", *env_list("WFDASH_ENGINES")]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")

@@ -1,0 +1,65 @@
+"""The engine of docs/engines.md in the dashboard: its runs wait, are answered and restored like any other."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Checkpoint, Run
+from tests.driving import drive, pending
+from tests.people import make_people, viewer
+from wfdash import actions, catalog
+from wfdash.errors import Invalid
+
+PAGE = Path(__file__).parents[2] / "docs/engines.md"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the files of the page from a folder of their own."""
+    for name, text in re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE.read_text(), re.DOTALL):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    settings.WFDASH_ENGINES = [*settings.WFDASH_ENGINES, "checklist_engine.ChecklistEngine"]
+    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], ["workflows.py"]
+    catalog.load.cache_clear()
+    yield
+    catalog.load.cache_clear()
+    sys.modules.pop("checklist_engine", None)
+
+
+def answer(run: Run, text: str) -> str:
+    (request,) = pending(run).values()
+    actions.answer_request(viewer("ana"), request.pk, text)
+    return drive(run)
+
+
+def test_a_run_of_the_engine_waits_is_answered_and_restored_as_any_other(served: None) -> None:
+    make_people()
+    assert catalog.failures() == []
+    with pytest.raises(Invalid) as refused:
+        actions.start_run(viewer("otto"), "opening", "something")
+    assert refused.value.errors == [{"loc": [], "msg": "A checklist takes no input"}]
+    run = actions.start_run(viewer("otto"), "opening", None)
+    assert drive(run) == "waiting"
+    assert answer(run, "yes") == "waiting"
+    assert answer(run, "80") == "completed"
+    assert Run.objects.get(pk=run.pk).output == ["yes", "80"]
+
+    second = Checkpoint.objects.get(run=run, n=2)
+    actions.restore_run(viewer("otto"), run.pk, second.pk)
+    assert drive(run) == "waiting"
+    assert answer(run, "90") == "completed"
+    assert Run.objects.get(pk=run.pk).output == ["yes", "90"]
+
+    client = Client()
+    client.force_login(make_people()["otto"])
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "Is the door open?" in page
