@@ -86,6 +86,13 @@ def test_only_one_module_says_which_class_people_are() -> None:
     assert named - set(asks) == set()
 
 
+def test_addresses_are_named_in_the_namespace_of_the_dashboard() -> None:
+    """A project that includes them has an ``inbox`` of its own."""
+    bare = re.compile(r"{% url ['\"][\w-]+['\"]|\b(?:reverse|redirect)\(\s*['\"][\w-]+['\"]")
+    paths = [*(ROOT / "templates").rglob("*.html"), *(ROOT / "wfdash").rglob("*.py")]
+    assert {str(path.relative_to(ROOT)): found for path in paths if (found := bare.findall(path.read_text()))} == {}
+
+
 BLOCKED = """
 import importlib, sys
 class Blocked:

@@ -52,6 +52,6 @@ def type_of(request: HttpRequest | None, kind: ProblemKind) -> str:
     if request is None:
         return BLANK
     try:
-        return request.build_absolute_uri(f"{reverse('api:api-root')}docs/#problem-{kind.code}")
+        return request.build_absolute_uri(f"{reverse('wfdash:api:api-root')}docs/#problem-{kind.code}")
     except (DisallowedHost, NoReverseMatch):
         return BLANK

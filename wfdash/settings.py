@@ -143,7 +143,7 @@ SECRET_KEY = read_secret(DATA_DIR)
 DEBUG = env_flag("WFDASH_DEBUG", False)
 ALLOWED_HOSTS = env_list("WFDASH_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("WFDASH_ORIGINS")
-ROOT_URLCONF = "wfdash.urls"
+ROOT_URLCONF = "wfdash.pages.site.project_urls"
 ASGI_APPLICATION = "wfdash.asgi.application"
 
 WFDASH_APPS = env_list("WFDASH_APPS")
@@ -236,9 +236,9 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-LOGIN_URL = "sign-in"
-LOGIN_REDIRECT_URL = "inbox"
-LOGOUT_REDIRECT_URL = "sign-in"
+LOGIN_URL = "wfdash:sign-in"
+LOGIN_REDIRECT_URL = "wfdash:inbox"
+LOGOUT_REDIRECT_URL = "wfdash:sign-in"
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"

@@ -11,7 +11,7 @@ from wfdash.errors import NotAllowed
 from wfdash.queries.account.notifications import notices
 from wfdash.signin import tokens
 
-API = reverse("api:openapi-json").removesuffix("openapi.json")
+API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
 EVERYTHING = ["see", "inspect", "answer", "start", "operate", "admin"]
 
 

@@ -29,7 +29,7 @@ ROUTERS = {
 }
 """The routers by the noun under which the reference shows their operations."""
 
-api = NinjaAPI(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="api")
+api = NinjaAPI(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="wfdash:api")
 add_error_handlers(api)
 api.add_decorator(refuse_unknown_parameters)
 for tag, routers in ROUTERS.items():

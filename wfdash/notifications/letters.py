@@ -92,5 +92,5 @@ def page_of(kind: str, payload: Mapping[str, Any]) -> str:
     """Return the path of what a notification is about, if that is no request: a run, the schedules, or the list."""
     run, text = str(payload.get("run") or ""), str(payload.get("subject") or "")
     if kind == "late":
-        return f"{reverse('schedules')}?{urlencode({'q': text})}"
-    return reverse("run", args=[run]) if run else reverse("notices")
+        return f"{reverse('wfdash:schedules')}?{urlencode({'q': text})}"
+    return reverse("wfdash:run", args=[run]) if run else reverse("wfdash:notices")

@@ -20,7 +20,7 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -
     """Return a link that signs ``user`` in once; ``base`` is e.g. ``http://127.0.0.1:8000``."""
     secret = secrets.token_urlsafe(32)
     SignInLink.objects.create(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
-    return base + reverse("sign-in-link", args=[secret])
+    return base + reverse("wfdash:sign-in-link", args=[secret])
 
 
 def revoke_links(user: User) -> int:

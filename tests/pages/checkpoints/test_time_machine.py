@@ -82,7 +82,7 @@ def head(run: Run) -> Checkpoint:
 
 
 def at(name: str, run: Run, *more: object) -> str:
-    return reverse(name, args=[run.pk, *more])
+    return reverse(f"wfdash:{name}", args=[run.pk, *more])
 
 
 def hidden(page: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ def test_the_api_deletes_ended_runs_and_checkpoints_no_one_needs(otto):
 def test_a_checkpoint_is_deleted_after_a_page_that_says_so(otto):
     run = started()
     first = Checkpoint.objects.filter(run=run).order_by("n").first()
-    address = reverse("checkpoint-delete", args=[run.pk, first.pk])
+    address = reverse("wfdash:checkpoint-delete", args=[run.pk, first.pk])
     assert "cannot be undone" in otto.get(address).content.decode()
     assert "Checkpoint deleted" in otto.post(address, follow=True).content.decode()
     assert not Checkpoint.objects.filter(pk=first.pk).exists()

@@ -19,10 +19,10 @@ def addresses(run, question, history):
         "request": f"/requests/{question.pk}/",
         "runs": "/runs/",
         "run": f"/runs/{run.pk}/",
-        "checkpoint": reverse("checkpoint", args=chosen),
-        "restore": reverse("restore", args=chosen),
-        "checkpoint-delete": reverse("checkpoint-delete", args=chosen),
-        "fork": reverse("fork", args=chosen),
+        "checkpoint": reverse("wfdash:checkpoint", args=chosen),
+        "restore": reverse("wfdash:restore", args=chosen),
+        "checkpoint-delete": reverse("wfdash:checkpoint-delete", args=chosen),
+        "fork": reverse("wfdash:fork", args=chosen),
         "runs-words": "/runs/words/?q=st",
         "audit-words": "/audit/words/",
         "schedules-words": "/schedules/words/",
@@ -35,8 +35,8 @@ def addresses(run, question, history):
         "run-logs-text": f"/runs/{run.pk}/logs.txt",
         "run-state": f"/runs/{run.pk}/state/",
         "run-history": f"/runs/{run.pk}/checkpoints/",
-        "compare": reverse("compare", args=[run.pk]) + f"?a={history[0].pk}&b={history[-1].pk}",
-        "edit": reverse("edit", args=chosen),
+        "compare": reverse("wfdash:compare", args=[run.pk]) + f"?a={history[0].pk}&b={history[-1].pk}",
+        "edit": reverse("wfdash:edit", args=chosen),
         "replay": f"/runs/{run.pk}/at/1/",
         "run-cancel": f"/runs/{run.pk}/cancel/",
         "run-delete": f"/runs/{run.pk}/delete/",
@@ -129,7 +129,6 @@ ELSEWHERE = {
     "sign-in-code",
     "second-factor",
     "sign-out",
-    "favicon",
     "manifest",
     "service-worker",
     "offline",
@@ -196,7 +195,7 @@ def test_only_operators_act_on_runs(name, verb, run, as_):
 @pytest.mark.parametrize("name", ["ana", "vera"])
 @pytest.mark.parametrize("verb", ["restore", "fork"])
 def test_only_operators_change_history(name, verb, run, history, as_):
-    assert as_(name).post(reverse(verb, args=[run.pk, history[0].pk])).status_code == 403
+    assert as_(name).post(reverse(f"wfdash:{verb}", args=[run.pk, history[0].pk])).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -222,7 +221,7 @@ def test_a_checkpoint_of_another_run_is_not_found(run, history, as_):
     from tests.people import make_run
 
     other = make_run()
-    assert as_("adam").get(reverse("checkpoint", args=[other.pk, history[0].pk])).status_code == 404
+    assert as_("adam").get(reverse("wfdash:checkpoint", args=[other.pk, history[0].pk])).status_code == 404
 
 
 def test_a_reviewer_sees_what_happened_and_no_value(run, history, as_):

@@ -88,7 +88,7 @@ def test_a_run_is_found_by_its_id_by_how_it_begins_and_by_how_it_ends(part, list
 
 def test_a_request_and_a_checkpoint_are_found_by_id_for_those_who_may_open_them(listed, history, find, as_):
     saved = history[0]
-    address = reverse("checkpoint", args=[saved.run_id, saved.pk])
+    address = reverse("wfdash:checkpoint", args=[saved.run_id, saved.pk])
     for text in (saved.pk, saved.pk[-8:], f"http://localhost{address}"):
         assert address in find("vera", text)["id"]
         assert address not in find("ana", text).get("id", {})

@@ -19,5 +19,5 @@ def first_steps(request: HttpRequest) -> HttpResponse:
         raise NotAllowed("Only admins of every workflow set up the installation")
     if request.method == "POST":
         actions.dismiss_first_steps(viewer)
-        return redirect("inbox")
+        return redirect("wfdash:inbox")
     return render(request, "account/first_steps/page.html", {"steps": found})

@@ -24,7 +24,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request)
     if request.method == "POST":
         read_notices(viewer)
-        return redirect("notices")
+        return redirect("wfdash:notices")
     menu = request.GET.get("fragment") == "menu"
     shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU if menu else 30)
     context = {
@@ -43,4 +43,4 @@ def notification(request: HttpRequest, notice_id: str) -> HttpResponse:
     if found is None:
         raise NotFound("Notification not found")
     read_notices(viewer, [found.id])
-    return redirect("request", found.request) if found.request else redirect(found.page)
+    return redirect("wfdash:request", found.request) if found.request else redirect(found.page)

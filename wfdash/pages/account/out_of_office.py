@@ -26,7 +26,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
             try:
                 absence = actions.set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
                 messages.success(request, f"Out of office set. {absence.delegate.get_username()} can decide for you.")
-                return redirect("away")
+                return redirect("wfdash:away")
             except Invalid as error:
                 problems = error.by_field
     mine, others = queries.absences(viewer)
@@ -46,7 +46,7 @@ def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
     """End an absence."""
     actions.end_absence(viewer_of(request), absence_id)
     messages.success(request, "Out of office ended.")
-    return redirect("away")
+    return redirect("wfdash:away")
 
 
 def read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:

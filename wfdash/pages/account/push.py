@@ -85,7 +85,7 @@ def push_browser(request: HttpRequest, browser_id: str) -> HttpResponse:
     else:
         actions.unsubscribe(viewer_of(request), browser_id)
         messages.success(request, "Push notifications are off in that browser.")
-    return redirect("settings")
+    return redirect("wfdash:settings")
 
 
 def browser_name(agent: str) -> str:

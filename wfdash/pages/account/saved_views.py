@@ -25,7 +25,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         messages.error(request, error.summary)
         return redirect(place.url())
     messages.success(request, f"Saved: “{view.name}”.")
-    return redirect("view", view.pk)
+    return redirect("wfdash:view", view.pk)
 
 
 @page("GET")
@@ -57,4 +57,4 @@ def view(request: HttpRequest, view_id: str) -> HttpResponse:
     except Invalid as error:
         messages.error(request, error.summary)
         return redirect(place.at(view=view_id).url())
-    return redirect("view", view_id)
+    return redirect("wfdash:view", view_id)

@@ -43,7 +43,7 @@ def enter(request: HttpRequest, user: User, target: str, *, how: str) -> HttpRes
         "how": how,
         "until": time.time() + SECONDS,
     }
-    return redirect("sign-in-code")
+    return redirect("wfdash:sign-in-code")
 
 
 @never_cache
@@ -54,7 +54,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
     pending = request.session.get(PENDING, {})
     user = _waiting(pending)
     if user is None:
-        return redirect("sign-in")
+        return redirect("wfdash:sign-in")
     if not signin_second_factor.is_on(user):
         return _set_up_first(request, user, pending)
     if request.method != "POST":
@@ -83,7 +83,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         _change(request, user, act, code)
     except (Invalid, TooManyTries) as error:
         return _refused(request, "account/settings/secondfactor.html", shown | _page_context(request, user), error)
-    return redirect("second-factor")
+    return redirect("wfdash:second-factor")
 
 
 class RequireSecondFactor:

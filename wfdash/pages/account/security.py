@@ -39,7 +39,7 @@ def account(request: HttpRequest) -> HttpResponse:
         return response
     except NotFound as error:
         messages.error(request, f"{error}.")
-    return redirect("account")
+    return redirect("wfdash:account")
 
 
 def _change_password(request: HttpRequest, viewer: Viewer) -> None:

@@ -48,7 +48,7 @@ def settings(request: HttpRequest) -> HttpResponse:
             set_preferences(viewer, **_posted_settings(request, _channels(viewer), wishes))
             keep_zone(request, viewer.user.pk)
             messages.success(request, "Settings saved.")
-            return redirect("settings")
+            return redirect("wfdash:settings")
         except Invalid as error:
             problems = error.by_field
     context = _form_context(viewer, wishes, typed) | {

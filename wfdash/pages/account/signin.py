@@ -65,7 +65,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session."""
     logout(request)
     messages.info(request, "Signed out.")
-    return redirect("sign-in")
+    return redirect("wfdash:sign-in")
 
 
 def _target(request: HttpRequest) -> str:

@@ -70,7 +70,7 @@ def label(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse
         actions.label_checkpoint(viewer_of(request), run_id, checkpoint_id, request.POST.get("label", ""), key=key)
     except Invalid as error:
         messages.warning(request, str(error.errors[0]["msg"]))
-    return redirect("checkpoint", run_id, checkpoint_id)
+    return redirect("wfdash:checkpoint", run_id, checkpoint_id)
 
 
 def _act(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str) -> HttpResponse:
@@ -91,7 +91,7 @@ def apply_verb(
     done: Any = call(viewer_of(request), run_id, checkpoint_id, edits=edits, seen=seen, key=key)
     chosen = queries.checkpoint(viewer_of(request), run_id, checkpoint_id).number
     messages.success(request, DONE_MESSAGES[verb].format(n=done.n, chosen=chosen))
-    return redirect("run", done.run_id if verb == "restore" else done.pk)
+    return redirect("wfdash:run", done.run_id if verb == "restore" else done.pk)
 
 
 def show_preview(

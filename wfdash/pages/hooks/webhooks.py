@@ -64,14 +64,14 @@ def webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
         return _perform(request, viewer, webhook_id, act)
     except WrongState as error:
         messages.warning(request, f"{error}.")
-    return redirect("webhook", webhook_id)
+    return redirect("wfdash:webhook", webhook_id)
 
 
 def _perform(request: HttpRequest, viewer: Viewer, webhook_id: str, act: str) -> HttpResponse:
     if act == "remove":
         webhooks.remove_webhook(viewer, webhook_id)
         messages.success(request, "Webhook removed.")
-        return redirect("webhooks")
+        return redirect("wfdash:webhooks")
     if act == "test":
         webhooks.try_webhook(viewer, webhook_id)
         messages.info(request, "Test sent. See the deliveries below.")
@@ -86,7 +86,7 @@ def _perform(request: HttpRequest, viewer: Viewer, webhook_id: str, act: str) ->
         messages.success(request, "Old secret revoked.")
     elif act in {"rest", "wake"}:
         webhooks.switch_webhook(viewer, webhook_id, active=act == "wake")
-    return redirect("webhook", webhook_id)
+    return redirect("wfdash:webhook", webhook_id)
 
 
 def _webhook(
@@ -110,7 +110,7 @@ def _webhook(
 
 def _states(webhook_id: str, chosen: str) -> list[tuple[str, str, bool]]:
     """Return the filters of deliveries: label, address, whether it is the chosen one."""
-    address = reverse("webhook", args=[webhook_id])
+    address = reverse("wfdash:webhook", args=[webhook_id])
     named = [("", "All"), *((name, name.replace("-", " ").capitalize()) for name in queries.STATES)]
     return [(label, f"{address}?state={name}" if name else address, name == chosen) for name, label in named]
 

@@ -74,4 +74,4 @@ def _neighbours(found: WorkflowAccess) -> Mapping[str, str]:
 
 def _address(workflow: str, number: int = 1) -> str:
     given = {"workflow": workflow, **({"page": str(number)} if number > 1 else {})}
-    return f"{reverse('access')}?{urlencode(given)}"
+    return f"{reverse('wfdash:access')}?{urlencode(given)}"

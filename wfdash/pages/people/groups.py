@@ -26,7 +26,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         try:
             made = actions.make_group(viewer, request.POST.get("name", ""))
             messages.success(request, f"Group {made.name} made. Add its members.")
-            return redirect("group", made.name)
+            return redirect("wfdash:group", made.name)
         except Invalid as error:
             problems = error.by_field
     context = {
@@ -48,12 +48,12 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
         return _shown(request, viewer, name)
     queries.group(viewer, name)
     try:
-        return redirect("group", moved) if (moved := _act(request, viewer, name)) else redirect("groups")
+        return redirect("wfdash:group", moved) if (moved := _act(request, viewer, name)) else redirect("wfdash:groups")
     except Invalid as error:
         return _shown(request, viewer, name, problems=error.by_field)
     except (WrongState, NotFound) as error:
         messages.error(request, f"{error}.")
-        return redirect("group", name)
+        return redirect("wfdash:group", name)
 
 
 def _act(request: HttpRequest, viewer: Viewer, name: str) -> str:

@@ -83,4 +83,4 @@ def _neighbours(found: PeoplePage, text: str, show: str) -> dict[str, str]:
 def _address(text: str, show: str, number: int = 1) -> str:
     query = {"q": text, "show": show, "page": str(number) if number > 1 else ""}
     given = urlencode({name: value for name, value in query.items() if value})
-    return reverse("people-list") + (f"?{given}" if given else "")
+    return reverse("wfdash:people-list") + (f"?{given}" if given else "")

@@ -47,7 +47,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
         return _shown(request, viewer, name, act=act, problems=error.by_field)
     except (WrongState, NotFound) as error:
         messages.error(request, f"{error}.")
-    return redirect("person", name)
+    return redirect("wfdash:person", name)
 
 
 def _shown(
@@ -66,7 +66,7 @@ def _shown(
         "wrong": problems or {},
         "given": request.POST,
         "today": timezone.localdate().isoformat(),
-        "audit": f"{reverse('audit')}?{urlencode({'q': f'actor:{name}'})}",
+        "audit": f"{reverse('wfdash:audit')}?{urlencode({'q': f'actor:{name}'})}",
         **(_whole_context(viewer, view) if view.whole else {}),
     }
     return render(request, "people/person.html", context, status=422 if problems else 200)

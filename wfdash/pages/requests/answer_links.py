@@ -48,7 +48,7 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
     link, signed_in = read_link(token), _signed_in(request)
     if "_undo" in request.POST:
         undo_by_link(token, signed_in=signed_in)
-        return redirect("answer-link", token)
+        return redirect("wfdash:answer-link", token)
     found = queries.request(link.viewer, link.request)
     reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
     if found.open and not link.changed and not link.used and (reading.editing or reading.errors):
@@ -65,7 +65,7 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
         context = _context(request, read_link(token), token)
         typed = without(reading.value, secret_names(found.answer_schema))
         return render(request, PAGE, context | {"conflict": str(error), "typed": typed}, status=409)
-    return redirect("answer-link", token)
+    return redirect("wfdash:answer-link", token)
 
 
 def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -
     asks = needs_sign_in(link, signed_in)
     voted = found.open and not found.refusal and queries.collaboration(found).mine is not None
     decides = found.open and not (found.refusal or link.used or link.changed or stranger or asks or voted)
-    url = reverse("answer-link", args=[token])
+    url = reverse("wfdash:answer-link", args=[token])
     begin = (found.suggestion or {}).get("value")
     return {
         "item": found,

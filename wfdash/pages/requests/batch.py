@@ -65,7 +65,7 @@ def result(request: HttpRequest) -> HttpResponse:
     """Show the result of the last batch."""
     outcome = request.session.get(RESULT)
     if not outcome:
-        return redirect("inbox")
+        return redirect("wfdash:inbox")
     return render(
         request,
         "requests/batch/result.html",
@@ -81,7 +81,7 @@ def undo(request: HttpRequest) -> HttpResponse:
     words = f"{done} answer{'' if done == 1 else 's'} undone."
     words += f" {late} could not be undone." if late else ""
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
-    return redirect(outcome.get("back") or "inbox")
+    return redirect(outcome.get("back") or "wfdash:inbox")
 
 
 def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests, place: InboxAddress) -> HttpResponse:
@@ -101,7 +101,7 @@ def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests
         problem = error.summary
         return render(request, "requests/batch/page.html", context | {"problem": problem}, status=422)
     request.session[RESULT] = _stored_result(found, place, outcomes, reading)
-    return redirect("batch-result")
+    return redirect("wfdash:batch-result")
 
 
 def _chosen(tick: str) -> tuple[str, str]:
@@ -124,7 +124,7 @@ def _stored_result(
         "stayed": [{"id": one.request, "subject": one.subject, "problem": one.problem} for one in stayed],
         "why": sorted(Counter(one.kind for one in stayed).items()),
         "settles": max(settles).isoformat() if settles else "",
-        "back": reverse("alike", args=[found.like.id]) + f"?{place.query}",
+        "back": reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}",
         "inbox": place.at(focus=False).url(),
     }
 
@@ -151,7 +151,7 @@ def _schema(found: queries.SimilarRequests) -> dict[str, Any]:
 def _context(
     found: queries.SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
 ) -> dict[str, Any]:
-    url = reverse("alike", args=[found.like.id]) + f"?{place.query}"
+    url = reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}"
     columns = [path for path in found.columns if path != LEAD]
     return {
         "batch": found,

@@ -32,7 +32,7 @@ def undo_all(request: HttpRequest) -> HttpResponse:
     done, late = actions.undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
     words = f"{done} answer{'' if done == 1 else 's'} undone." + (f" {late} could not be undone." if late else "")
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
-    return redirect(path_in(request.POST.get("next", "")) or "inbox")
+    return redirect(path_in(request.POST.get("next", "")) or "wfdash:inbox")
 
 
 @page("POST")

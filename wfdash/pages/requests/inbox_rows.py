@@ -67,7 +67,7 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
         number = listed.alike.get(row.gate, 0)
         first = row.gate not in grouped
         grouped.add(row.gate)
-        batch = reverse("alike", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
+        batch = reverse("wfdash:alike", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
         due = _due(row, listed.now)
         yield InboxRow(
             row=row,

@@ -46,7 +46,7 @@ def panel(
         initial=begin,
         reading=reading or _from_draft(found, here.draft),
         errors=errors,
-        files=f"{reverse('request', args=[found.id])}evidence/",
+        files=f"{reverse('wfdash:request', args=[found.id])}evidence/",
         path=_path(found),
         before=found.before,
         said=_said(found, here),
@@ -78,12 +78,13 @@ def address_params(query: QueryDict) -> dict[str, str]:
 
 def address(name: str, request_id: str, query: str) -> str:
     """Return an address of a request with the person's place in the inbox."""
-    return reverse(name, args=[request_id]) + (f"?{query}" if query else "")
+    return reverse(f"wfdash:{name}", args=[request_id]) + (f"?{query}" if query else "")
 
 
 def back_to(request_id: str, place: Mapping[str, str], anchor: str = "") -> HttpResponse:
     """Redirect to the request: in the inbox, if the person came from there."""
-    where = f"/?{urlencode({**place, 'request': request_id})}" if place else reverse("request", args=[request_id])
+    asked = f"{reverse('wfdash:inbox')}?{urlencode({**place, 'request': request_id})}"
+    where = asked if place else reverse("wfdash:request", args=[request_id])
     return redirect(where + anchor)
 
 

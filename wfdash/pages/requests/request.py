@@ -59,7 +59,7 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
 def _answer_commands(request: HttpRequest, found: queries.RequestView) -> Commands:
     """Return the commands that answer a request, for those who may, with the first of its answers to change."""
     body = {"value": sample(found.answer_schema), "seen": found.seen}
-    path = reverse("api:answer_request", args=[found.id])
+    path = reverse("wfdash:api:answer_request", args=[found.id])
     return commands(request, "answer-commands", "Answer from a program", path, body)
 
 
@@ -165,11 +165,11 @@ def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestVi
 def _next_page(viewer: Viewer, found: queries.RequestView, place: dict[str, str]) -> HttpResponseRedirect:
     """Redirect to the next request of the inbox where the answer came from there, else to this one's outcome."""
     if not place:
-        return redirect("request", found.id)
+        return redirect("wfdash:request", found.id)
     try:
         order = {"sort": place.get("sort", "age")}
         following = queries.next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)
     except Invalid:  # an invalid filter: the answer was accepted all the same
         following = ""
     further = {"request": following} if following and place["tab"] != "answered" else {}
-    return redirect("/?" + urlencode({**place, **further}))
+    return redirect(f"{reverse('wfdash:inbox')}?{urlencode({**place, **further})}")

@@ -34,7 +34,11 @@ def selected(request: HttpRequest) -> HttpResponse:
     viewer, place = viewer_of(request), read_inbox_address(request.GET)
     if request.method != "POST":
         outcome = request.session.get(RESULT)
-        return render(request, "requests/selected/result.html", {"outcome": outcome}) if outcome else redirect("inbox")
+        return (
+            render(request, "requests/selected/result.html", {"outcome": outcome})
+            if outcome
+            else redirect("wfdash:inbox")
+        )
     ids = list(dict.fromkeys(request.POST.getlist("request")))[:MOST]
     act = request.POST.get("act", "")
     if not ids or act not in ACTS:
@@ -62,7 +66,7 @@ def _assign(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequ
         ],
         "inbox": place.at(focus=False).url(),
     }
-    return redirect("selected")
+    return redirect("wfdash:selected")
 
 
 def _choose(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
@@ -97,4 +101,4 @@ def _table(place: InboxAddress, rows: Sequence[queries.RequestRow]) -> str:
     """Return the address of the table of what is similar to these, with them selected."""
     first = next((row for row in rows if row.risk != "high"), rows[0])
     chosen = urlencode([("request", row.id) for row in rows])
-    return f"{reverse('alike', args=[first.id])}?{place.query}&{chosen}"
+    return f"{reverse('wfdash:alike', args=[first.id])}?{place.query}&{chosen}"

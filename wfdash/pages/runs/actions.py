@@ -176,9 +176,9 @@ def next_action(run: queries.RunView, buttons: list[RunButton], review: str = ""
     if lead := next((button for button in buttons if button.verb.style == "primary"), None):
         return lead
     if run.status.value in REVIEW_CHANGE.statuses and run.operate:
-        return RunButton(verb=REVIEW_CHANGE, address=reverse(REVIEW_CHANGE.page, args=[run.id]))
+        return RunButton(verb=REVIEW_CHANGE, address=reverse(f"wfdash:{REVIEW_CHANGE.page}", args=[run.id]))
     if review and run.status.value in REVIEW.statuses:
-        return RunButton(verb=REVIEW, address=reverse(REVIEW.page, args=[review]))
+        return RunButton(verb=REVIEW, address=reverse(f"wfdash:{REVIEW.page}", args=[review]))
     send = next((button for button in buttons if button.verb.name == "signal"), None)
     waits = run.status.value == "waiting" and run.signal
     return replace(send, verb=replace(send.verb, style="primary")) if send and waits else None
@@ -199,7 +199,7 @@ def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
     else:
         later = verb == "pause" and run.phase != Phase.PAUSED
         messages.success(request, PAUSES_LATER if later else ACTIONS[verb].done)
-    return redirect("run", run_id)
+    return redirect("wfdash:run", run_id)
 
 
 @page("GET", "POST")
@@ -218,7 +218,7 @@ def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
         messages.warning(request, str(error))
     else:
         _flash_cancelled(request, viewer, run)
-    return redirect("run", run_id)
+    return redirect("wfdash:run", run_id)
 
 
 def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
@@ -235,11 +235,15 @@ def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
 def _address(run: queries.RunView, verb: RunAction) -> str:
     """Return the address of an action or its page; empty if there is none."""
     if verb.name == "again":
-        return f"{reverse('workflow', args=[run.workflow])}?from={run.id}"
+        return f"{reverse('wfdash:workflow', args=[run.workflow])}?from={run.id}"
     try:
         if verb.name == "edit":
             head = queries.head_of(run.id)
-            return f"{reverse('edit', args=[run.id, head])}?what=restore" if head else ""
-        return reverse(verb.page, args=[run.id]) if verb.page else reverse("run-act", args=[run.id, verb.name])
+            return f"{reverse('wfdash:edit', args=[run.id, head])}?what=restore" if head else ""
+        return (
+            reverse(f"wfdash:{verb.page}", args=[run.id])
+            if verb.page
+            else reverse("wfdash:run-act", args=[run.id, verb.name])
+        )
     except NoReverseMatch:
         return ""

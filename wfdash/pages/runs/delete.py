@@ -22,9 +22,9 @@ def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
         actions.delete_run(viewer, run_id, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
-        return redirect("run", run_id)
+        return redirect("wfdash:run", run_id)
     messages.success(request, "Run deleted. Its audit entries are kept.")
-    return redirect("runs")
+    return redirect("wfdash:runs")
 
 
 @page("GET", "POST")
@@ -42,6 +42,6 @@ def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> 
         actions.delete_checkpoint(viewer, run_id, checkpoint_id, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
-        return redirect("checkpoint", run_id, checkpoint_id)
+        return redirect("wfdash:checkpoint", run_id, checkpoint_id)
     messages.success(request, "Checkpoint deleted.")
-    return redirect("run-history", run_id)
+    return redirect("wfdash:run-history", run_id)

@@ -29,7 +29,9 @@ def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, boo
         ("state", "State", "run-state", ""),
         ("history", "History", "run-history", f"{run.n:,}"),
     )
-    return tuple((name, label, reverse(url, args=[run.id]), count, name == here) for name, label, url, count in pages)
+    return tuple(
+        (name, label, reverse(f"wfdash:{url}", args=[run.id]), count, name == here) for name, label, url, count in pages
+    )
 
 
 def head(

@@ -51,7 +51,7 @@ def _page_context(
     request: HttpRequest, run: queries.RunView, found: queries.LogPage, wanted: queries.LogFilter
 ) -> dict[str, Any]:
     steps = step_titles(run)
-    wrap, events = request.GET.get("wrap", "") != "off", reverse("run-events", args=[run.id])
+    wrap, events = request.GET.get("wrap", "") != "off", reverse("wfdash:run-events", args=[run.id])
     return part_context(request, run, found) | {
         "wanted": wanted,
         "steps": steps.items(),
@@ -61,7 +61,7 @@ def _page_context(
         ],
         "wrap": wrap,
         "wrapping": address(request, wrap="off" if wrap else ""),
-        "download": reverse("run-logs-text", args=[run.id]) + address(request, wrap=""),
+        "download": reverse("wfdash:run-logs-text", args=[run.id]) + address(request, wrap=""),
     }
 
 

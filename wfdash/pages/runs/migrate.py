@@ -39,7 +39,7 @@ def _migration_page(request: HttpRequest, run_id: str, *, override: bool) -> Htt
         messages.warning(request, str(error))
     else:
         messages.success(request, OVERRIDDEN if override else MIGRATED)
-    return redirect("run", run_id)
+    return redirect("wfdash:run", run_id)
 
 
 def _preview(request: HttpRequest, run_id: str, override: bool, status: int = 200) -> HttpResponse:

@@ -61,11 +61,11 @@ def _draw(run_id: str, seq: int, described: Description, found: queries.ReplayVi
     def link(step: str = "", unfold: str | None = None) -> str:
         if unfold is not None:
             return _address(run_id, seq, unfold) + "#replay-graph"
-        return f"{reverse('run', args=[run_id])}?{urlencode({'step': step})}#run-step"
+        return f"{reverse('wfdash:run', args=[run_id])}?{urlencode({'step': step})}#run-step"
 
     return draw(described, found.moves, found.board, {}, link=link, opened=opened, live=False)
 
 
 def _address(run_id: str, seq: int, unfold: str) -> str:
     query = f"?{urlencode({'unfold': unfold})}" if unfold else ""
-    return reverse("replay", args=[run_id, seq]) + query
+    return reverse("wfdash:replay", args=[run_id, seq]) + query

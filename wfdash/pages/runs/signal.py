@@ -47,7 +47,7 @@ def signal(request: HttpRequest, run_id: str) -> HttpResponse:
         messages.warning(request, str(error))
     else:
         messages.success(request, _sent_message(name, received=bool(sent.taken)))
-    return redirect("run", run_id)
+    return redirect("wfdash:run", run_id)
 
 
 def _signal_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:

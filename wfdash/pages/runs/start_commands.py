@@ -31,7 +31,7 @@ def again_commands(request: HttpRequest, run: queries.RunView) -> Commands:
 
 def _commands(request: HttpRequest, title: str, workflow: str, message: Json) -> Commands:
     body = {"workflow": workflow, "message": message}
-    return commands(request, "start-commands", title, reverse("api:start_run"), body)
+    return commands(request, "start-commands", title, reverse("wfdash:api:start_run"), body)
 
 
 def _completed(given: Json, made: Json) -> Json:

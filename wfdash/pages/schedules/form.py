@@ -98,7 +98,7 @@ def _submit(request: HttpRequest, viewer: Viewer, blank: ScheduleForm, save: Any
     except Invalid as error:
         return _render(request, viewer, _with_errors(sheet, bound, error), status=422)
     messages.success(request, "Schedule saved. Runs start as you." if schedule.next_at else "Schedule saved (paused).")
-    return redirect("schedule", schedule.pk)
+    return redirect("wfdash:schedule", schedule.pk)
 
 
 def _with_errors(sheet: ScheduleForm, bound: BoundForm, error: Invalid) -> ScheduleForm:

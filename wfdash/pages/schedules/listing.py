@@ -113,7 +113,7 @@ def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse
         if act == "run":
             run = actions.run_now(viewer, schedule_id, key=key)
             messages.success(request, "Run started.")
-            return redirect("run", run.pk)
+            return redirect("wfdash:run", run.pk)
         if act == "delete":
             actions.delete_schedule(viewer, schedule_id, key=key)
         elif act in DONE_MESSAGES:
@@ -125,10 +125,10 @@ def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse
         messages.error(request, f"The run input is no longer valid: {message}. Edit the schedule first.")
     else:
         messages.success(request, DONE_MESSAGES.get(act, "No changes were made."))
-    return redirect("schedules" if act == "delete" else _back(request, schedule_id))
+    return redirect("wfdash:schedules" if act == "delete" else _back(request, schedule_id))
 
 
 def _back(request: HttpRequest, schedule_id: str) -> str:
     """Return the list where its button was pressed, or the schedule's own page."""
     listed = request.POST.get("from") == "list"
-    return reverse("schedules") if listed else reverse("schedule", args=[schedule_id])
+    return reverse("wfdash:schedules") if listed else reverse("wfdash:schedule", args=[schedule_id])

@@ -209,7 +209,7 @@ def answered_here(request: HttpRequest) -> tuple[int, list[str]]:
 
 def _nav_link(name: str, label: str, icon: str, within: tuple[str, ...], *, here: str | None) -> NavLink | None:
     try:
-        href = reverse(name)
+        href = reverse(f"wfdash:{name}")
     except NoReverseMatch:
         return None
     return NavLink(href=href, label=label, icon=icon, here=here in within, counts=COUNTED.get(name, ""))

@@ -38,7 +38,7 @@ class Destination:
     @property
     def href(self) -> str:
         """Return its address."""
-        return reverse(self.page) + self.query
+        return reverse(self.page if ":" in self.page else f"wfdash:{self.page}") + self.query
 
 
 LISTS = (

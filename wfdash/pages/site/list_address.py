@@ -86,7 +86,7 @@ class ListAddress:
     @cached_property
     def _base(self) -> tuple[str, str]:
         """The path and the query: a list asks for the address of each of its rows."""
-        return reverse(self.page), self.query
+        return reverse(f"wfdash:{self.page}"), self.query
 
     def at(self, **changes: Any) -> Self:
         """Return the address with parts of it changed."""

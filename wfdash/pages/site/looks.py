@@ -27,7 +27,7 @@ def density(request: HttpRequest) -> HttpResponse:
     chosen = request.POST.get("density", "")
     if chosen in queries.DENSITIES:
         actions.set_density(viewer_of(request), chosen)
-    return redirect(path_in(request.POST.get("next", "")) or "runs")
+    return redirect(path_in(request.POST.get("next", "")) or "wfdash:runs")
 
 
 def path_in(text: str) -> str:

@@ -80,7 +80,7 @@ def _by_id(found: queries.Everything) -> Iterator[Hit]:
     yield from (_run(row) for row in found.ids_of_runs)
     yield from (_request(row) for row in found.ids_of_requests)
     for one in found.checkpoints:
-        href = reverse("checkpoint", args=[one.run, one.id])
+        href = reverse("wfdash:checkpoint", args=[one.run, one.id])
         step = f" · {step_label(one.step)}" if one.step else ""
         yield Hit(label=f"Checkpoint {one.n}", icon="bookmark", href=href, detail=f"run {one.run[-8:]}{step}")
 
@@ -94,17 +94,17 @@ def _actions(viewer: Viewer, found: queries.Everything) -> tuple[Hit, ...]:
 
 
 def _workflow(one: queries.WorkflowHit) -> Hit:
-    href = reverse("workflow", args=[one.name])
+    href = reverse("wfdash:workflow", args=[one.name])
     return Hit(label=one.title, icon="rectangle-group", href=href, detail=one.name if one.name != one.title else "")
 
 
 def _view(one: queries.ViewRow) -> Hit:
     owner = "" if one.mine else f" of {one.owner}"
-    return Hit(label=one.name, icon="bookmark", href=reverse("view", args=[one.id]), detail=f"saved view{owner}")
+    return Hit(label=one.name, icon="bookmark", href=reverse("wfdash:view", args=[one.id]), detail=f"saved view{owner}")
 
 
 def _run(row: queries.RunHit) -> Hit:
-    href, detail = reverse("run", args=[row.id]), f"{row.workflow} · {row.id[-8:]}"
+    href, detail = reverse("wfdash:run", args=[row.id]), f"{row.workflow} · {row.id[-8:]}"
     return Hit(label=row.title, icon="queue-list", href=href, detail=detail, status=row.status)
 
 
@@ -118,7 +118,7 @@ def _runs(found: queries.Everything) -> Iterator[Hit]:
 def _request(row: queries.RequestRow) -> Hit:
     detail = f"{row.run_title} · {step_label(row.step)}"
     state = "" if row.open else " · closed" if row.closed_as and not row.answered else " · answered"
-    return Hit(label=row.subject, icon="inbox", href=reverse("request", args=[row.id]), detail=detail + state)
+    return Hit(label=row.subject, icon="inbox", href=reverse("wfdash:request", args=[row.id]), detail=detail + state)
 
 
 def _requests(found: queries.Everything) -> Iterator[Hit]:
@@ -132,9 +132,9 @@ def _requests(found: queries.Everything) -> Iterator[Hit]:
 def _person(viewer: Viewer, name: str) -> Hit:
     """Return a person: their page, for admins; for operators the runs they started."""
     if all("admin" in rights for rights in viewer.rights.values() if "operate" in rights):
-        return Hit(label=name, icon="user", href=reverse("person", args=[name]), detail="person")
+        return Hit(label=name, icon="user", href=reverse("wfdash:person", args=[name]), detail="person")
     return Hit(label=name, icon="user", href=_list("runs", q=f"by:{name}"), detail="runs started by this person")
 
 
 def _list(page_: str, **query: str) -> str:
-    return f"{reverse(page_)}?{urlencode(query, quote_via=quote)}"
+    return f"{reverse(f'wfdash:{page_}')}?{urlencode(query, quote_via=quote)}"

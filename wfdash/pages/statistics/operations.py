@@ -89,7 +89,7 @@ def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
         _figure("Overdue requests", found.overdue_count, _open_requests("is:overdue"), "waiting"),
         _figure("No one can answer", found.unanswerable_count, _open_requests("is:unanswerable"), "held"),
         _figure("Queued", found.backlog.count, runs_address("status:queued"), "queued"),
-        _figure("Overdue schedules", len(found.late), reverse("schedules"), "failed"),
+        _figure("Overdue schedules", len(found.late), reverse("wfdash:schedules"), "failed"),
     )
 
 
@@ -103,7 +103,9 @@ def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
         title=titles.get(group.workflow, group.workflow),
         message=group.message,
         runs=runs_address(*terms, workflow=group.workflow),
-        retry=f"{reverse('runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}" if group.error else "",
+        retry=f"{reverse('wfdash:runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}"
+        if group.error
+        else "",
     )
 
 

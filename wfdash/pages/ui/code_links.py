@@ -12,7 +12,7 @@ from wfdash.pages.ui.source_lines import anchor_of
 def step_link(viewer: Viewer, workflow: str, step: str) -> str:
     """Return the address of a step's code, empty where it is not shown."""
     known = any(step in file.steps for file in queries.code_of(viewer, workflow))
-    return f"{reverse('workflow', args=[workflow])}#step-{step}" if known else ""
+    return f"{reverse('wfdash:workflow', args=[workflow])}#step-{step}" if known else ""
 
 
 def linked_trace(viewer: Viewer, workflow: str, trace: str) -> list[tuple[str, str]]:
@@ -20,7 +20,7 @@ def linked_trace(viewer: Viewer, workflow: str, trace: str) -> list[tuple[str, s
 
     A line that reads otherwise now is no link: the code has changed since.
     """
-    address, parts, at = reverse("workflow", args=[workflow]), [], 0
+    address, parts, at = reverse("wfdash:workflow", args=[workflow]), [], 0
     for place in queries.frames_in(trace, queries.code_of(viewer, workflow)):
         parts += [
             (trace[at : place.start], ""),

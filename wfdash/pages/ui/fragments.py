@@ -95,7 +95,7 @@ def event_row(event: EventLike, *, inspect: bool = False) -> str:
 
 @lru_cache(maxsize=500)
 def _run_address(run: str) -> str:
-    return reverse("run", args=[run])
+    return reverse("wfdash:run", args=[run])
 
 
 ROW = (

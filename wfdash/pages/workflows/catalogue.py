@@ -94,7 +94,7 @@ def workflow(request: HttpRequest, name: str) -> HttpResponse:
     except Invalid as error:
         return _page(request, viewer, row, bound.with_errors(error.errors), status=422)
     messages.success(request, "Run started.")
-    return redirect("run", run.pk)
+    return redirect("wfdash:run", run.pk)
 
 
 def _page(

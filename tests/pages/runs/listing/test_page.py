@@ -130,8 +130,8 @@ def test_who_may_not_operate_is_offered_no_verbs(run, as_):
 
 
 def test_the_pages_have_addresses():
-    assert reverse("runs-bulk") == "/runs/bulk/"
-    assert reverse("runs-words") == "/runs/words/"
+    assert reverse("wfdash:runs-bulk") == "/runs/bulk/"
+    assert reverse("wfdash:runs-words") == "/runs/words/"
 
 
 def test_facts_go_with_their_run(failed):

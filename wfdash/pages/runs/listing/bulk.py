@@ -55,7 +55,7 @@ def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
     row = actions.find_bulk(viewer, bulk_id)
     if request.method == "POST":
         actions.continue_bulk(row.pk)
-        return redirect("runs-told", row.pk)
+        return redirect("wfdash:runs-told", row.pk)
     if request.GET.get("fragment") == "news":
         return respond(request, "runs/listing/told.html", _news_context(request, row), FRAGMENTS)
     return respond(request, "runs/listing/told.html", _result_context(request, row), FRAGMENTS)
@@ -135,7 +135,7 @@ def _begin(request: HttpRequest, viewer: Viewer) -> HttpResponse:
             more |= {"found": actions.preview_bulk(viewer, verb, ids), "runs": " ".join(ids)}
         return _page(request, viewer, verb, text, more, status=422)
     actions.continue_bulk(row.pk)
-    return redirect("runs-told", row.pk)
+    return redirect("wfdash:runs-told", row.pk)
 
 
 def _page(

@@ -41,13 +41,16 @@ def manifest(request: HttpRequest) -> HttpResponse:
         "name": "wfdash",
         "short_name": "wfdash",
         "description": "Requests that wait for your decision, and the runs behind them",
-        "start_url": reverse("inbox"),
+        "start_url": reverse("wfdash:inbox"),
         "scope": "/",
         "display": "standalone",
         "background_color": COLOURS["light"],
         "theme_color": COLOURS["light"],
         "icons": [*drawn, *icons],
-        "shortcuts": [{"name": "Focus", "url": reverse("focus")}, {"name": "Runs", "url": reverse("runs")}],
+        "shortcuts": [
+            {"name": "Focus", "url": reverse("wfdash:focus")},
+            {"name": "Runs", "url": reverse("wfdash:runs")},
+        ],
     }
     return JsonResponse(described, content_type="application/manifest+json", headers={"Cache-Control": "max-age=3600"})
 
@@ -71,8 +74,8 @@ def worker_script() -> str:
     """Return the script with the addresses of this version: another version is another worker."""
     facts = {
         "version": settings.STATIC_VERSION,
-        "offline": reverse("offline"),
-        "kept": [reverse("offline"), static("css/site.css"), static("img/logo.svg")],
+        "offline": reverse("wfdash:offline"),
+        "kept": [reverse("wfdash:offline"), static("css/site.css"), static("img/logo.svg")],
         "icon": static("img/app-192.png"),
     }
     text = Path(str(finders.find("service-worker.js"))).read_text()
