@@ -32,7 +32,7 @@ from wfdash.testing.runs import all_runs, refresh
 from wfdash.testing.thread import OrmThread
 from wfdash.worker.jobs import deadlines, scheduler
 from wfdash.workflow import Workflow
-from wfdash.workflow.authoring.policy import read_duration
+from wfdash.workflow.authoring.durations import Duration, span_of
 
 _open: list[Bench] = []
 
@@ -189,14 +189,13 @@ class Bench:
 
     # -- what a test does to the world
 
-    async def advance(self, duration: str | float | timedelta) -> None:
+    async def advance(self, duration: Duration) -> None:
         """Move time on: ``"4h"``, ``"1d 12h"``, seconds or a timedelta.
 
         Sleeps end, and reminders, escalations, deadlines, schedules and retries happen in their order, each at its own
         time.
         """
-        span = read_duration(duration)
-        until = clock.now() + (span if isinstance(span, timedelta) else timedelta(seconds=span))
+        until = clock.now() + span_of(duration)
         while (at := await self._thread.call(next_moment, clock.now(), until)) is not None:
             await self._move_to(at)
         await self._move_to(until)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 from checkpoints.limits import problem_of
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, Phase, RunInfo
+from checkpoints.storage import Runs
 from wfdash.contract import Outcome
 from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
+from wfdash.workflow.authoring.durations import Duration, span_of
 from wfdash.workflow.authoring.edges import After, Named, Switch
 from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
 from wfdash.workflow.authoring.policy import Policy
@@ -21,7 +23,7 @@ from wfdash.workflow.authoring.steps import Function, Step
 from wfdash.workflow.compiler.build import build
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.compiler.plan import Sub
-from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
 from wfdash.workflow.reducer.inputs import accept_input, input_schema
 from wfdash.workflow.runtime.call import UNSET, RunCall
 from wfdash.workflow.runtime.stream import RunStream
@@ -117,7 +119,7 @@ class Workflow:
         when: Callable[[Any], Any] | None = None,
         otherwise: bool = False,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         concurrency: int | None = None,
         name: str | None = None,
         title: str = "",
@@ -127,13 +129,13 @@ class Workflow:
         """Declare a step: an async function, or a synchronous one (run in a thread). Returns a decorator, or the step.
 
         It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``after``: what triggers it. ``when``: a
-        predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: seconds of work,
-        without the time spent waiting for people. ``concurrency``: how many may run at once in one run. ``people``: the
-        graph draws it as a step that asks people; a direct ``ctx.ask`` is detected. ``was``: names it had before, so
-        that older runs find it.
+        predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: how long it may
+        work (``"30s"``, ``"5m"``, seconds), without the time spent waiting for people. ``concurrency``: how many may
+        run at once in one run. ``people``: the graph draws it as a step that asks people; a direct ``ctx.ask`` is
+        detected. ``was``: names it had before, so that older runs find it.
         """
         _refuse_bare(bare)
-        names = _local_names()
+        names, limit = _local_names(), _limit(timeout)
 
         def declare(function: Function) -> Step:
             step = Step(
@@ -144,7 +146,7 @@ class Workflow:
                 when=when,
                 otherwise=otherwise,
                 retry=retry,
-                timeout=timeout,
+                timeout=limit,
                 concurrency=concurrency,
                 title=title,
                 people=people,
@@ -213,6 +215,10 @@ class Workflow:
         checked("step name", name)
         self._graph = None
 
+    def bind(self, storage: object) -> BoundWorkflow:
+        """Return the workflow with a storage or manager that keeps its runs: ``start``, ``resume``, ``runs``."""
+        return BoundWorkflow(self, storage)
+
     def input_schema(self) -> dict[str, Json]:
         """Return the JSON Schema of ``run``'s message."""
         return input_schema(self.graph)
@@ -244,6 +250,9 @@ class Workflow:
         ``ClaimLost``: another process took the run over; its last step was not written. ``InvalidCall`` names arguments
         that do not go together; ``InvalidInput`` invalid values; ``Incompatible`` a checkpoint of another graph to
         which no ``migrate`` hook and no old name (``was``) leads; ``Damaged`` one that cannot be read.
+
+        Nothing of a policy is enforced here: who answers, how many have to and by when is the application's affair. The
+        dashboard enforces it, and so does ``wfdash.testing.bench``.
         """
         call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after, self.run_title)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
@@ -263,6 +272,34 @@ class Workflow:
         return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
 
 
+class BoundWorkflow:
+    """What ``workflow.bind(storage)`` returns. It holds no run; errors are those of ``Workflow.run``."""
+
+    def __init__(self, workflow: Workflow, storage: object) -> None:
+        self.workflow = workflow
+        self.storage = storage
+
+    async def start(self, message: Any = None, *, run_id: RunId | str | None = None) -> Outcome:
+        """Start a run and return how it ended or what it waits for; ``outcome.checkpoint.run`` is its id."""
+        return await self.workflow.run(message, storage=self.storage, run_id=run_id)
+
+    async def resume(self, run_id: RunId | str, *, answers: Answers | None = None) -> Outcome:
+        """Continue a run from its newest checkpoint, with answers or after a crash."""
+        return await self.workflow.run(answers=answers, storage=self.storage, run_id=run_id)
+
+    async def runs(
+        self, *, phase: Phase | None = None, before: RunInfo | None = None, limit: int = 50
+    ) -> Sequence[RunInfo]:
+        """Return its runs, the newest first. ``before``: the last one of the page before. ``InvalidCall`` where the
+        storage lists none.
+        """
+        storage = getattr(self.storage, "storage", self.storage)
+        if not isinstance(storage, Runs):
+            raise InvalidCall(f"{type(storage).__name__} keeps no list of runs: it has no list_runs()")
+        named = WorkflowId(self.workflow.name)
+        return await storage.list_runs(workflow=named, phase=phase, before=before, limit=limit)
+
+
 def checked(what: str, text: str) -> str:
     """Return a name that every storage can store; ``InvalidWorkflow`` says what is wrong with any other."""
     if problem := problem_of(what, text):
@@ -277,6 +314,13 @@ def _typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | C
 
 def _as_run_id(run: RunId | str | None) -> RunId | None:
     return None if run is None else RunId(run)
+
+
+def _limit(timeout: Duration | None) -> float | None:
+    try:
+        return None if timeout is None else span_of(timeout).total_seconds()
+    except ValueError as error:
+        raise InvalidWorkflow(f"timeout: {error}") from error
 
 
 def _refuse_bare(function: Function | None) -> None:

@@ -5,31 +5,18 @@ The engine resolves and stores it with the request; only the actions on requests
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from checkpoints.records import Answer, Request
+from wfdash.workflow.authoring.durations import Duration, Span
 from wfdash.workflow.values.fingerprints import note_of
 
 HIGH_RISK = 3
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 Moment = Literal["remind", "escalate", "timeout"]
-
-
-def read_duration(value: Any) -> Any:
-    """Return a duration from ``"4h"``, ``"1d 12h"`` (s, m, h, d, w) or seconds; anything else is left to pydantic to
-    refuse.
-    """
-    if not isinstance(value, str):
-        return value
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhdw])", value)
-    if not parts or re.sub(r"(\d+(?:\.\d+)?)\s*([smhdw])", "", value).strip():
-        raise ValueError(f"{value!r} is no duration: write 30m, 4h, 2d or 1d 12h")
-    return sum((timedelta(**{UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
 
 
 def read_names(value: Any) -> Any:
@@ -37,9 +24,6 @@ def read_names(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-Span = Annotated[
-    timedelta, BeforeValidator(read_duration), PlainSerializer(lambda span: span.total_seconds(), return_type=float)
-]
 Names = Annotated[tuple[str, ...], BeforeValidator(read_names)]
 
 
@@ -88,6 +72,26 @@ class Policy(BaseModel):
     """Whether it may be decided together with similar ones."""
     tiers: Callable[[Any], Policy | None] | None = Field(default=None, exclude=True, repr=False)
     """``f(proposal)`` -> the policy for this amount, this region ...; its settings override those here."""
+
+    if TYPE_CHECKING:
+        # What it takes is wider than what it holds: type checkers know only the latter.
+        def __init__(
+            self,
+            *,
+            by: str | Sequence[str] = (),
+            need: int = 1,
+            veto: bool = True,
+            not_by: str | Sequence[str] = (),
+            due: Duration | None = None,
+            remind: Duration | None = None,
+            escalate: str | Sequence[str] = (),
+            escalate_after: Duration | None = None,
+            on_timeout: Any = None,
+            undo: Duration | None = None,
+            override: bool = True,
+            batch: bool = True,
+            tiers: Callable[[Any], Policy | None] | None = None,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> Self:

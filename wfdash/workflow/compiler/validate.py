@@ -8,7 +8,7 @@ from typing import Any
 from checkpoints.limits import problem_of
 from wfdash.workflow.authoring.edges import Join
 from wfdash.workflow.compiler.plan import ENTRY, GraphPlan, PlannedEdge, PlannedStep, incoming, outgoing
-from wfdash.workflow.values.codec import is_any
+from wfdash.workflow.values.codec import UNSTORABLE, codec_for, is_any, unstorable_in
 from wfdash.workflow.values.type_names import can_carry, is_list, item_type, type_name
 
 
@@ -94,6 +94,14 @@ def _place_problems(plan: GraphPlan, place: PlannedStep) -> Iterator[str]:
     if step.timeout is not None and step.timeout <= 0:
         yield f"step {name}: timeout must be more than 0 seconds"
     yield from _join_problems(name, place.after)
+    if not place.hidden:
+        yield from _storing_problems(name, place)
+
+
+def _storing_problems(name: str, place: PlannedStep) -> Iterator[str]:
+    for verb, kind in (("takes", place.signature.takes), ("returns", place.signature.gives)):
+        if unstorable := unstorable_in(codec_for(kind)):
+            yield f"step {name} {verb} {unstorable}, which {UNSTORABLE}"
 
 
 def _join_problems(name: str, after: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from wfdash.domain import line_comments
 from wfdash.schemas.messages import ONLY_WITH
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.evidence import Evidence
-from wfdash.workflow.values.codec import codec_for, copy_plain
+from wfdash.workflow.values.codec import UNSTORABLE, codec_for, copy_plain, unstorable_in
 from wfdash.workflow.values.display import to_display
 
 Style = Literal["primary", "danger", "quiet"]
@@ -115,6 +115,8 @@ class AnswerType:
         self.types = {} if self._codec is None else {"": kind}
         if self._codec is None:
             _check_schema(self._schema)
+        elif unstorable := unstorable_in(self._codec):
+            raise InvalidCall(f"ctx.ask: an answer of type {unstorable} {UNSTORABLE}")
 
     def schema(self) -> dict[str, Json]:
         """Return its JSON Schema, a copy."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from checkpoints.records import SIGNAL, Json
+from wfdash.workflow.authoring.durations import Duration
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.questions.card import Asking, typed
 
@@ -28,7 +29,7 @@ def waiting_for(name: str, kind: Any) -> Asking:
     return typed(SIGNAL, face, Any if kind is None else kind)
 
 
-def fails_after(due: datetime | timedelta | str | None, now: datetime) -> dict[str, Any]:
+def fails_after(due: datetime | Duration | None, now: datetime) -> dict[str, Any]:
     """Return the policy of a wait that fails when it is due; empty without a deadline."""
     if isinstance(due, datetime):
         if due.tzinfo is None:

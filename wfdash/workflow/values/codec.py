@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import operator
+import re
 import types
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
@@ -14,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from checkpoints.records import Json
@@ -23,6 +24,9 @@ from wfdash.workflow.errors import NotStorable, WrongType
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
 ANY: frozenset[Any] = frozenset({Any, object, Json})
+
+
+UNSTORABLE = "cannot be stored: use JSON types, a dataclass or a pydantic model"
 
 
 def check_plain(value: Any, path: str) -> None:
@@ -123,6 +127,20 @@ def revealed(dumped: Any, held: Any) -> Any:
     if isinstance(dumped, list) and isinstance(held, (list, tuple)) and len(dumped) == len(held):
         return [revealed(part, own) for part, own in zip(dumped, held, strict=True)]
     return dumped
+
+
+def unstorable_in(codec: Codec) -> str:
+    """Return the type that has no form that can be stored, maybe one inside of the codec's; empty if there is none."""
+    try:
+        _ = codec.adapter
+    except PydanticSchemaGenerationError as error:
+        named = re.search(r"schema for (?:<class '([^']+)'>|(\S+?)\.? )", f"{error.message} ")
+        inner = (named[1] or named[2]).rpartition(".")[2] if named else ""
+        name = str(getattr(codec.kind, "__name__", codec.kind))
+        return f"{inner} (in {name})" if inner and inner != name else name
+    except PydanticUserError:
+        return ""  # A type that is not complete yet says so when it is used.
+    return ""
 
 
 class Codec:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
 
 from checkpoints.records import Answer, Json, Request
 from checkpoints.rules import check_label
+from wfdash.workflow.authoring.durations import Duration, span_of
 from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.authoring.retry import Retry
 from wfdash.workflow.errors import CallStopped, InvalidCall, WrongType
@@ -71,7 +72,7 @@ class Context(StepReports):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | str | None = None,
+        due: datetime | Duration | None = None,
         policy: Policy | None = None,
         name: str | None = None,
         same: str | Sequence[str] | None = None,
@@ -85,7 +86,7 @@ class Context(StepReports):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | str | None = None,
+        due: datetime | Duration | None = None,
         policy: Policy | None = None,
         name: str | None = None,
         same: str | Sequence[str] | None = None,
@@ -99,7 +100,7 @@ class Context(StepReports):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | str | None = None,
+        due: datetime | Duration | None = None,
         policy: Policy | None = None,
         name: str | None = None,
         same: str | Sequence[str] | None = None,
@@ -113,7 +114,7 @@ class Context(StepReports):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | str | None = None,
+        due: datetime | Duration | None = None,
         policy: Policy | None = None,
         name: str | None = None,
         same: str | Sequence[str] | None = None,
@@ -126,7 +127,7 @@ class Context(StepReports):
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),
-        due: datetime | timedelta | str | None = None,
+        due: datetime | Duration | None = None,
         policy: Policy | None = None,
         name: str | None = None,
         same: str | Sequence[str] | None = None,
@@ -162,16 +163,16 @@ class Context(StepReports):
 
     @overload
     def receive(
-        self, signal: str, kind: type[T], *, due: datetime | timedelta | str | None = None, name: str | None = None
+        self, signal: str, kind: type[T], *, due: datetime | Duration | None = None, name: str | None = None
     ) -> Coroutine[Any, Any, T]: ...
 
     @overload
     def receive(
-        self, signal: str, kind: Any = None, *, due: datetime | timedelta | str | None = None, name: str | None = None
+        self, signal: str, kind: Any = None, *, due: datetime | Duration | None = None, name: str | None = None
     ) -> Coroutine[Any, Any, Any]: ...
 
     def receive(
-        self, signal: str, kind: Any = None, *, due: datetime | timedelta | str | None = None, name: str | None = None
+        self, signal: str, kind: Any = None, *, due: datetime | Duration | None = None, name: str | None = None
     ) -> Coroutine[Any, Any, Any]:
         """Wait for a signal: a message that a person or a program sends into the run. Returns it as ``kind``.
 
@@ -302,16 +303,16 @@ class Context(StepReports):
         elif raised is not None:
             ops.replay.entries[index] = {**ops.entry(index), "raised": raised}
 
-    def sleep(
-        self, duration: float | timedelta | None = None, *, until: datetime | None = None
-    ) -> Coroutine[Any, Any, None]:
-        """Wait for seconds or a timedelta, or until an aware datetime. Recorded: it is not slept again."""
+    def sleep(self, duration: Duration | None = None, *, until: datetime | None = None) -> Coroutine[Any, Any, None]:
+        """Wait: ``"4h"``, ``"1d 12h"``, seconds or a timedelta, or until an aware datetime. Recorded: it is not slept
+        again.
+        """
         now = self._ops.host.now()
         if (duration is None) == (until is None):
             raise InvalidCall("ctx.sleep needs either a duration or until=")
-        if until is None:
-            until = now + (duration if isinstance(duration, timedelta) else timedelta(seconds=float(duration or 0)))
-        if until.tzinfo is None:
+        if duration is not None:
+            until = now + _span(duration)
+        if until is None or until.tzinfo is None:
             raise InvalidCall("ctx.sleep(until=...) needs an aware datetime")
         until = until.astimezone(UTC)
         save = (until - now).total_seconds() > self._ops.host.park_after
@@ -334,3 +335,10 @@ class Context(StepReports):
             raise InvalidCall(f"ctx.checkpoint: {error}") from error
         index = self._ops.issue({"k": "label", "name": "checkpoint", "label": label})
         return self._ops.expect(index, "checkpoint", self._await_end(index, people=False))
+
+
+def _span(duration: Duration) -> timedelta:
+    try:
+        return span_of(duration)
+    except ValueError as error:
+        raise InvalidCall(f"ctx.sleep: {error}") from error
