@@ -16,7 +16,7 @@
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_RELOAD``    1: as ``wfdash up --reload``, for development
-``WFDASH_SHOW_CODE`` 1 (default): operators of a workflow see its code; 0: no one does
+``WFDASH_SHOW_CODE`` 1 (default): authors and operators of a workflow see its code; 0: no one does
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
                      (default: none; with ``--demo``, the demo's own)
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not

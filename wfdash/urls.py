@@ -15,6 +15,7 @@ from wfdash.pages.account import (
     security,
     settings,
     signin,
+    tokens,
 )
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
@@ -123,6 +124,7 @@ urlpatterns = [
     path("getting-started/", first_steps.first_steps, name="first-steps"),
     path("settings/", settings.settings, name="settings"),
     path("settings/account/", security.account, name="account"),
+    path("settings/tokens/", tokens.tokens, name="tokens"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
     path("settings/push/", push.push, name="push"),
     path("settings/push/<wfdash_id:browser_id>/", push.push_browser, name="push-browser"),

@@ -12,7 +12,7 @@ from wfdash.queries.account.notifications import notices
 from wfdash.signin import tokens
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
-EVERYTHING = ["see", "inspect", "answer", "start", "operate", "admin"]
+EVERYTHING = ["see", "inspect", "answer", "start", "code", "operate", "admin"]
 
 
 def token(owner: str, *, rights=EVERYTHING, workflows=("*",)) -> str:

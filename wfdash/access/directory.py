@@ -15,9 +15,11 @@ MOST = 200
 """How many people a list contains at most."""
 
 
-def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None, limit: int = MOST) -> list[Viewer]:
+def people_who(
+    right: str, workflow: str, *, names: Iterable[str] | None = None, limit: int = MOST, programs: bool = True
+) -> list[Viewer]:
     """Return the people who have this right for the workflow, by name (four queries); only those of ``names``, if
-    given.
+    given. ``programs``: service accounts as well.
 
     Each is a ``Viewer`` that knows its groups, whom it is a delegate of, and this one right.
     """
@@ -25,6 +27,8 @@ def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None,
     grants = Grant.objects.filter(workflow__in=[EVERY, workflow], role__in=roles)
     granted = holders(grants) | Q(is_superuser=True)
     users = User.objects.filter(granted, is_active=True)
+    if not programs:
+        users = users.filter(service_account__isnull=True)
     if names is not None:
         users = users.filter(has_name(list(names), "in"))
     now = timezone.now()
@@ -35,13 +39,14 @@ def people_who(right: str, workflow: str, *, names: Iterable[str] | None = None,
 
 
 def colleagues(viewer: Viewer) -> QuerySet[User]:
-    """Return the other active people who have a role for a workflow that this person has a role for."""
+    """Return the other active people who have a role for a workflow that this person has a role for. No programs."""
     mine = [workflow for workflow, rights in viewer.rights.items() if rights]
     if not mine:
         return User.objects.none()
     grants = Grant.objects.all() if EVERY in mine else Grant.objects.filter(workflow__in=[EVERY, *mine])
     granted = holders(grants) | Q(is_superuser=True)
-    return User.objects.filter(granted, is_active=True).exclude(pk=viewer.user.pk).distinct()
+    people = User.objects.filter(granted, is_active=True, service_account__isnull=True)
+    return people.exclude(pk=viewer.user.pk).distinct()
 
 
 def holders(grants: QuerySet[Grant]) -> Q:

@@ -10,7 +10,7 @@ from checkpoints.models import Grant
 from checkpoints.models.user_model import User
 from wfdash.access.viewer import EVERY, RIGHTS
 
-ORDER = ("see", "inspect", "answer", "start", "operate", "admin")
+ORDER = ("see", "inspect", "answer", "start", "code", "operate", "admin")
 """All rights, as tables show them."""
 
 

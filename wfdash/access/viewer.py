@@ -1,8 +1,9 @@
 """The only place that decides what a person may see and do.
 
 Rights: ``see`` (that a run exists, its graph, events and status), ``inspect`` (inputs, state, outputs, values),
-``answer`` (requests addressed to them), ``start``, ``operate`` (cancel, retry, restore, fork), ``admin``. Objects are
-found *through* a Viewer: a query is filtered first, so a stranger's look-up is a 404.
+``answer`` (requests addressed to them), ``start``, ``code`` (read the workflow's source), ``operate`` (cancel, retry,
+restore, fork), ``admin``. Objects are found *through* a Viewer: a query is filtered first, so a stranger's look-up is a
+404.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ REQUESTER = "requester"
 RIGHTS: dict[str, frozenset[str]] = {
     "viewer": frozenset({"see", "inspect"}),
     "reviewer": frozenset({"see", "answer"}),
-    "operator": frozenset({"see", "inspect", "answer", "start", "operate"}),
-    "admin": frozenset({"see", "inspect", "answer", "start", "operate", "admin"}),
+    "author": frozenset({"see", "inspect", "start", "code"}),
+    "operator": frozenset({"see", "inspect", "answer", "start", "code", "operate"}),
+    "admin": frozenset({"see", "inspect", "answer", "start", "code", "operate", "admin"}),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from wfdash.cli.local import Setup, add_local, print_rows
 
-USUAL = "see,inspect,answer,start,operate"
+USUAL = "see,inspect,answer,start,code,operate"
 
 
 def add_token_commands(verbs: Any, setup: Setup) -> None:

@@ -22,7 +22,7 @@ ACCOUNTS = (
     *("grant", "change grant", "revoke"),
     *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
     *("second factor: remove", "end sessions"),
-    *("create token", "revoke token"),
+    *("create token", "revoke token", "create service account"),
 )
 """Actions on accounts and rights: entries that administrators read, and each person their own."""
 CONTENT = frozenset({"value", "edited", "proposal"})

@@ -13,6 +13,7 @@ from wfdash.signin import attempt_limits
 from wfdash.signin.client_address import client_address
 from wfdash.signin.known_browsers import known_browser
 from wfdash.signin.password_slots import slots
+from wfdash.signin.tokens import is_service
 
 NAME, PASSWORD = 150, 1000
 """Maximum lengths in characters; longer ones match no user."""
@@ -34,6 +35,8 @@ class PasswordBackend(ModelBackend):
         with slots.take():
             attempt_limits.charge(counted)
             user = super().authenticate(request, username=username, password=password, **kwargs)
+        if user is not None and is_service(user):
+            return None
         if user is not None:
             attempt_limits.forgive(counted)
         return user

@@ -11,13 +11,19 @@ from django.utils import timezone
 
 from checkpoints.models import SignInLink
 from checkpoints.models.user_model import User
-from wfdash.errors import NotFound
+from wfdash.errors import NotFound, WrongState
+from wfdash.signin.tokens import is_service
 
 LIFETIME = timedelta(hours=1)
 
 
 def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -> str:
-    """Return a link that signs ``user`` in once; ``base`` is e.g. ``http://127.0.0.1:8000``."""
+    """Return a link that signs ``user`` in once; ``base`` is e.g. ``http://127.0.0.1:8000``.
+
+    ``WrongState`` for a service account, which never signs in.
+    """
+    if is_service(user):
+        raise WrongState(f"{user.get_username()} is a service account: it acts by tokens and never signs in")
     secret = secrets.token_urlsafe(32)
     SignInLink.objects.create(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
     return base + reverse("wfdash:sign-in-link", args=[secret])
@@ -32,7 +38,7 @@ def revoke_links(user: User) -> int:
 def find_link(secret: str) -> SignInLink:
     """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never existed."""
     link = SignInLink.objects.select_related("user").filter(secret_hash=_hash(secret)).first()
-    if link is None or not link.user.is_active:
+    if link is None or not link.user.is_active or is_service(link.user):
         raise NotFound("The link is incomplete or was never created")
     if link.used is not None:
         raise NotFound("The link has already been used")

@@ -7,6 +7,7 @@ from django import template
 from wfdash.access.policies import AddressedQuestion, AnswerStanding
 from wfdash.access.roles import Role
 from wfdash.pages.people.forms import role_title
+from wfdash.queries.account.tokens import service_names
 from wfdash.queries.people.groups import EMPTY, MISSING, POWERLESS
 from wfdash.queries.people.person import step_titles
 from wfdash.workflow.authoring.policy import Policy, sentence
@@ -61,6 +62,12 @@ def reason_text(role: Role) -> str:
     where = " of every workflow" if role.everywhere else ""
     source = " as superuser" if role.superuser else f" by group {role.group}" if role.group else ""
     return f"{role.name}{where}{source}"
+
+
+@register.simple_tag(name="service_names")
+def names_of_service_accounts() -> frozenset[str]:
+    """Return the names of service accounts, to mark them among people (one query)."""
+    return service_names()
 
 
 @register.filter

@@ -8,11 +8,15 @@ from datetime import timedelta
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.utils import timezone
 
+from checkpoints.limits import cleaned
+from checkpoints.models import ServiceAccount
 from checkpoints.models.user_model import EMAIL, User, new_user
 from wfdash.access.names import find_group, problem_of_person
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account.tokens import end_tokens
+from wfdash.actions.audit import entries
 from wfdash.actions.people.authority import administering, find_other, lock_group
 from wfdash.actions.people.grants import give
 from wfdash.errors import Invalid, WrongState
@@ -24,6 +28,7 @@ from wfdash.signin.open_sessions import end_sessions
 INVITED = timedelta(days=3)
 """How long the link of an invitation can be used."""
 LONGEST_MAIL = 254
+LONGEST_ABOUT = 300
 MOST_ROLES = 50
 
 
@@ -52,18 +57,47 @@ def invite_person(
     ``base``: the address of the dashboard. ``Invalid`` with errors per field (``name``, ``email``, ``groups``,
     ``roles``), ``NotAllowed``.
     """
-    name, email = name.strip(), email.strip()
+    email = email.strip()
     with administering(viewer):
-        if problems := [*_no_name(name), *no_address(email), *_no_groups(groups), *_too_many(roles)]:
-            raise Invalid(problems)
-        user = new_user(name, email=email)
-        user.save(force_insert=True)
-        for group in dict.fromkeys(groups):
-            user.groups.add(lock_group(viewer, group))
-        for role, workflow in dict.fromkeys(roles):
-            _give(viewer, user, role, workflow.strip() or EVERY)
+        user = _make(viewer, name.strip(), email, groups, roles)
         link = create_link(user, base=base, lifetime=INVITED)
     return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=INVITED))
+
+
+def create_service_account(
+    viewer: Viewer,
+    name: str,
+    *,
+    about: str = "",
+    groups: Sequence[str] = (),
+    roles: Sequence[tuple[str, str]] = (),
+) -> User:
+    """Create an account of a program, which never signs in: it acts by tokens. ``about``: what it is for.
+
+    ``Invalid`` with errors per field (``name``, ``about``, ``groups``, ``roles``), ``NotAllowed``.
+    """
+    about = " ".join(cleaned(about).split())
+    if len(about) > LONGEST_ABOUT:
+        raise Invalid([{"loc": ["about"], "msg": f"At most {LONGEST_ABOUT} characters"}])
+    with administering(viewer):
+        user = _make(viewer, name.strip(), "", groups, roles)
+        ServiceAccount.objects.create(user=user, about=about, created=timezone.now())
+        facts = {"user": user.get_username(), "about": about}
+        entries.record(viewer, "create service account", right="admin", facts=facts)
+    return user
+
+
+def _make(viewer: Viewer, name: str, email: str, groups: Sequence[str], roles: Sequence[tuple[str, str]]) -> User:
+    """Create an account without a password, in the caller's transaction. ``Invalid``."""
+    if problems := [*_no_name(name), *no_address(email), *_no_groups(groups), *_too_many(roles)]:
+        raise Invalid(problems)
+    user = new_user(name, email=email)
+    user.save(force_insert=True)
+    for group in dict.fromkeys(groups):
+        user.groups.add(lock_group(viewer, group))
+    for role, workflow in dict.fromkeys(roles):
+        _give(viewer, user, role, workflow.strip() or EVERY)
+    return user
 
 
 def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "") -> Invitation:

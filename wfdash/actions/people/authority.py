@@ -41,12 +41,12 @@ def administering(viewer: Viewer) -> Iterator[None]:
 
 
 def keep_an_admin() -> None:
-    """Raise ``WrongState`` if no active person is admin of every workflow (three queries).
+    """Raise ``WrongState`` if no active person is admin of every workflow (three queries). A service account is none.
 
     Call it last: the audit entry written before locks the end of the chain, so of two admins who remove each other at
     the same moment one finds that the other is gone already.
     """
-    if not people_who("admin", EVERY, limit=1):
+    if not people_who("admin", EVERY, limit=1, programs=False):
         raise WrongState("This would leave no admin of every workflow. Make someone else admin first")
 
 

@@ -76,6 +76,7 @@ TEXTS: dict[str, str] = {
     "second factor: renew recovery codes": "Renewed recovery codes",
     "second factor: use recovery code": "Used a recovery code",
     "second factor: remove": "Removed second factor",
+    "create service account": "Created service account",
     "create token": "Created token",
     "revoke token": "Revoked token",
     "end sessions": "Ended sessions",

@@ -134,6 +134,7 @@ _SHOWN_FACTS = frozenset(
         "page",
         "via",
         "acting_for",
+        "token",
         "reply",
         "settles",
     }

@@ -16,7 +16,8 @@ from wfdash.queries.people.matrix import managed_workflows
 ROLES = (
     ("viewer", "sees runs and their values"),
     ("reviewer", "sees runs, answers requests"),
-    ("operator", "also starts, retries, restores and cancels runs"),
+    ("author", "sees runs and workflow code, starts runs"),
+    ("operator", "does all of that, retries, restores and cancels runs"),
     ("admin", "also manages roles"),
 )
 """Each role with what it is for."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from wfdash.access.administration import administered
 from wfdash.access.viewer import EVERY
-from wfdash.actions.people.accounts import invite_person
+from wfdash.actions.people.accounts import create_service_account, invite_person
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.people.forms import base_of, grant_form
 from wfdash.pages.site.decorators import page, viewer_of
@@ -53,6 +54,8 @@ def invite(request: HttpRequest) -> HttpResponse:
     roles = list(zip(post.getlist("role"), post.getlist("workflow"), strict=False))
     if request.method == "POST":
         try:
+            if post.get("kind") == "service":
+                return _made_service_account(request, [(role, workflow) for role, workflow in roles if role])
             made = invite_person(
                 viewer,
                 post.get("name", ""),
@@ -72,6 +75,15 @@ def invite(request: HttpRequest) -> HttpResponse:
         "here": "people",
     }
     return render(request, "people/invite.html", context, status=422 if problems else 200)
+
+
+def _made_service_account(request: HttpRequest, roles: list[tuple[str, str]]) -> HttpResponse:
+    """Make a service account, and go where it gets its first token."""
+    name, about = request.POST.get("name", ""), request.POST.get("about", "")
+    chosen = request.POST.getlist("groups")
+    user = create_service_account(viewer_of(request), name, about=about, groups=chosen, roles=roles)
+    messages.success(request, f"Service account {user.get_username()} made. Make its first token below.")
+    return redirect("wfdash:person", user.get_username())
 
 
 def _neighbours(found: PeoplePage, text: str, show: str) -> dict[str, str]:

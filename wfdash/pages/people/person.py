@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -18,6 +18,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import accounts, grants, groups, security
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.account.out_of_office import read_days
+from wfdash.pages.account.tokens import made_by, revoke_posted, show_new, token_form
 from wfdash.pages.people.forms import base_of, grant_form, revoke_chosen, role_title
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
@@ -41,7 +42,11 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
             made = accounts.make_sign_in_link(viewer, name, base=base_of(request))
             context = {"made": made, "name": name, "new": False, "whole": True, "here": "people"}
             return render(request, "people/link.html", context)
-        if act in ACTS:
+        if act == "token":
+            return show_new(request, made_by(viewer, request.POST, owner=name), back="person")
+        if act == "revoke-token":
+            revoke_posted(request, viewer)
+        elif act in ACTS:
             messages.success(request, ACTS[act](request, viewer, name))
     except Invalid as error:
         return _shown(request, viewer, name, act=act, problems=error.by_field)
@@ -67,16 +72,19 @@ def _shown(
         "given": request.POST,
         "today": timezone.localdate().isoformat(),
         "audit": f"{reverse('wfdash:audit')}?{urlencode({'q': f'actor:{name}'})}",
-        **(_whole_context(viewer, view) if view.whole else {}),
+        **(_whole_context(viewer, view, act, request.POST, problems or {}) if view.whole else {}),
     }
     return render(request, "people/person.html", context, status=422 if problems else 200)
 
 
-def _whole_context(viewer: Viewer, view: PersonView) -> dict[str, Any]:
+def _whole_context(
+    viewer: Viewer, view: PersonView, act: str, post: QueryDict, problems: Mapping[str, str]
+) -> dict[str, Any]:
     joinable = [row.name for row in group_queries.groups(viewer) if not row.django or viewer.user.is_superuser]
     return {
         "joinable": [name for name in joinable if name not in view.row.groups],
         "delegates": [name for name in view.delegates if name != viewer.name],
+        **(token_form(viewer, post if act == "token" else QueryDict(), problems) if view.row.service else {}),
         "acts": queries.entries(viewer, f'actor:"{view.row.name}"', limit=5).items,
     }
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from checkpoints.models import Token
-from checkpoints.models.user_model import has_name
+from checkpoints.models import ServiceAccount, Token
+from checkpoints.models.user_model import USERNAME, User, has_name
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed
 
@@ -48,6 +48,16 @@ class TokenRow:
 def own_tokens(viewer: Viewer) -> tuple[TokenRow, ...]:
     """Return one's own tokens that are not revoked, the newest first (one query)."""
     return _rows(Token.objects.filter(owner_id=viewer.user.pk, revoked__isnull=True))
+
+
+def tokens_of(user: User) -> tuple[TokenRow, ...]:
+    """Return an account's tokens that are not revoked, the newest first (one query). The caller checks the right."""
+    return _rows(Token.objects.filter(owner=user, revoked__isnull=True))
+
+
+def service_names() -> frozenset[str]:
+    """Return the names of all service accounts (one query)."""
+    return frozenset(ServiceAccount.objects.values_list(f"user__{USERNAME}", flat=True))
 
 
 def all_tokens(viewer: Viewer, *, owner: str = "", ended: bool = False) -> tuple[TokenRow, ...]:

@@ -48,6 +48,11 @@ class AuditRow:
         """The run, request or workflow it is about."""
         return str(self.facts.get("subject") or self.facts.get(UNREADABLE) or "")
 
+    @property
+    def token(self) -> str:
+        """The name of the token that a program acted with; empty where a person did."""
+        return str(self.facts.get("token") or "")
+
     def exported(self) -> dict[str, Any]:
         """Return its exported form: the hashed fields, and the hash."""
         at = self.at.isoformat(timespec="microseconds")

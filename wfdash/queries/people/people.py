@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.limits import findable
-from checkpoints.models import Absence, Grant, SecondFactor
+from checkpoints.models import Absence, Grant, SecondFactor, ServiceAccount
 from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who
@@ -26,6 +26,7 @@ SHOWN: Mapping[str, str] = {
     "away": "Out of office",
     "open": "No second factor",
     "never": "Never signed in",
+    "service": "Service accounts",
     "off": "Deactivated",
     "all": "All",
 }
@@ -51,6 +52,10 @@ class PersonRow:
     delegate: str = ""
     superuser: bool = False
     staff: bool = False
+    service: bool = False
+    """Whether it is a service account: a program, which never signs in."""
+    about: str = ""
+    """What a service account is for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +69,7 @@ class PeoplePage:
 
 
 def people(viewer: Viewer, text: str = "", *, show: str = "", number: int = 1) -> PeoplePage:
-    """Return one page of the people with all these words in name, address, groups or roles (seven queries).
+    """Return one page of the people with all these words in name, address, groups or roles (eight queries).
 
     ``NotAllowed`` for someone who administers nothing.
     """
@@ -100,15 +105,21 @@ def find(viewer: Viewer, name: str) -> User:
 
 def whom_to_ask() -> tuple[str, ...]:
     """Return the names of a few admins of every workflow, for someone without a role (four queries)."""
-    return tuple(person.name for person in people_who("admin", EVERY, limit=ASKED))
+    return tuple(person.name for person in people_who("admin", EVERY, limit=ASKED, programs=False))
 
 
 def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
-    """Return these people in their order (five queries at most)."""
+    """Return these people in their order (six queries at most)."""
     mine, found = administered(viewer), list(users)
     roles = roles_of(found, within=mine)
+    service_accounts = dict(ServiceAccount.objects.filter(user__in=found).values_list("user_id", "about"))
     if mine is not None:
-        return tuple(PersonRow(name=one.get_username(), active=one.is_active, roles=roles[one.pk]) for one in found)
+        return tuple(
+            PersonRow(
+                name=one.get_username(), active=one.is_active, roles=roles[one.pk], service=one.pk in service_accounts
+            )
+            for one in found
+        )
     now = timezone.now()
     groups: dict[int, list[str]] = {}
     members = User.groups.through.objects.filter(user__in=found).order_by("group__name")
@@ -119,8 +130,12 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
     )
     absences = Absence.objects.filter(user__in=found, since__lte=now, until__gt=now).select_related("delegate")
     away = {absence.user_id: absence for absence in absences}
-    return tuple(
+    rows = (
         _row(one, roles[one.pk], tuple(groups.get(one.pk, ())), one.pk in factors, away.get(one.pk)) for one in found
+    )
+    return tuple(
+        replace(row, service=one.pk in service_accounts, about=service_accounts.get(one.pk, ""))
+        for one, row in zip(found, rows, strict=True)
     )
 
 
@@ -158,6 +173,10 @@ def _shown(found: QuerySet[User], show: str) -> QuerySet[User]:
     found = found.filter(is_active=True)
     if show == "away":
         return found.filter(Exists(Absence.objects.filter(user=OuterRef("pk"), since__lte=now, until__gt=now)))
+    if show == "service":
+        return found.filter(service_account__isnull=False)
+    if show in {"open", "never"}:
+        found = found.filter(service_account__isnull=True)
     if show == "open":
         return found.exclude(second_factor__confirmed__isnull=False)
     return found.filter(last_login__isnull=True) if show == "never" else found

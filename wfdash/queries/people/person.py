@@ -14,6 +14,7 @@ from wfdash.access.administration import administered, obstacle
 from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of
 from wfdash.access.roles import Role, all_in, sources
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
+from wfdash.queries.account.tokens import TokenRow, tokens_of
 from wfdash.queries.people.people import PersonRow, find, rows_of
 from wfdash.queries.requests.collaboration import AbsenceView, absences, possible_delegates
 from wfdash.signin.open_sessions import sessions_of
@@ -73,6 +74,7 @@ class PersonView:
     sessions: int = 0
     links: int = 0
     duties: Duties = Duties()
+    tokens: tuple[TokenRow, ...] = ()
 
 
 def person(viewer: Viewer, name: str) -> PersonView:
@@ -103,6 +105,7 @@ def _whole(view: PersonView, user: User) -> PersonView:
         sessions=len(sessions_of(user.pk)),
         links=SignInLink.objects.filter(user=user, used__isnull=True, expires__gt=now).count(),
         duties=_duties(user),
+        tokens=tokens_of(user),
     )
 
 

@@ -162,7 +162,7 @@ def assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
 
 def answerable_for(found: RequestView) -> tuple[str, ...]:
     """Return the user names an operator may answer on behalf of: everyone else who may answer it, and its assignee."""
-    people = people_who("answer", found.workflow)
+    people = people_who("answer", found.workflow, programs=False)
     theirs = [one for one in people if one.addressed(found.by, found.not_by, found.origin)]
     names = {one.name for one in theirs} | ({found.assignee} if found.assignee else set())
     return tuple(sorted(names - {found.viewer.name}))

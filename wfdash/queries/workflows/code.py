@@ -26,9 +26,9 @@ class CodePlace:
 
 
 def code_of(viewer: Viewer, workflow: str) -> tuple[SourceFile, ...]:
-    """Return the files with a workflow's steps, as they were loaded; none for people who may not operate it."""
+    """Return the files with a workflow's steps, as they were loaded; none for people without the right ``code``."""
     entry = catalog.find(workflow)
-    shown = settings.WFDASH_SHOW_CODE and entry is not None and viewer.may("operate", workflow)
+    shown = settings.WFDASH_SHOW_CODE and entry is not None and viewer.may("code", workflow)
     return entry.code if entry is not None and shown else ()
 
 
