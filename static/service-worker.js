@@ -37,7 +37,7 @@ function read(event) {
   try {
     return event.data.json();
   } catch {
-    return { title: "wfdash", body: "", url: "/", tag: "", waiting: null };
+    return { title: "wfdash", body: "", url: APP.root, tag: "", waiting: null };
   }
 }
 
@@ -48,8 +48,8 @@ function show({ title, body, url, tag, waiting }) {
 
 // Never leaves this site, whatever a message says.
 function own(url) {
-  const found = new URL(url ?? "/", self.location.origin);
-  return found.origin === self.location.origin ? found.href : `${self.location.origin}/`;
+  const found = new URL(url ?? APP.root, self.location.origin);
+  return found.origin === self.location.origin ? found.href : `${self.location.origin}${APP.root}`;
 }
 
 async function open(url) {

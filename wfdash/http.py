@@ -25,7 +25,7 @@ from django.urls import set_script_prefix
 from wfdash.errors import KINDS, REFUSALS, Busy
 from wfdash.long_poll import LongPolls, Poll, poll_of
 from wfdash.pages.site.security_headers import add_headers
-from wfdash.problems import ROOT, problem_response
+from wfdash.problems import is_api, problem_response
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -217,7 +217,7 @@ def _refusal(error: Exception, path: str) -> PreparedResponse:
         TooSlow: (REFUSALS[408], "The request timed out. Try again", {}),
         TooMany: (KINDS[Busy], "Too many requests. Try again in a few seconds", {"retry_after": 5}),
     }.get(type(error), (REFUSALS[413], f"The request is larger than {megabytes} MB", {}))
-    if path.startswith(ROOT):
+    if is_api(path):
         return _reply(add_headers(problem_response(None, kind, words, facts)))
     response = HttpResponse(words, status=kind.status, content_type="text/plain")
     if facts:

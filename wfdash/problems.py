@@ -20,7 +20,16 @@ BLANK = "about:blank"
 
 def is_for_programs(request: HttpRequest) -> bool:
     """Return whether the request is one to the API."""
-    return request.path_info.startswith(ROOT)
+    return is_api(request.path)
+
+
+def is_api(path: str) -> bool:
+    """Return whether errors of this path are for programs."""
+    try:
+        root = reverse("wfdash:inbox")
+    except NoReverseMatch:  # under other addresses: a test's, or a project's that only imports wfdash
+        root = "/"
+    return path.startswith(f"{root}api/")
 
 
 def problem_response(

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
+from django.urls import reverse
 
 from checkpoints.models.user_model import User, email_of
 from wfdash.notifications.letters import Letter, Undeliverable
@@ -34,7 +35,7 @@ def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMul
         "more": max(0, len(letters) - MOST),
         "zone": ZoneInfo(zone),
         "base": settings.WFDASH_URL,
-        "settings_url": f"{settings.WFDASH_URL}/settings/",
+        "settings_url": settings.WFDASH_URL + reverse("wfdash:settings"),
     }
     name = "notice" if len(letters) == 1 else "digest"
     subject = letters[0].headline if len(letters) == 1 else f"{len(letters)} notifications from wfdash"

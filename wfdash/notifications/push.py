@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.urls import reverse
 
 from wfdash.notifications.kinds import KINDS
 from wfdash.notifications.letters import Letter, Undeliverable, headline
@@ -71,7 +72,7 @@ def message_of(letters: list[Letter], waiting: int) -> dict[str, Any]:
     return {
         "title": title_of(first) if one else f"{len(letters)} notifications from wfdash",
         "body": str(first.payload.get("workflow") or "") if one else "",
-        "url": (f"{url.path}?{url.query}" if url.query else url.path) if one else "/notices/",
+        "url": (f"{url.path}?{url.query}" if url.query else url.path) if one else reverse("wfdash:notices"),
         "tag": _digest(letters),
         "waiting": waiting,
     }

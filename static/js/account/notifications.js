@@ -2,9 +2,10 @@
 import { LiveSocket } from "../live/socket.js";
 import { refresh as renewTimes } from "../site/time.js";
 import { toast } from "../site/toast.js";
+import { root } from "../site/root.js";
 
 const menu = document.querySelector("[data-notices]");
-const LISTS = "/live/lists/";
+const LISTS = `${root}live/lists/`;
 const canShow = () => "Notification" in window && Notification.permission === "granted";
 
 // Only notifications newer than the page, and not shown yet, are shown.

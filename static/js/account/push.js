@@ -1,4 +1,6 @@
 // Push notifications in this browser: turned on by asking, and off by removing this browser from the list.
+import { root } from "../site/root.js";
+
 const part = document.querySelector("[data-push]");
 const words = part?.querySelector("[data-push-words]");
 const ask = part?.querySelector("[data-push-ask]");
@@ -49,7 +51,7 @@ async function subscribed(manager) {
 
 async function turnOn() {
   if ((await Notification.requestPermission()) !== "granted") return say(REASONS[why() || "denied"]);
-  await navigator.serviceWorker.register("/service-worker.js");
+  await navigator.serviceWorker.register(`${root}service-worker.js`);
   const { endpoint, keys } = (await subscribed((await navigator.serviceWorker.ready).pushManager)).toJSON();
   const body = new URLSearchParams({ endpoint, p256dh: keys.p256dh, auth: keys.auth });
   const answer = await fetch(part.dataset.address, { method: "POST", headers: { "x-csrftoken": token(), accept: "application/json" }, body });

@@ -1,4 +1,4 @@
-// Makes the page live. <… data-live="/live/…/" data-after="seq"> names the stream; events are dispatched on <body>:
+// Makes the page live. <… data-live="…/live/…/" data-after="seq"> names the stream; events are dispatched on <body>:
 // live:events {address, events}, live:stream {step, text}, live:snapshot {seq}, and live:changed {what} when panels
 // should be fetched again (what: ["run"] for a run's page, "runs" and "inbox" for lists, "request:id" and "people:id"
 // for what people do to a request: these are sent at once).

@@ -1,4 +1,6 @@
 // Says that this person has a request open, hears who else has, and renews what is shown about it: [data-request].
+import { root } from "../site/root.js";
+
 const BEAT = 15_000;
 const TYPED = 8_000;
 const CALM = 1_000;
@@ -12,7 +14,7 @@ let waiting = 0;
 let renewedAt = -Infinity;
 
 const panel = () => document.querySelector("[data-request]");
-const address = (id) => `/requests/${encodeURIComponent(id)}/here/`;
+const address = (id) => `${root}requests/${encodeURIComponent(id)}/here/`;
 const token = () => JSON.parse(document.body.getAttribute("hx-headers") ?? "{}")["x-csrftoken"] ?? "";
 const typing = () => performance.now() - typedAt < TYPED;
 

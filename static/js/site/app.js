@@ -1,5 +1,7 @@
 // As an app: the number of requests that wait for this person is on its icon, and its worker says when there is no
 // connection. In a tab there is no worker: a browser says that itself.
+import { root } from "./root.js";
+
 const count = document.querySelector("[data-open-count]");
 const installed = () => matchMedia("(display-mode: standalone)").matches || navigator.standalone === true;
 
@@ -14,7 +16,7 @@ if (navigator.setAppBadge) {
   if (count) new MutationObserver(badge).observe(count, { childList: true, characterData: true, attributes: true, subtree: true });
 }
 
-const register = () => navigator.serviceWorker.register("/service-worker.js");
+const register = () => navigator.serviceWorker.register(`${root}service-worker.js`);
 if ("serviceWorker" in navigator) {
   if (installed()) register().catch(() => {});
   addEventListener("appinstalled", () => register().catch(() => {}));

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.core import signing
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.database.storage import write
@@ -29,8 +30,6 @@ from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
 
 SALT = "wfdash.desk.links.answer"
-PLACE = "/answer/"
-"""The path under which the pages show links: ``/answer/<token>/``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,8 @@ def answer_link(request: HumanRequest, user: User) -> str:
         "n": secrets.token_urlsafe(16),
         "f": fingerprint(request.card, request.answer_schema),
     }
-    return f"{settings.WFDASH_URL}{PLACE}{_signer().sign_object(payload, compress=True)}/"
+    token = _signer().sign_object(payload, compress=True)
+    return settings.WFDASH_URL + reverse("wfdash:answer-link", args=[token])
 
 
 def read_link(token: str) -> AnswerLink:

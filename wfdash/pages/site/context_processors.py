@@ -77,6 +77,11 @@ class SiteContext:
         self._request = request
         self._viewer: Any = getattr(request, "viewer", None)
 
+    @property
+    def root(self) -> str:
+        """Return the address of the inbox, below which all others are."""
+        return reverse("wfdash:inbox")
+
     @cached_property
     def theme(self) -> str:
         """Return ``auto``, ``light`` or ``dark``: the person's choice, from a cookie so that the first paint is
@@ -138,7 +143,7 @@ class SiteContext:
     @property
     def undo_place(self) -> str:
         """Return the query string of this page's inbox address; empty on other pages."""
-        return read_inbox_address(self._request.GET).query if self._request.path == "/" else ""
+        return read_inbox_address(self._request.GET).query if self._request.path == self.root else ""
 
     @cached_property
     def first_steps(self) -> queries.FirstSteps | None:

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponseBase
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -36,7 +37,9 @@ def page(*methods: str) -> Callable[[View[P]], View[P]]:
         @wraps(view)
         def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return redirect_to_login(request.get_full_path() if request.method == "GET" else "/")
+                return redirect_to_login(
+                    request.get_full_path() if request.method == "GET" else reverse("wfdash:inbox")
+                )
             return view(request, *args, **kwargs)
 
         return cast(View[P], never_cache(allowed(guarded)))

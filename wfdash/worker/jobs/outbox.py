@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 from django.db.models import F, Min, Q
+from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.claims.renewal import boottime
@@ -246,7 +247,7 @@ def _url(notice: Notice, viewer: Viewer | None) -> str:
     may = viewer is not None and notice.kind in ANSWERABLE and viewer.may("answer", request.workflow)
     if viewer is not None and may and viewer.right_to(request):
         return answer_link(request, viewer.user)
-    return f"{settings.WFDASH_URL}/requests/{request.pk}/"
+    return settings.WFDASH_URL + reverse("wfdash:request", args=[request.pk])
 
 
 def _postpone(tried: Sequence[Notice], untried: Sequence[Notice], error: str) -> None:

@@ -37,12 +37,12 @@ def manifest(request: HttpRequest) -> HttpResponse:
         for size, purpose in ICONS
     ]
     described = {
-        "id": "/",
+        "id": reverse("wfdash:inbox"),
         "name": "wfdash",
         "short_name": "wfdash",
         "description": "Requests that wait for your decision, and the runs behind them",
         "start_url": reverse("wfdash:inbox"),
-        "scope": "/",
+        "scope": reverse("wfdash:inbox"),
         "display": "standalone",
         "background_color": COLOURS["light"],
         "theme_color": COLOURS["light"],
@@ -74,6 +74,7 @@ def worker_script() -> str:
     """Return the script with the addresses of this version: another version is another worker."""
     facts = {
         "version": settings.STATIC_VERSION,
+        "root": reverse("wfdash:inbox"),
         "offline": reverse("wfdash:offline"),
         "kept": [reverse("wfdash:offline"), static("css/site.css"), static("img/logo.svg")],
         "icon": static("img/app-192.png"),
