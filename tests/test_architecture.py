@@ -180,6 +180,14 @@ SHARED_NAMES = {
     **dict.fromkeys(
         ("AlreadyAnswered", "NotFound"), "the error of a storage, and of the dashboard with its HTTP status"
     ),
+    **dict.fromkeys(
+        (
+            *("BadToken", "Busy", "Changed", "ClaimLost", "ConditionMissing", "Conflict", "Damaged", "Incompatible"),
+            *("Invalid", "KeyReused", "LinkUsed", "NoLongerOpen", "NotAllowed", "Outdated", "TooManyTries"),
+            *("TooOften", "Unsupported", "WrongState"),
+        ),
+        "an error of the server, and what the client raises for its code",
+    ),
     **dict.fromkeys(("CharField", "TextField"), "once for the type checker, once for Django"),
 }
 """Class names that two modules share, each with the reason."""

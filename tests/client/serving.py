@@ -1,0 +1,80 @@
+"""A server for the client's tests: answers in this process, breaks where it is asked to, and remembers what it got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+from wfdash.client import AsyncClient, Client
+
+URL = "http://wfdash.test"
+Answer = httpx.Response | Exception
+STAMP = "2026-05-01T10:00:00Z"
+
+
+def run_record(**more: Any) -> dict[str, Any]:
+    """Return a run as the API sends it."""
+    empty = dict.fromkeys(("title", "workflow_title", "created_by", "version", "engine"), "")
+    times = {"created": STAMP, "updated": STAMP, "finished": None}
+    rest = {"id": "r1", "workflow": "w", "status": "running", "seq": 1, "n": 1, "waiting_for": [], "progress": {}}
+    return {**empty, **times, **rest, **more}
+
+
+def event_record(seq: int) -> dict[str, Any]:
+    """Return an event as the API sends it."""
+    return {"seq": seq, "kind": "step.finished", "step": "s", "data": {}, "at": STAMP}
+
+
+def problem(status: int, code: str, **facts: Any) -> httpx.Response:
+    """Return a refusal."""
+    headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
+    content = {"type": "about:blank", "title": code, "status": status, "detail": f"It is {code}", "code": code, **facts}
+    return httpx.Response(status, json=content, headers=headers)
+
+
+def fresh(answer: httpx.Response) -> httpx.Response:
+    """Return the same response for another request: one is read once."""
+    headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+    return httpx.Response(answer.status_code, headers=headers, content=answer.content)
+
+
+class Served:
+    """Answers requests in turn; the last answer is repeated."""
+
+    def __init__(self, *answers: Answer | Callable[[httpx.Request], httpx.Response]) -> None:
+        self.answers = list(answers)
+        self.got: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.got.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return fresh(answer) if isinstance(answer, httpx.Response) else answer(request)
+
+    def bodies(self) -> list[Any]:
+        """Return the JSON of every request."""
+        return [json.loads(request.content) for request in self.got if request.content]
+
+    def client(self, **more: Any) -> Client:
+        """Return a client of it."""
+        return Client(URL, "wfd_1_secret", transport=httpx.MockTransport(self), **more)
+
+    def async_client(self, **more: Any) -> AsyncClient:
+        """Return an asynchronous client of it."""
+        return AsyncClient(URL, "wfd_1_secret", transport=httpx.MockTransport(self), **more)
+
+
+class Cut(httpx.SyncByteStream):
+    """A body that ends after some bytes, with a broken connection or as if it were complete."""
+
+    def __init__(self, body: bytes, at: int, *, broken: bool) -> None:
+        self._body, self._broken = body[:at], broken
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+        if self._broken:
+            raise httpx.RemoteProtocolError("peer closed connection without sending complete message body")

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.client.serving import Cut, Served, event_record, problem
+from wfdash.client import NotAllowed, Unauthorized, Unreachable
+
+STREAM = {"content-type": "text/event-stream; charset=utf-8"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def naps() -> Iterator[list[float]]:
+    slept: list[float] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wfdash.client.drivers.time.sleep", slept.append)
+        patch.setattr("wfdash.client.drivers.time.monotonic", lambda: sum(slept))
+        yield slept
+
+
+def message(seq: int) -> str:
+    return f"id: {seq}\nevent: step.finished\ndata: {json.dumps(event_record(seq))}\n\n"
+
+
+def text(after: int, last: int) -> str:
+    """Return a stream of everything after a number, with a heartbeat and something without a place between."""
+    rest = [f": still here\n\n{message(seq)}event: text\ndata: 1\n\n" for seq in range(after + 1, last + 1)]
+    return f"retry: 1000\n\n{''.join(rest)}event: end\ndata: {{}}\n\n"
+
+
+class Stream:
+    """Serves events 1 to ``last``, and cuts each answer where it is told to."""
+
+    def __init__(self, last: int, cuts: list[tuple[int, bool]]) -> None:
+        self.last, self.cuts, self.asked = last, cuts, []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        after = int(request.headers.get("last-event-id") or 0)
+        self.asked.append(after)
+        body = text(after, self.last).encode()
+        at, broken = self.cuts.pop(0) if self.cuts else (len(body), False)
+        return httpx.Response(200, headers=STREAM, stream=Cut(body, at % (len(body) + 1), broken=broken))
+
+
+def seqs(served: object, **more: int) -> list[int]:
+    with Served(served).client() as client:
+        return [event.seq for event in client.watch("r1", **more)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=6))
+def test_wherever_the_connection_is_cut_every_event_comes_once_and_in_order(cuts: list[tuple[int, bool]]) -> None:
+    assert seqs(Stream(5, cuts)) == [1, 2, 3, 4, 5]
+
+
+def test_a_watch_may_begin_behind_an_event() -> None:
+    assert seqs(Stream(5, []), after=3) == [4, 5]
+
+
+def test_a_watch_ends_where_the_token_is_revoked_in_the_meantime() -> None:
+    served = Served(Stream(3, [(300, True)]), problem(401, "unauthenticated"))
+    with served.client() as client, pytest.raises(Unauthorized):
+        list(client.watch("r1"))
+
+
+def test_a_watch_gives_up_after_its_patience() -> None:
+    served = Served(Stream(3, [(300, True)]), httpx.ConnectError("refused"))
+    with served.client() as client, pytest.raises(Unreachable):
+        list(client.watch("r1", patience=2))
+
+
+def page(request: httpx.Request) -> httpx.Response:
+    """Serve pages of two events, up to the fifth, to a client that would rather have a stream."""
+    after = int(request.url.params.get("after") or 0)
+    found = list(range(after + 1, min(after + 3, 6)))
+    items = [event_record(seq) for seq in found]
+    return httpx.Response(200, json={"items": items, "next": found[-1] if found else after, "ended": after >= 4})
+
+
+def test_a_server_without_streams_is_read_page_by_page() -> None:
+    assert seqs(page) == [1, 2, 3, 4, 5]
+
+
+async def test_an_asynchronous_watch_brings_the_same() -> None:
+    served = Served(httpx.Response(200, headers=STREAM, text=text(0, 4)))
+    async with served.async_client() as client:
+        assert [event.seq async for event in client.watch("r1")] == [1, 2, 3, 4]
+
+
+def test_what_a_stream_leaves_out_is_read_from_the_pages() -> None:
+    def serve(request: httpx.Request) -> httpx.Response:
+        if "text/event-stream" not in request.headers["accept"]:
+            return page(request)
+        return httpx.Response(200, headers=STREAM, text=f'event: snapshot\ndata: {{"seq": 3}}\n\n{text(3, 5)}')
+
+    assert seqs(serve) == [1, 2, 3, 4, 5]
+
+
+def test_a_stream_that_ends_because_of_ones_rights_is_an_error_and_one_that_broke_is_opened_again() -> None:
+    def refused(status: int, code: str) -> httpx.Response:
+        facts = json.dumps({"status": status, "code": code, "title": code})
+        return httpx.Response(200, headers=STREAM, text=f"{message(1)}event: problem\ndata: {facts}\n\n")
+
+    with Served(refused(403, "not_allowed")).client() as client, pytest.raises(NotAllowed):
+        list(client.watch("r1"))
+    assert seqs(Served(refused(500, "server_error"), Stream(3, []))) == [1, 2, 3]
+
+
+def test_a_server_that_cannot_stream_is_read_page_by_page() -> None:
+    assert seqs(Served(problem(501, "unsupported"), page, page, page, page)) == [1, 2, 3, 4, 5]

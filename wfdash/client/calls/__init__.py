@@ -1,0 +1,1 @@
+"""Every call of the API as a script, by noun."""

@@ -1,0 +1,60 @@
+"""Calls about checkpoints: look at them, compare, restore, fork."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from wfdash.client.script import Script
+from wfdash.client.sending import delete, get, post
+from wfdash.records import CheckpointComparison, CheckpointDetail, CheckpointPage, Created
+
+Edits = dict[str, Any]
+"""``state``, ``messages``, ``answers`` and ``reason``, as docs/time-machine.md describes them."""
+
+
+def checkpoints(run_id: str, *, limit: int = 50, after: str = "") -> Script[CheckpointPage]:
+    """Return a page of a run's checkpoints, newest first, without their content."""
+    return CheckpointPage.model_validate((yield from get(f"/runs/{run_id}/checkpoints", limit=limit, after=after)))
+
+
+def checkpoint(run_id: str, checkpoint_id: str) -> Script[CheckpointDetail]:
+    """Return a checkpoint with its content."""
+    return CheckpointDetail.model_validate((yield from get(f"/runs/{run_id}/checkpoints/{checkpoint_id}")))
+
+
+def compare(run_id: str, a: str, b: str) -> Script[CheckpointComparison]:
+    """Return the differences from checkpoint ``a`` to ``b``: each a number in this run, or any checkpoint's id."""
+    return CheckpointComparison.model_validate((yield from get(f"/runs/{run_id}/compare", a=a, b=b)))
+
+
+def preview(
+    run_id: str, checkpoint_id: str, *, verb: Literal["restore", "fork"] = "restore", edits: Edits | None = None
+) -> Script[dict[str, Any]]:
+    """Return what restoring or forking would do. Changes nothing. ``mark`` in it is what ``seen`` takes."""
+    body = {"verb": verb, "edits": edits}
+    found: dict[str, Any] = yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/preview", body)
+    return found
+
+
+def restore(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
+    """Make a checkpoint the run's head again; the run waits for someone to resume it. Returns the new head."""
+    body = {"edits": edits, "seen": seen}
+    return Created.model_validate((yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/restore", body)))
+
+
+def fork(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
+    """Start a new run from a checkpoint and return its id."""
+    body = {"edits": edits, "seen": seen}
+    return Created.model_validate((yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/fork", body)))
+
+
+def label(run_id: str, checkpoint_id: str, text: str) -> Script[Created]:
+    """Set a checkpoint's label, or remove it with an empty one."""
+    return Created.model_validate(
+        (yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/label", {"label": text}))
+    )
+
+
+def delete_checkpoint(run_id: str, checkpoint_id: str) -> Script[None]:
+    """Delete a checkpoint that is not needed."""
+    yield from delete(f"/runs/{run_id}/checkpoints/{checkpoint_id}")

@@ -1,0 +1,27 @@
+"""Lists that come page by page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wfdash.client.script import Emit, Script
+from wfdash.client.sending import get
+from wfdash.client.streams import page_of
+
+PAGE = 100
+
+
+def pages(
+    path: str, read: Callable[[Any], Any], query: Mapping[str, Any], *, most: int | None = None, limit: int = PAGE
+) -> Script[None]:
+    """Emit the items of a list, at most ``most``, reading the next page when it is needed."""
+    left, query = most, dict(query)
+    while left is None or left > 0:
+        page = page_of((yield from get(path, **query, limit=limit if left is None else min(limit, left))))
+        for item in page["items"]:
+            yield Emit(read(item))
+        left = None if left is None else left - len(page["items"])
+        if not page["next"] or not page["items"] or page.get("ended"):
+            return
+        query["after"] = page["next"]
