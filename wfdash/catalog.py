@@ -12,7 +12,7 @@ import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from types import ModuleType
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from wfdash.contract import Description, Engine, LocatesCode, NamesSecrets
+from wfdash.contract import Description, Engine, LocatesCode, LocatesFlaws, NamesSecrets
 from wfdash.domain import graph_diff
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
@@ -65,6 +65,8 @@ class Failure:
     traceback: str
     where: str = ""
     """The file and line at which it failed, empty where no line did."""
+    flaws: tuple[tuple[str, str], ...] = ()
+    """Each problem of an invalid workflow, with file and line."""
     kept: tuple[str, ...] = ()
     """The workflows whose last good version is served all the same."""
 
@@ -127,7 +129,7 @@ def find(name: str) -> Entry | None:
 @lru_cache(maxsize=1)
 def load() -> Catalog:
     """Return the catalogue, imported once per process; ``load.cache_clear()`` resets it."""
-    return _imported()
+    return read()
 
 
 def reload() -> Reload:
@@ -139,7 +141,7 @@ def reload() -> Reload:
     served, replaced = load(), author_modules(roots(), but=settings.INSTALLED_APPS)
     before = dict(served.entries)
     forget(replaced)
-    fresh = _imported()
+    fresh = read()
     sys.modules.update({name: module for name, module in replaced.items() if name not in sys.modules})
     failures = [_keep(failure, before, fresh.entries) for failure in fresh.failures]
     served.entries, served.failures = fresh.entries, failures
@@ -172,16 +174,17 @@ def _difference(before: dict[str, Entry], after: dict[str, Entry]) -> Iterator[s
             yield f"{name}: new code, same graph"
 
 
-def _imported() -> Catalog:
+def read(given: Sequence[str] | None = None) -> Catalog:
+    """Import these sources, or all that the settings name, into a catalogue of its own."""
     catalog = Catalog()
     workflow_sources.use_folder(Path.cwd(), last=True)
     engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
     files = [
         (file, workflow_sources.import_source)
-        for source in settings.WFDASH_WORKFLOWS
+        for source in (settings.WFDASH_WORKFLOWS if given is None else given)
         for file in workflow_sources.expanded(source)
     ]
-    apps = [*settings.WFDASH_APPS, *([ASKING] if settings.WFDASH_ASK_PEOPLE else [])]
+    apps = [*settings.WFDASH_APPS, *([ASKING] if settings.WFDASH_ASK_PEOPLE else [])] if given is None else []
     for source, load_modules in [*((app, _import_app) for app in apps), *files]:
         try:
             found = [one for module in load_modules(source) for one in _definitions(module, engines)]
@@ -213,7 +216,8 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
     try:
         description = engine.describe(definition)
     except Exception as error:
-        _note_failure(catalog, source, error)
+        flaws = engine.flaws(definition, error) if isinstance(engine, LocatesFlaws) else ()
+        _note_failure(catalog, source, error, flaws)
         return
     name = str(description.workflow)
     if name in catalog.entries:
@@ -230,11 +234,12 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
     )
 
 
-def _note_failure(catalog: Catalog, source: str, error: Exception) -> None:
+def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: tuple[tuple[str, str], ...] = ()) -> None:
     trace = "".join(traceback.format_exception(error))
     log.error("Could not load workflows from %s: %s\n%s", source, error, trace)
     message = f"{type(error).__name__}: {error}"
-    catalog.failures.append(Failure(source=source, error=message, traceback=trace, where=_where(error)))
+    where = _where(error) or next((place for _, place in flaws), "")
+    catalog.failures.append(Failure(source=source, error=message, traceback=trace, where=where, flaws=flaws))
 
 
 def _where(error: Exception) -> str:

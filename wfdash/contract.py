@@ -243,6 +243,14 @@ class NamesSecrets(Protocol):
 
 
 @runtime_checkable
+class LocatesFlaws(Protocol):
+    """An engine that knows where in the code the problems of an invalid definition are."""
+
+    def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
+        """Return each problem that ``describe`` raised, with ``file:line``."""
+
+
+@runtime_checkable
 class LocatesCode(Protocol):
     """An engine that knows where the functions of its steps are written. The code of others is not shown."""
 

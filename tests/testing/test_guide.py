@@ -1,4 +1,7 @@
-"""The tests that docs/testing.md shows, in a plain pytest process: no Django settings, nothing but the plugin."""
+"""What docs/testing.md shows and what ``wfdash new`` writes are tests that pass, in a plain pytest process.
+
+That has no Django settings and nothing but the plugin.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,25 @@ from pathlib import Path
 
 import pytest
 
+from wfdash import cli
+from wfdash.cli.new import FILES
+
 ROOT = Path(__file__).parents[2]
-PLAIN = '[tool.pytest.ini_options]\nasyncio_mode = "auto"\nasyncio_default_fixture_loop_scope = "function"\n'
 
 
 @pytest.mark.process
-def test_every_python_block_of_the_guide_to_testing_runs(tmp_path: Path) -> None:
+def test_the_guide_to_testing_and_the_tests_of_a_new_project_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "refunds"]) == 0
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/testing.md").read_text(), flags=re.DOTALL)
-    (tmp_path / "test_guide.py").write_text("\n".join(blocks))
-    (tmp_path / "pyproject.toml").write_text(PLAIN)
-    done = run_pytest(tmp_path)
-    assert done.returncode == 0, done.stdout
+    (tmp_path / "refunds/tests/test_guide.py").write_text("\n".join(blocks))
+    done = run_pytest(tmp_path / "refunds")
+    assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
+    written = {path.name for path in (tmp_path / "refunds").iterdir() if path.name != "__pycache__"}
+    assert written == {"tests", *(path for path in FILES if "/" not in path)}
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from wfdash.cli.check import add_check_command
+from wfdash.cli.new import add_new_command
 from wfdash.cli.runs import add_run_commands
 from wfdash.cli.tokens import add_token_commands
 from wfdash.installation import location, workflow_sources
@@ -38,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if getattr(options, "data", None) is not None:
         os.environ["WFDASH_DATA"] = str(options.data)
-    if options.run in (_up, _verify):
+    if options.run in (_up, _verify) or not getattr(options, "needs_data", True):
         return int(options.run(options))
     if missing := location.missing_data(os.environ):
         return _print_error(missing)
@@ -86,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--from", dest="start", default="0", metavar="N", help="skip earlier entries")
     verify.set_defaults(run=_verify)
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
+    add_check_command(verbs, _setup)
+    add_new_command(verbs)
     add_run_commands(verbs, _setup)
     add_token_commands(verbs, _setup)
     for verb in (up, signin, verify):

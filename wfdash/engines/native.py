@@ -24,6 +24,7 @@ from wfdash.contract import (
 from wfdash.domain.graph_diff import compare
 from wfdash.workflow.addressees import addressees
 from wfdash.workflow.describe import describe
+from wfdash.workflow.flaws import flaws_of
 from wfdash.workflow.migration.carry import carry
 from wfdash.workflow.migration.edit import edit
 from wfdash.workflow.questions.answer_types import check_answer
@@ -47,6 +48,10 @@ class NativeEngine:
     def describe(self, definition: object) -> Description:
         """Return its description; ``InvalidWorkflow`` names the steps that are wrong."""
         return describe(_as_workflow(definition))
+
+    def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
+        """Return each problem of an invalid definition, with file and line."""
+        return flaws_of(_as_workflow(definition), error)
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""

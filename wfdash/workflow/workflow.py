@@ -77,6 +77,9 @@ class Workflow:
         self._hooks: list[MigrationHook] = []
         self._switches = 0
         self._graph: Graph | None = None
+        frame = sys._getframe(1)
+        self.place: tuple[str, int] = (frame.f_code.co_filename, frame.f_lineno)
+        """The file and line at which it is made."""
 
     def __repr__(self) -> str:
         """Return its name."""

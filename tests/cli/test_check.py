@@ -1,0 +1,111 @@
+"""``wfdash check`` says everything that is wrong, with file and line, and touches no data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wfdash import cli
+from wfdash.installation import workflow_sources
+
+GOOD = """
+from wfdash.workflow import Workflow
+
+good = Workflow("good", title="Good")
+
+@good.step(start=True)
+async def one(n: int) -> int:
+    return n
+"""
+BAD = """
+from wfdash.workflow import Workflow
+
+bad = Workflow("bad")
+
+@bad.step(start=True)
+async def one(n: int) -> int:
+    return n
+
+@bad.step(after="onee")
+async def two(n: int) -> open.__class__:
+    return n
+
+empty = Workflow("empty")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr(workflow_sources, "_meant", {})
+    monkeypatch.delenv("WFDASH_DATA", raising=False)
+    (tmp_path / "good.py").write_text(GOOD)
+    return tmp_path
+
+
+def test_a_valid_workflow_is_named_and_nothing_is_left_behind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "good.py"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("good.py: good is valid, 1 step, version ")
+    assert [path.name for path in folder.iterdir() if path.name != "__pycache__"] == ["good.py"]
+
+
+def test_all_problems_of_all_sources_come_at_once_with_file_and_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.py").write_text(BAD)
+    (folder / "broken.py").write_text("from wfdash.workflow import Workflow\n\nx = (\n")
+    (folder / "fails.py").write_text("import good\n\n\nraise ValueError('no key')\n")
+    assert cli.main(["check", "good.py", "bad.py", "broken.py", "fails.py", "nothing.py"]) == 1
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[0] == "nothing.py does not exist"
+    assert "bad.py:10: step 'two' comes after 'onee', which is no step of 'bad': did you mean 'one'?" in lines
+    assert "bad.py:14: workflow 'empty' has no step with start=True" in lines
+    assert any(line.startswith("broken.py:3: SyntaxError") for line in lines)
+    assert "fails.py:4: ValueError: no key" in lines
+    assert any(line.startswith("good.py: good is valid") for line in lines)
+    assert lines[-1].endswith("problems")
+    assert captured.err == ""
+
+
+def test_programs_get_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.py").write_text(BAD)
+    assert cli.main(["check", "--json", "."]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in report["workflows"]] == ["good"]
+    assert {one["file"] for one in report["problems"]} == {"bad.py"}
+    assert {one["line"] for one in report["problems"]} >= {10, 14}
+
+
+def test_nothing_to_check_and_a_file_without_workflows_are_errors(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WFDASH_WORKFLOWS", raising=False)
+    monkeypatch.delenv("WFDASH_APPS", raising=False)
+    assert cli.main(["check"]) == 2
+    (folder / "plain.py").write_text("x = 1\n")
+    assert cli.main(["check", "plain.py"]) == 1
+    assert "No workflow found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["Refunds", "1st", "a b", "..", "x" * 41])
+def test_a_name_that_no_project_can_have_is_refused(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["new", name]) == 2
+    assert "is no name for a project" in capsys.readouterr().err
+
+
+def test_a_new_project_never_overwrites(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "workflows.py").write_text("kept")
+    assert cli.main(["new", "mine"]) == 1
+    assert "not empty" in capsys.readouterr().err
+    assert (folder / "mine" / "workflows.py").read_text() == "kept"
+    assert cli.main(["new", "other-one"]) == 0
+    assert cli.main(["check", "other-one/workflows.py"]) == 0
+    assert "other-one/workflows.py: other-one is valid, 2 steps" in capsys.readouterr().out
