@@ -81,6 +81,10 @@ class Busy(WfdashError):
     """The server is at its limit: retry in a moment. ``facts``: retry_after (seconds)."""
 
 
+class BadSignature(WfdashError):
+    """A delivery to an incoming webhook does not prove that it comes from who has the secret."""
+
+
 class Outdated(WfdashError):
     """It changed since you read it: read it again, then decide. Nothing was changed. ``facts``: etag (the present
     one).
@@ -119,6 +123,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     Changed: _kind(409, "changed", "Changed since it was shown"),
     WrongState: _kind(409, "wrong_state", "Not possible in this state"),
     KeyReused: _kind(409, "key_reused", "Idempotency key used for another command"),
+    BadSignature: _kind(401, "bad_signature", "Signature refused"),
     LinkUsed: _kind(409, "link_used", "Link already used"),
     BadToken: _kind(401, "bad_token", "Token cannot be used"),
     Outdated: _kind(412, "outdated", "Changed since it was read"),

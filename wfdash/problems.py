@@ -13,13 +13,11 @@ from wfdash.errors import ProblemKind
 from wfdash.records import Problem
 from wfdash.records.problems import MEDIA_TYPE
 
-ROOT = "/api/"
-"""Below it, errors are for programs."""
 BLANK = "about:blank"
 
 
 def is_for_programs(request: HttpRequest) -> bool:
-    """Return whether the request is one to the API."""
+    """Return whether the request is one of a program: to the API, or to an incoming webhook."""
     return is_api(request.path)
 
 
@@ -29,7 +27,7 @@ def is_api(path: str) -> bool:
         root = reverse("wfdash:inbox")
     except NoReverseMatch:  # under other addresses: a test's, or a project's that only imports wfdash
         root = "/"
-    return path.startswith(f"{root}api/")
+    return path.startswith((f"{root}api/", f"{root}hooks/"))
 
 
 def problem_response(

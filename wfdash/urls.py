@@ -19,7 +19,7 @@ from wfdash.pages.account import (
 )
 from wfdash.pages.audit import entries
 from wfdash.pages.checkpoints import checkpoint, compare, edit
-from wfdash.pages.hooks import webhooks
+from wfdash.pages.hooks import incoming, receive, webhooks
 from wfdash.pages.people import access, groups, person
 from wfdash.pages.people import listing as people_listing
 from wfdash.pages.requests import (
@@ -130,6 +130,11 @@ urlpatterns = [
     path("settings/push/<wfdash_id:browser_id>/", push.push_browser, name="push-browser"),
     path("settings/webhooks/", webhooks.webhook_list, name="webhooks"),
     path("settings/webhooks/<wfdash_id:webhook_id>/", webhooks.webhook, name="webhook"),
+    path("settings/incoming/", incoming.incoming_list, name="incoming-list"),
+    path("settings/incoming/new/", incoming.new_incoming, name="incoming-new"),
+    path("settings/incoming/<wfdash_id:hook_id>/", incoming.incoming, name="incoming"),
+    path("settings/incoming/<wfdash_id:hook_id>/edit/", incoming.edit_incoming, name="incoming-edit"),
+    path("hooks/<wfdash_id:hook_id>", receive.receive_hook, name="receive-hook"),
     path("answer/<str:token>/", answer_links.answer_link, name="answer-link"),
     # Not below workflows/: a workflow may have any name.
     path("catalogue/words/", list_page.suggestions, {"name": "workflows"}, name="workflows-words"),

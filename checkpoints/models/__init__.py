@@ -338,3 +338,5 @@ Shown = review.Shown
 UsedLink = review.UsedLink
 Webhook = hooks.Webhook
 DeliveryAttempt = hooks.DeliveryAttempt
+IncomingHook = hooks.IncomingHook
+IncomingDelivery = hooks.IncomingDelivery

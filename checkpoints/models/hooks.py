@@ -1,4 +1,4 @@
-"""The tables of webhooks: whom other systems are notified at, and each attempt to do so."""
+"""The tables of webhooks: those that are sent, with each attempt, and those that are received."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from checkpoints.limits import ID
 from checkpoints.models.fields import CharField, EncryptedTextField, JsonField, MomentField
 
 PERSON = settings.AUTH_USER_MODEL
@@ -53,3 +54,59 @@ class DeliveryAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status or self.error}"
+
+
+class IncomingHook(models.Model):
+    """An address at which another system starts runs of a workflow, or sends signals to them, as ``owner``."""
+
+    id = CharField(max_length=36, primary_key=True)
+    name = CharField(max_length=80)
+    workflow = CharField(max_length=200)
+    signal = CharField(max_length=100, blank=True)
+    """The signal that is sent; empty: a run is started."""
+    run_at = CharField(max_length=300, blank=True)
+    """Where a delivery names the run that gets the signal: a JSON Pointer."""
+    mapping = JsonField()
+    """The message as a template: see ``wfdash.domain.hooks.mapping``."""
+    scheme = CharField(max_length=12)
+    """How deliveries are signed: standard | github | timestamped | token."""
+    header = CharField(max_length=80, blank=True)
+    """The header with the signature or token, where the scheme leaves it open."""
+    secret = EncryptedTextField("incoming", ("id",))
+    """Secrets, the newest first, separated by spaces: each of them is accepted."""
+    key_at = CharField(max_length=300, blank=True)
+    """Where a delivery has its own id; without one the same body counts once."""
+    active = models.BooleanField(default=True)
+    owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="incoming_hooks")
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    created = MomentField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IncomingDelivery(models.Model):
+    """What came to an incoming webhook, and what it did. ``key`` is unique among those that were accepted."""
+
+    id = CharField(max_length=36, primary_key=True)
+    hook = models.ForeignKey(IncomingHook, on_delete=models.CASCADE, related_name="deliveries")
+    at = MomentField()
+    key = CharField(max_length=80, null=True)
+    status = models.IntegerField()
+    outcome = CharField(max_length=12)
+    """started | signalled | duplicate | refused."""
+    run = CharField(max_length=ID, blank=True)
+    why = EncryptedTextField("received", ("id",), blank=True, default="")
+    size = models.IntegerField()
+    body = EncryptedTextField("received", ("id",), blank=True, default="")
+    """The beginning of a body whose signature was right."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["hook", "key"], name="one_accepted_per_key")]
+        indexes = [
+            models.Index(fields=["hook", "-id"], name="received_by_hook"),
+            models.Index(fields=["at"], name="received_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.status}"

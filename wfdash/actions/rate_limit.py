@@ -44,6 +44,8 @@ MOST = {
     "export": 100,
 }
 """Kind of action -> how often per ``PERIOD`` and person. A kind belongs to one action: see ``charge``."""
+MOST_RECEIVED = {"accepted": 3_000, "refused": 300}
+"""Deliveries that an incoming webhook takes, and refused ones that it logs, per ``PERIOD``."""
 
 
 def charge(viewer: Viewer, kind: str, amount: int = 1) -> None:
@@ -53,8 +55,16 @@ def charge(viewer: Viewer, kind: str, amount: int = 1) -> None:
     Two actions of one kind by one person wait for each other. Each action must therefore charge either before or always
     after it locks anything else, and have a kind of its own.
     """
-    now, most = timezone.now(), MOST[kind]
-    row = SignInTries.objects.filter(key=f"act:{kind}:{viewer.user.pk}")
+    _charge(f"act:{kind}:{viewer.user.pk}", MOST[kind], amount)
+
+
+def charge_hook(hook: str, kind: str) -> None:
+    """Count a delivery to an incoming webhook in the caller's transaction (one query). ``TooOften``."""
+    _charge(f"hook:{kind}:{hook}", MOST_RECEIVED[kind], 1)
+
+
+def _charge(key: str, most: int, amount: int) -> None:
+    now, row = timezone.now(), SignInTries.objects.filter(key=key)
     over = Q(began__lte=now - PERIOD)
     counted = row.filter(over | Q(count__lte=most - amount)).update(
         count=Case(When(over, then=Value(amount)), default=F("count") + amount),
@@ -62,7 +72,6 @@ def charge(viewer: Viewer, kind: str, amount: int = 1) -> None:
     )
     if counted:
         return
-    key = f"act:{kind}:{viewer.user.pk}"
     SignInTries.objects.bulk_create([SignInTries(key=key, began=now)], ignore_conflicts=True)
     if row.filter(count__lte=most - amount).update(count=F("count") + amount) != 1:
         raise _too_often(most, row.values_list("began", flat=True)[0] + PERIOD, now)

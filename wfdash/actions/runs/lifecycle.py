@@ -30,8 +30,12 @@ from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import flaws_of
 
 
-def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None = None) -> Run:
+def start_run(
+    viewer: Viewer, workflow: str, message: Json, *, key: str | None = None, requesters: Iterable[str] = ()
+) -> Run:
     """Start a run and return it. The same ``key`` from the same person starts it once and returns that run again.
+
+    ``requesters``: who else counts as its requester, as in ``begin_run``.
 
     ``Invalid`` with errors per field when the message does not match the workflow's input.
     """
@@ -43,7 +47,7 @@ def start_run(viewer: Viewer, workflow: str, message: Json, *, key: str | None =
             return _same_start(known, workflow, message)
         rate_limit.charge(viewer, "start")
         try:
-            return begin_run(viewer, entry, message, start_key=start_key)
+            return begin_run(viewer, entry, message, start_key=start_key, requesters=requesters)
         except IntegrityError:
             return _same_start(Run.objects.get(start_key=start_key), workflow, message)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import connections
 
+from wfdash.actions.hooks.receive import forget_deliveries
 from wfdash.worker.jobs import outbox
 from wfdash.worker.jobs.db_thread import DbThread
 
@@ -56,6 +57,8 @@ def tidy() -> None:
     """Remove old notifications."""
     if count := outbox.forget_old():
         log.info("Removed %d old notifications", count)
+    if count := forget_deliveries():
+        log.info("Removed %d old deliveries of incoming webhooks", count)
 
 
 def deliver_bundle(bundle: Any) -> None:

@@ -1,0 +1,217 @@
+"""Incoming webhooks: addresses at which other systems start runs. Who may start them adds these; they act as their
+owner.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.content.canonical_json import dumps
+from checkpoints.database.storage import write
+from checkpoints.models import IncomingHook
+from checkpoints.models.user_model import User, has_name
+from checkpoints.records import Json
+from wfdash import catalog
+from wfdash.access.administration import refuse_narrow
+from wfdash.access.viewer import EVERY, Viewer, viewer_for
+from wfdash.actions import rate_limit
+from wfdash.actions.audit import entries
+from wfdash.domain.hooks.mapping import pointer_problem, template_problems
+from wfdash.domain.hooks.signatures import SCHEMES, secret_problem
+from wfdash.errors import Invalid, NotAllowed, NotFound
+from wfdash.notifications.signing import new_secret
+from wfdash.schemas.validate import Problem, flaws_of
+from wfdash.workflow.questions.signals import RULE, is_name
+
+MOST = 50
+"""Incoming webhooks that one person can add."""
+KEPT = 2
+"""Secrets accepted at the same time: the newest and the previous one."""
+HEADER = re.compile(r"[A-Za-z0-9-]{1,80}")
+LARGEST = 20_000
+"""Bytes of a mapping."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncomingPlan:
+    """What an incoming webhook does with a delivery, and how it knows who sent it: see ``IncomingHook``."""
+
+    name: str
+    workflow: str
+    mapping: Json
+    scheme: str = "standard"
+    header: str = ""
+    key_at: str = ""
+    signal: str = ""
+    run_at: str = ""
+
+
+def create_incoming(
+    viewer: Viewer, plan: IncomingPlan, *, secret: str = "", owner: str = ""
+) -> tuple[IncomingHook, str]:
+    """Create an incoming webhook. Returns it and its secret, a new one if none is given.
+
+    It acts as the viewer, or as ``owner`` if an admin of everything says so. ``Invalid`` with errors per field,
+    ``NotAllowed``, ``NotFound``.
+    """
+    acting = _acting(viewer, owner or viewer.name)
+    _refuse_who_cannot_start(acting, plan.workflow)
+    secret = secret.strip() or new_secret()
+    if problems := [*plan_problems(plan), *_secret_problems(plan.scheme, secret)]:
+        raise Invalid(problems)
+    with write():
+        rate_limit.charge(viewer, "webhook")
+        if IncomingHook.objects.filter(created_by=viewer.user).count() >= MOST:
+            raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} per person. Remove one first"}])
+        made = {"id": ids.new_token(), "secret": secret, "owner": acting.user, "created_by": viewer.user}
+        hook = IncomingHook.objects.create(**made, **_columns(plan), created=timezone.now())
+        entries.record(viewer, "add incoming webhook", **_about(hook), facts=_facts(hook))
+    return hook, secret
+
+
+def change_incoming(viewer: Viewer, hook_id: str, plan: IncomingPlan) -> None:
+    """Change what an incoming webhook does; the workflow stays. It acts as its owner as before."""
+    hook = find_incoming(viewer, hook_id)
+    _refuse_who_cannot_start(viewer, hook.workflow)
+    if problems := plan_problems(plan):
+        raise Invalid(problems)
+    with write():
+        rate_limit.charge(viewer, "webhook")
+        IncomingHook.objects.filter(pk=hook.pk).update(**{**_columns(plan), "workflow": hook.workflow})
+        hook.refresh_from_db()
+        entries.record(viewer, "change incoming webhook", **_about(hook), facts=_facts(hook))
+
+
+def switch_incoming(viewer: Viewer, hook_id: str, *, active: bool) -> None:
+    """Enable or disable an incoming webhook: a disabled one answers as if it did not exist."""
+    with write():
+        rate_limit.charge(viewer, "webhook")
+        hook = find_incoming(viewer, hook_id)
+        IncomingHook.objects.filter(pk=hook.pk).update(active=active)
+        entries.record(viewer, "switch incoming webhook", **_about(hook), facts={"hook": hook.name, "active": active})
+
+
+def renew_incoming_secret(viewer: Viewer, hook_id: str, secret: str = "") -> str:
+    """Return the new secret, the given one or a new one; the previous one is accepted until this is done again."""
+    hook, secret = find_incoming(viewer, hook_id), secret.strip() or new_secret()
+    if problems := _secret_problems(hook.scheme, secret):
+        raise Invalid(problems)
+    with write():
+        rate_limit.charge(viewer, "webhook")
+        hook.secret = " ".join([secret, *hook.secret.split()][:KEPT])
+        hook.save(update_fields=["secret"])
+        entries.record(viewer, "renew incoming secret", **_about(hook), facts={"hook": hook.name})
+    return secret
+
+
+def retire_incoming_secret(viewer: Viewer, hook_id: str) -> None:
+    """Accept the newest secret only."""
+    with write():
+        rate_limit.charge(viewer, "webhook")
+        hook = find_incoming(viewer, hook_id)
+        hook.secret = hook.secret.split()[0]
+        hook.save(update_fields=["secret"])
+        entries.record(viewer, "retire incoming secret", **_about(hook), facts={"hook": hook.name})
+
+
+def remove_incoming(viewer: Viewer, hook_id: str) -> None:
+    """Delete an incoming webhook and its log."""
+    with write():
+        rate_limit.charge(viewer, "webhook")
+        hook = find_incoming(viewer, hook_id)
+        entries.record(viewer, "remove incoming webhook", **_about(hook), facts={"hook": hook.name})
+        IncomingHook.objects.filter(pk=hook.pk).delete()
+
+
+def find_incoming(viewer: Viewer, hook_id: str) -> IncomingHook:
+    """Return an incoming webhook through its viewer. ``NotFound``."""
+    refuse_narrow(viewer)
+    hook = IncomingHook.objects.filter(managed_incoming(viewer), pk=hook_id).select_related("owner").first()
+    if hook is None:
+        raise NotFound("Incoming webhook not found")
+    return hook
+
+
+def managed_incoming(viewer: Viewer) -> Q:
+    """Return the filter of the incoming webhooks that this person manages: their own, as an admin all."""
+    if viewer.may("admin", EVERY):
+        return Q(pk__isnull=False)
+    return Q(owner=viewer.user.pk) if viewer.name else Q(pk__in=[])
+
+
+def plan_problems(plan: IncomingPlan) -> list[Problem]:
+    """Return what is wrong with a plan, per field."""
+    found: list[Problem] = []
+    if not 0 < len(plan.name.strip()) <= 80:
+        found.append({"loc": ["name"], "msg": "Enter a name of at most 80 characters"})
+    if plan.scheme not in SCHEMES:
+        found.append({"loc": ["scheme"], "msg": "Choose how deliveries are signed"})
+    if plan.header and not HEADER.fullmatch(plan.header):
+        found.append({"loc": ["header"], "msg": "A header's name has letters, digits and -"})
+    if plan.signal and not is_name(plan.signal):
+        found.append({"loc": ["signal"], "msg": f"A signal's name is {RULE}"})
+    if plan.signal and not plan.run_at:
+        found.append({"loc": ["run_at"], "msg": "Say where a delivery names the run"})
+    return found + _pointer_problems(plan) + _mapping_problems(plan.mapping)
+
+
+def _pointer_problems(plan: IncomingPlan) -> list[Problem]:
+    given = {"run_at": plan.run_at, "key_at": plan.key_at}
+    return [{"loc": [name], "msg": why} for name, text in given.items() if (why := pointer_problem(text[:300]))]
+
+
+def _mapping_problems(mapping: Json) -> list[Problem]:
+    if flaws_of(mapping) or len(dumps(mapping)) > LARGEST:
+        return [{"loc": ["mapping"], "msg": f"JSON of at most {LARGEST:,} bytes"}]
+    return [{"loc": ["mapping"], "msg": why} for why in template_problems(mapping)[:1]]
+
+
+def _secret_problems(scheme: str, secret: str) -> list[Problem]:
+    why = secret_problem(scheme, secret)
+    return [{"loc": ["secret"], "msg": why}] if why else []
+
+
+def _acting(viewer: Viewer, name: str) -> Viewer:
+    refuse_narrow(viewer)
+    if name == viewer.name:
+        return viewer
+    if not viewer.may("admin", EVERY):
+        raise NotAllowed("Only admins of all workflows can add webhooks that act as others")
+    user = User.objects.filter(has_name(name), is_active=True).first()
+    if user is None:
+        raise Invalid([{"loc": ["owner"], "msg": "No active account has this name"}])
+    return viewer_for(user)
+
+
+def _refuse_who_cannot_start(viewer: Viewer, workflow: str) -> None:
+    catalog.get(workflow)
+    if not viewer.may("start", workflow):
+        raise NotAllowed("Only those who can start this workflow can let others start it")
+
+
+def _columns(plan: IncomingPlan) -> dict[str, Any]:
+    return {
+        "name": plan.name.strip(),
+        "workflow": plan.workflow,
+        "mapping": plan.mapping,
+        "scheme": plan.scheme,
+        "header": plan.header.strip(),
+        "key_at": plan.key_at,
+        "signal": plan.signal,
+        "run_at": plan.run_at if plan.signal else "",
+    }
+
+
+def _about(hook: IncomingHook) -> dict[str, str]:
+    return {"workflow": hook.workflow, "right": "start"}
+
+
+def _facts(hook: IncomingHook) -> dict[str, Any]:
+    columns = ("name", "signal", "scheme", "mapping")
+    return {"hook": hook.name, "acts_as": hook.owner.get_username()} | {name: getattr(hook, name) for name in columns}

@@ -1,0 +1,173 @@
+"""Incoming webhooks: the list, the form with a preview of its mapping, and one with the log of what came."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from checkpoints.models import IncomingHook
+from wfdash import catalog
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions.hooks import incoming as actions
+from wfdash.actions.hooks.incoming import IncomingPlan
+from wfdash.actions.runs.lifecycle import checked_input
+from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
+from wfdash.domain.hooks.signatures import SCHEMES
+from wfdash.errors import Invalid, NotFound
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.hooks import incoming as queries
+
+FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
+
+
+@page("GET")
+def incoming_list(request: HttpRequest) -> HttpResponse:
+    """List the incoming webhooks that a person manages."""
+    viewer = viewer_of(request)
+    context = {"rows": queries.incoming_hooks(viewer), "all": viewer.may("admin", EVERY), "here": "incoming"}
+    return render(request, "hooks/incoming_list.html", context | {"workflows": _startable(viewer)})
+
+
+@page("GET", "POST")
+def new_incoming(request: HttpRequest) -> HttpResponse:
+    """Show the form for ``workflow``; a POST previews (``act=preview``) or creates."""
+    viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
+    if name not in _startable(viewer):
+        raise NotFound("No workflow of this name that you can start")
+    entry = catalog.get(name)
+    typed = _typed(request) if request.method == "POST" else _blank(suggested(entry.description.input_schema))
+    context: dict[str, Any] = {"workflow": name, "typed": typed, "all": viewer.may("admin", EVERY)}
+    if request.method != "POST" or request.POST.get("act") == "preview":
+        return _form(request, viewer, entry, context)
+    try:
+        plan = _plan(typed, name)
+        made, secret = actions.create_incoming(viewer, plan, secret=typed["secret"], owner=typed["owner"])
+    except Invalid as error:
+        return _form(request, viewer, entry, context | {"problems": error.by_field})
+    return _incoming(request, viewer, made, secret=secret, status=201)
+
+
+@page("GET", "POST")
+def edit_incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
+    """Show the form of one; a POST previews or saves."""
+    viewer = viewer_of(request)
+    hook = actions.find_incoming(viewer, hook_id)
+    entry = catalog.get(hook.workflow)
+    kept = {name: getattr(hook, name) for name in FIELDS} | {"mapping": _pretty(hook.mapping)}
+    typed = _typed(request) if request.method == "POST" else kept | {"sample": queries.newest_body(viewer, hook)}
+    context: dict[str, Any] = {"hook": hook, "workflow": hook.workflow, "typed": typed}
+    if request.method != "POST" or request.POST.get("act") == "preview":
+        return _form(request, viewer, entry, context)
+    try:
+        actions.change_incoming(viewer, hook_id, _plan(typed, hook.workflow))
+    except Invalid as error:
+        return _form(request, viewer, entry, context | {"problems": error.by_field})
+    messages.success(request, "Saved.")
+    return redirect("wfdash:incoming", hook_id)
+
+
+@page("GET", "POST")
+def incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
+    """Show one and what came to it; a POST renews, retires, enables, disables or removes."""
+    viewer = viewer_of(request)
+    act = request.POST.get("act", "") if request.method == "POST" else ""
+    if act == "renew":
+        secret = actions.renew_incoming_secret(viewer, hook_id)
+        return _incoming(request, viewer, actions.find_incoming(viewer, hook_id), secret=secret)
+    if act == "remove":
+        actions.remove_incoming(viewer, hook_id)
+        messages.success(request, "Incoming webhook removed.")
+        return redirect("wfdash:incoming-list")
+    if act == "retire":
+        actions.retire_incoming_secret(viewer, hook_id)
+        messages.success(request, "Old secret revoked.")
+    elif act in {"rest", "wake"}:
+        actions.switch_incoming(viewer, hook_id, active=act == "wake")
+    if act:
+        return redirect("wfdash:incoming", hook_id)
+    return _incoming(request, viewer, actions.find_incoming(viewer, hook_id))
+
+
+def _incoming(
+    request: HttpRequest, viewer: Viewer, hook: IncomingHook, *, secret: str = "", status: int = 200
+) -> HttpResponse:
+    outcome = request.GET.get("outcome", "")
+    address, scheme = reverse("wfdash:incoming", args=[hook.pk]), SCHEMES[hook.scheme]
+    named = [("", "All"), *((name, name.capitalize()) for name in queries.OUTCOMES)]
+    context = {
+        "hook": hook,
+        "secret": secret,
+        "two": len(hook.secret.split()) > 1,
+        "address": f"{settings.WFDASH_URL}{reverse('wfdash:receive-hook', args=[hook.pk])}",
+        "scheme": scheme,
+        "header": hook.header or scheme.header,
+        "mapping": _pretty(hook.mapping),
+        "received": queries.received(viewer, hook, outcome=outcome, before=request.GET.get("before", "")),
+        "outcome": outcome,
+        "outcomes": [
+            (label, f"{address}?outcome={name}" if name else address, name == outcome) for name, label in named
+        ],
+        "may_inspect": viewer.may("inspect", hook.workflow),
+        "here": "incoming",
+    }
+    return render(request, "hooks/incoming.html", context, status=status)
+
+
+def _form(request: HttpRequest, viewer: Viewer, entry: catalog.Entry, context: dict[str, Any]) -> HttpResponse:
+    shown = {"schemes": SCHEMES.values(), "schema": _pretty(entry.description.input_schema), "here": "incoming"}
+    preview = _preview(entry, context["typed"]) if request.method == "POST" else {}
+    status = 422 if context.get("problems") else 200
+    return render(request, "hooks/incoming_form.html", shown | preview | context, status=status)
+
+
+def _preview(entry: catalog.Entry, typed: dict[str, str]) -> dict[str, Any]:
+    """Return the message that the sample would become, with what is wrong with it."""
+    if not typed["sample"].strip():
+        return {}
+    try:
+        sample, template = json.loads(typed["sample"]), json.loads(typed["mapping"])
+    except (ValueError, RecursionError):
+        return {"flaws": ["The sample and the mapping must be JSON"]}
+    if wrong := template_problems(template):
+        return {"flaws": wrong}
+    message, lacking = mapped(template, sample)
+    flaws = [f"{'/'.join(map(str, one['loc']))}: {one['msg']}" for one in lacking]
+    if not flaws and not typed["signal"]:
+        try:
+            message = checked_input(entry, message)
+        except Invalid as error:
+            flaws = [f"{'/'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors]
+    return {"message": _pretty(message), "flaws": flaws, "previewed": True}
+
+
+def _plan(typed: dict[str, str], workflow: str) -> IncomingPlan:
+    try:
+        mapping = json.loads(typed["mapping"])
+    except (ValueError, RecursionError) as error:
+        raise Invalid([{"loc": ["mapping"], "msg": f"This is not JSON: {error}"}]) from None
+    return IncomingPlan(workflow=workflow, mapping=mapping, **{name: typed[name] for name in FIELDS})
+
+
+def _typed(request: HttpRequest) -> dict[str, str]:
+    names = (*FIELDS, "mapping", "sample", "secret", "owner")
+    return {name: request.POST.get(name, "").replace("\0", "").strip() for name in names}
+
+
+def _blank(template: Any) -> dict[str, str]:
+    plan = IncomingPlan(name="", workflow="", mapping=None)
+    return {name: str(asdict(plan)[name]) for name in FIELDS} | {"mapping": _pretty(template), "sample": ""}
+
+
+def _startable(viewer: Viewer) -> list[str]:
+    return sorted(entry.name for entry in catalog.entries() if viewer.may("start", entry.name))
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
