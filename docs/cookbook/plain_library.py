@@ -45,18 +45,19 @@ def deliver(address: str) -> None:
         outbox.write(f"{address}\n")
 
 
-async def advance(action: str | None) -> Finished | Waiting | Failed:
+async def advance(action: str | None = None) -> Finished | Waiting | Failed:
     """Start the run, or continue it: the storage knows how far it is."""
-    storage = CheckpointManager(FileStorage("newsletter.sqlite3"), CheckpointConfig(keep=5))
-    latest = await storage.get_latest(RUN)
-    if latest is None:
-        return await newsletter.run(message=ADDRESSES, storage=storage, run_id=RUN)
-    answers = {request.key: {"action": action} for request in latest.requests} if action else None
-    return await newsletter.run(storage=storage, run_id=RUN, answers=answers)
+    async with FileStorage("newsletter.sqlite3") as file:
+        storage = CheckpointManager(file, CheckpointConfig(keep=5))
+        latest = await storage.get_latest(RUN)
+        if latest is None:
+            return await newsletter.run(message=ADDRESSES, storage=storage, run_id=RUN)
+        answers = {request.key: {"action": action} for request in latest.requests} if action else None
+        return await newsletter.run(storage=storage, run_id=RUN, answers=answers)
 
 
 if __name__ == "__main__":
-    outcome = asyncio.run(advance(sys.argv[1] if sys.argv[1:] else None))
+    outcome = asyncio.run(advance(*sys.argv[1:]))
     match outcome:
         case Waiting():
             print(outcome.requests[0].card["subject"])

@@ -1,11 +1,13 @@
 import asyncio
 
-import bounded_map
-import pytest
 from bounded_map import translation
 
+from wfdash.testing import bench
 
-async def test_never_more_than_four_run_at_once_and_the_result_is_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+DOCUMENTS = [{"name": f"page {number}", "text": "tea"} for number in range(12)]
+
+
+async def test_never_more_than_four_run_at_once_and_the_result_is_in_order() -> None:
     running, most = 0, 0
 
     async def service(text: str) -> str:
@@ -16,14 +18,14 @@ async def test_never_more_than_four_run_at_once_and_the_result_is_in_order(monke
         running -= 1
         return text.upper()
 
-    monkeypatch.setattr(bounded_map, "service", service)
-    documents = [{"name": f"page {number}", "text": "tea"} for number in range(20)]
-    finished = await translation.run(message=documents)
-    assert list(finished.output) == [f"page {number}" for number in range(20)]
-    assert most == 4
+    async with bench(translation) as t:
+        t.replace("service", service)
+        run = await t.start(DOCUMENTS)
+        assert list(run.output) == [document["name"] for document in DOCUMENTS]
+        assert most == 4
 
 
-async def test_a_document_whose_service_was_away_is_translated_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_whose_service_was_away_is_translated_in_the_end() -> None:
     failures = [OSError("away"), OSError("still away")]
 
     async def service(text: str) -> str:
@@ -31,6 +33,7 @@ async def test_a_document_whose_service_was_away_is_translated_in_the_end(monkey
             raise failures.pop()
         return text.upper()
 
-    monkeypatch.setattr(bounded_map, "service", service)
-    finished = await translation.run(message=[{"name": "a", "text": "tea"}])
-    assert finished.output == {"a": "TEA"}
+    async with bench(translation) as t:
+        t.replace("service", service)
+        run = await t.start([{"name": "a", "text": "tea"}])
+        assert run.output == {"a": "TEA"}

@@ -21,9 +21,9 @@ async def test_a_question_that_was_open_is_still_the_same_question() -> None:
     old = await handed_over(0)
     answers = {old.requests[0].key: {"action": "approve"}}
     finished = await migration.purchases.run(checkpoint=old, answers=answers)
-    assert finished.output == "tea: ok (CHF)"
+    assert finished.result() == "tea: ok (CHF)"
 
 
 async def test_a_run_that_waited_in_the_removed_step_ends_in_the_new_one() -> None:
     finished = await migration.purchases.run(checkpoint=await handed_over(1))
-    assert finished.output == "tea: ok (CHF)"
+    assert finished.result() == "tea: ok (CHF)"

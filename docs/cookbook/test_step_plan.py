@@ -1,5 +1,9 @@
+from typing import Any
+
 import pytest
 from step_plan import step_plan
+
+from wfdash.testing import bench
 
 PLAN = {
     "goal": "Move the database",
@@ -10,22 +14,22 @@ PLAN = {
         {"name": "tell", "command": "mail team"},
     ],
 }
-CHANGED = {"name": "stop", "command": "drain app", "needs": ["backup"], "risky": True}
+DRAIN = {"name": "stop", "command": "drain app", "needs": ["backup"], "risky": True}
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcomes"),
+    ("action", "fields", "outcomes"),
     [
-        ({"action": "approve"}, ["ran dump", "ran stop app", "ran copy", "ran mail team"]),
-        ({"action": "edit", "edited": CHANGED}, ["ran dump", "ran drain app", "ran copy", "ran mail team"]),
-        ({"action": "reject", "reason": "not today"}, ["ran dump", "not today", "needs stop", "ran mail team"]),
+        ("approve", {}, ["ran dump", "ran stop app", "ran copy", "ran mail team"]),
+        ("edit", {"edited": DRAIN}, ["ran dump", "ran drain app", "ran copy", "ran mail team"]),
+        ("reject", {"reason": "not today"}, ["ran dump", "not today", "needs stop", "ran mail team"]),
     ],
 )
 async def test_a_task_is_done_as_approved_and_what_needs_a_rejected_one_is_left_out(
-    answer: dict[str, object], outcomes: list[str]
+    action: str, fields: dict[str, Any], outcomes: list[str]
 ) -> None:
-    waiting = await step_plan.run(message=PLAN)
-    (request,) = waiting.requests
-    assert request.card["subject"] == "stop: run 'stop app'?"
-    finished = await step_plan.run(checkpoint=waiting.checkpoint, answers={request.key: answer})
-    assert [one["note"] for one in finished.output] == outcomes
+    async with bench(step_plan, people={"ana": ["operations"]}) as t:
+        run = await t.start(PLAN)
+        assert run.request.subject == "stop: run 'stop app'?"
+        await t.answer(run, action, by="ana", **fields)
+        assert [one["note"] for one in run.output] == outcomes

@@ -1,7 +1,10 @@
 import pytest
 from sub_workflow import advertisements, contracts
 
-from wfdash.workflow import Failed, Workflow
+from wfdash.testing import RunFailed, bench
+from wfdash.workflow import Workflow
+
+PEOPLE = {"lea": ["legal"]}
 
 
 @pytest.mark.parametrize(
@@ -14,16 +17,16 @@ from wfdash.workflow import Failed, Workflow
 async def test_a_request_of_the_sub_workflow_is_one_of_the_run(
     workflow: Workflow, message: object, step: str, output: str
 ) -> None:
-    waiting = await workflow.run(message=message)
-    (request,) = waiting.requests
-    assert (request.step, request.by) == (step, ("legal",))
-    finished = await workflow.run(checkpoint=waiting.checkpoint, answers={request.key: {"action": "approve"}})
-    assert finished.output == output
+    async with bench(workflow, people=PEOPLE) as t:
+        run = await t.start(message)
+        assert run.request.step == step
+        await t.answer(run, "approve", by="lea")
+        assert run.output == output
 
 
 async def test_a_rejection_fails_the_run_with_its_reason() -> None:
-    waiting = await contracts.run(message="Rosa")
-    answers = {waiting.requests[0].key: {"action": "reject", "reason": "No price"}}
-    failed = await contracts.run(checkpoint=waiting.checkpoint, answers=answers)
-    assert isinstance(failed, Failed)
-    assert failed.error.message == "not signed: No price"
+    async with bench(contracts, people=PEOPLE) as t:
+        run = await t.start("Rosa")
+        await t.answer(run, "reject", reason="No price", by="lea")
+        with pytest.raises(RunFailed, match="not signed: No price"):
+            run.result()

@@ -1,26 +1,25 @@
+from typing import Any
+
+import pytest
 from tool_approval import support
 
-from wfdash.workflow import Waiting
+from wfdash.testing import bench
 
 
-async def answered(value: dict[str, object]) -> str:
-    waiting = await support.run(message="My teapot is broken")
-    assert isinstance(waiting, Waiting)
-    (request,) = waiting.requests
-    assert request.card["subject"] == "refund: A-7, 80"
-    finished = await support.run(checkpoint=waiting.checkpoint, answers={request.key: value})
-    return str(finished.output)
-
-
-async def test_an_approved_tool_is_called_with_the_arguments_that_were_shown() -> None:
-    assert await answered({"action": "approve"}) == "Done (refund: 80.00 paid for A-7)"
-
-
-async def test_a_reviewer_can_lower_the_amount() -> None:
-    edited = {"action": "edit", "arguments": {"order": "A-7", "amount": 40}}
-    assert await answered(edited) == "Done (refund: 40.00 paid for A-7)"
-
-
-async def test_the_model_is_given_the_reason_of_a_rejection() -> None:
-    rejected = {"action": "reject", "feedback": "Ask for a photo first"}
-    assert await answered(rejected) == "Done (refund: not allowed: Ask for a photo first)"
+@pytest.mark.parametrize(
+    ("action", "fields", "output"),
+    [
+        ("approve", {}, "Done (refund: 80.00 paid for A-7)"),
+        ("edit", {"arguments": {"order": "A-7", "amount": 40}}, "Done (refund: 40.00 paid for A-7)"),
+        ("reject", {"feedback": "Ask for a photo"}, "Done (refund: not allowed: Ask for a photo)"),
+        ("respond", {"response": "refunded by hand"}, "Done (refund: refunded by hand)"),
+    ],
+)
+async def test_the_tool_is_called_as_approved_and_the_model_hears_of_it(
+    action: str, fields: dict[str, Any], output: str
+) -> None:
+    async with bench(support, people={"ana": ["support"]}) as t:
+        run = await t.start("My teapot is broken")
+        assert run.request.subject == "refund: A-7, 80"
+        await t.answer(run, action, by="ana", **fields)
+        assert run.output == output
