@@ -12,6 +12,7 @@ from django.urls import path
 
 from wfdash import http
 from wfdash.http import THREADS, Arriving, PagesHandler, TooSlow, read_body
+from wfdash.long_poll import say_later
 
 
 def echo(request: HttpRequest) -> HttpResponse:
@@ -52,12 +53,23 @@ def slow(request: HttpRequest) -> HttpResponse:
     return HttpResponse("slow")
 
 
+read: list[bytes] = []
+
+
+def later(request: HttpRequest) -> HttpResponse:
+    read.append(request.body)
+    if len(read) == 1:
+        say_later(request, "run", 30)
+    return HttpResponse(read[-1])
+
+
 urlpatterns = [
     path("echo/", echo),
     path("stream/", stream),
     path("file/", file),
     path("broken/", broken),
     path("slow/", slow),
+    path("later/", later),
     path("readyz", echo),
 ]
 handler500 = "wfdash.pages.site.error_pages.server_error"
@@ -108,6 +120,12 @@ async def test_a_request_is_answered_with_its_cookies() -> None:
     assert (start["status"], body["body"]) == (200, b"hello")
     cookies = [value for name, value in start["headers"] if name == b"Set-Cookie"]
     assert [cookie.split(b";")[0] for cookie in cookies] == [b"a=1", b"b=2"]
+
+
+async def test_a_request_that_waits_is_made_again_with_its_body() -> None:
+    read.clear()
+    start, body = await ask("/later/", b"hel", b"lo", handler=PagesHandler())
+    assert (start["status"], body["body"], read) == (200, b"hello", [b"hello", b"hello"])
 
 
 async def test_a_body_over_the_limit_is_refused_before_anything_reads_it() -> None:

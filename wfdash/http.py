@@ -56,6 +56,13 @@ class TooMany(Exception):
     """Too many requests are still arriving."""
 
 
+class RereadBody(tempfile.SpooledTemporaryFile[bytes]):
+    """A body that stays readable until its ``with`` block ends: a request that waits is made again with it."""
+
+    def close(self) -> None:
+        """Do nothing: Django closes a body once it has read it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreparedResponse:
     """A response: complete, or with a ``rest`` that is generated while it is sent."""
@@ -84,7 +91,7 @@ class PagesHandler(BaseHandler):
         if scope["path"] == ALIVE and scope["method"] in {"GET", "HEAD"}:
             await send_reply(send, _alive())
             return
-        with tempfile.SpooledTemporaryFile(max_size=SPOOL) as body:
+        with RereadBody(max_size=SPOOL) as body:
             try:
                 await read_body(receive, body, limit=settings.WFDASH_MAX_BODY, arriving=self._arriving)
             except ClientGone:
