@@ -1,0 +1,80 @@
+"""The quickstart, done: its file is served by its command, a shell runs its commands, its tests pass."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.server import free_port, wait_until
+from tests.keys import AUDIT_KEY
+
+PAGE = (Path(__file__).parents[2] / "docs/quickstart.md").read_text()
+COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+FILES = dict(re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE, re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the page."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def environment(port: int) -> dict[str, str]:
+    """What a terminal has in which the virtual environment is active, with the address in place of the page's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return kept | {"PATH": path, "PORT": str(port), "PYTHONUNBUFFERED": "1", "WFDASH_AUDIT_KEY": AUDIT_KEY}
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[int]:
+    """The port of a server that the page's command has started."""
+    port = free_port()
+    (command,) = [command for command in COMMANDS if command.startswith("wfdash up")]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"], cwd=folder, env=environment(port), stdout=log, stderr=log
+        )
+    try:
+        wait_until(lambda: "Sign in as admin" in (folder / "log").read_text(), what="the link to sign in")
+        yield port
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.mark.process
+def test_its_commands_start_approve_restore_and_approve_again(folder: Path, served: int) -> None:
+    first, *rest = COMMANDS
+    assert "pip install" in first
+    typed = "\n".join(command for command in rest if not command.startswith("wfdash up"))
+    script = "set -euo pipefail\n" + typed.replace("localhost:8000", f"127.0.0.1:{served}")
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment(served), capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert "paid 80.00 for A-7" in said[0] + said[1]
+    assert "paid 40.00 for A-7" in said[-1]
+    assert "review" in done.stdout
+
+
+async def test_its_tests_pass(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    for name in ("workflows", "test_workflows"):
+        # Set first, so that it is as before in the end.
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    tests = importlib.import_module("test_workflows")
+    for name in ("test_a_large_refund_is_paid_as_it_was_approved", "test_a_small_refund_asks_no_one"):
+        await getattr(tests, name)()
