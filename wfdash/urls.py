@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from django.urls import path, register_converter
+from django.views.generic import RedirectView
 
-from wfdash.api.router import api
+from wfdash.api.document import all_kinds
+from wfdash.api.router import api, api_document
 from wfdash.pages.account import (
+    api_reference,
     first_steps,
     notifications,
     out_of_office,
@@ -151,6 +154,9 @@ urlpatterns = [
     path("sign-in/code/", second_factor.sign_in_code, name="sign-in-code"),
     path("sign-in/<str:secret>/", signin.sign_in_link, name="sign-in-link"),
     path("sign-out/", signin.sign_out, name="sign-out"),
+    path("api/", RedirectView.as_view(pattern_name="wfdash:api-docs"), name="api"),
+    path("api/v1/", RedirectView.as_view(pattern_name="wfdash:api-docs"), name="api-v1"),
+    path("api/v1/docs/", api_reference.reference, {"document": api_document, "kinds": all_kinds}, name="api-docs"),
     path("api/v1/", api.urls),
     path("manifest.webmanifest", app.manifest, name="manifest"),
     path("service-worker.js", app.service_worker, name="service-worker"),

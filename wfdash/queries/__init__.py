@@ -9,7 +9,16 @@ from wfdash.catalog import titles
 from wfdash.queries.account.first_steps import FirstSteps, first_steps, steps_to_show
 from wfdash.queries.account.looks import DENSITIES, ListLooks, looks_of
 from wfdash.queries.account.saved_views import ViewRow, view, views
-from wfdash.queries.audit.entries import AuditRow, Evidence, entries, entries_of_run, entry, evidence, evidence_of
+from wfdash.queries.audit.entries import (
+    AuditRow,
+    Evidence,
+    audit_head,
+    entries,
+    entries_of_run,
+    entry,
+    evidence,
+    evidence_of,
+)
 from wfdash.queries.audit.export import check_export, exported_rows, pack
 from wfdash.queries.audit.qualifiers import audit_suggestions
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint
@@ -192,6 +201,7 @@ __all__ = [
     "answerable_for",
     "assignable",
     "assignees",
+    "audit_head",
     "audit_suggestions",
     "check_export",
     "checkpoint",

@@ -12,13 +12,13 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 class ApiRecord(BaseModel):
     """Something the API answers with. A reader ignores fields it does not know: a later version may add some."""
 
-    model_config = ConfigDict(frozen=True, from_attributes=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, from_attributes=True, extra="ignore", use_attribute_docstrings=True)
 
 
 class Body(BaseModel):
     """A JSON body. An unknown field is refused: a typo must not become a default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod

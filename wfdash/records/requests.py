@@ -175,6 +175,13 @@ class SaveDraft(Body):
     fields: dict[str, list[str]]
 
 
+class DraftRecord(ApiRecord):
+    """A draft of an answer: field names and values as a browser sends them."""
+
+    fields: dict[str, list[str]]
+    at: datetime
+
+
 class Amend(Body):
     """An addition to the card: markdown for the body, pieces of evidence ``{kind, title, value}``."""
 

@@ -121,6 +121,9 @@ EXPECTED = {
     "access": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }
 ELSEWHERE = {
+    "api",
+    "api-v1",
+    "api-docs",
     "density",
     "schedule",
     "schedule-edit",

@@ -19,4 +19,5 @@ def get_me(request: HttpRequest) -> Any:
     viewer = viewer_of(request)
     rights = [{"workflow": name, "verbs": sorted(verbs)} for name, verbs in sorted(viewer.rights.items())]
     absent = [one.name for one in viewer.acts_for]
-    return {"name": viewer.name, "groups": sorted(viewer.groups), "rights": rights, "acts_for": absent}
+    named = {"name": viewer.name, "groups": sorted(viewer.groups), "token": viewer.token}
+    return {**named, "rights": rights, "acts_for": absent}

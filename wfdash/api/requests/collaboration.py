@@ -9,6 +9,7 @@ from ninja import Router, Status
 
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
+from wfdash.errors import NotFound
 from wfdash.records import (
     Amend,
     Assign,
@@ -16,6 +17,7 @@ from wfdash.records import (
     CommentPage,
     CommentRecord,
     Deadline,
+    DraftRecord,
     PresencePage,
     SaveDraft,
     SetDeadline,
@@ -32,7 +34,7 @@ def list_comments(request: HttpRequest, request_id: str) -> Any:
 
 
 @router.post("/requests/{request_id}/comments", response={201: CommentRecord})
-def say(request: HttpRequest, request_id: str, given: WriteComment) -> Any:
+def write_comment(request: HttpRequest, request_id: str, given: WriteComment) -> Any:
     """Comment, ask back, or reply to a question."""
     verbs = {"comment": actions.comment_on, "ask": actions.ask_back, "reply": actions.reply_to_ask}
     viewer = viewer_of(request)
@@ -53,6 +55,22 @@ def extend_deadline(request: HttpRequest, request_id: str, given: SetDeadline) -
     """Change its deadline, with reminder, escalation and default answer. 422 at ``due`` for a time in the past."""
     moved = actions.extend_deadline(viewer_of(request), request_id, given.due, key=key_of(request))
     return {"request": moved.pk, "due": moved.due}
+
+
+@router.post("/requests/{request_id}/take", response={204: None})
+def take_request(request: HttpRequest, request_id: str) -> Any:
+    """Take it over from those who have it open, and notify them. They can still answer."""
+    actions.take_over(viewer_of(request), request_id)
+    return Status(204, None)
+
+
+@router.get("/requests/{request_id}/draft", response=DraftRecord)
+def get_draft(request: HttpRequest, request_id: str) -> Any:
+    """Return your own draft of an answer. 404 without one."""
+    draft = queries.collaboration(queries.request(viewer_of(request), request_id)).draft
+    if draft is None:
+        raise NotFound("You have no draft of an answer to this request")
+    return draft
 
 
 @router.put("/requests/{request_id}/draft", response={204: None})
@@ -77,6 +95,6 @@ def amend_request(request: HttpRequest, request_id: str, given: Amend) -> Any:
 
 
 @router.get("/requests/{request_id}/people", response=PresencePage)
-def list_people(request: HttpRequest, request_id: str) -> Any:
+def list_present(request: HttpRequest, request_id: str) -> Any:
     """Return the other people who have it open now."""
     return {"items": queries.collaboration(queries.request(viewer_of(request), request_id)).people}

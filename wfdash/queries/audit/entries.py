@@ -13,10 +13,10 @@ from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, HumanRequest, Run, Shown
 from checkpoints.records import Json
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import EVERY, Viewer
 from wfdash.catalog import secrets_of
 from wfdash.domain.hash_chain import CHAINED, CONTENT, masked_facts
-from wfdash.errors import NotFound
+from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.audit.qualifiers import filter_entries, visible_entries
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import UNREADABLE, document
@@ -85,6 +85,16 @@ def entry(viewer: Viewer, n: int) -> AuditRow:
     if found is None:
         raise NotFound("Entry not found, or you do not have access")
     return without_secrets([row_of(found)])[0]
+
+
+def audit_head(viewer: Viewer) -> AuditRow:
+    """Return the newest entry (one query). ``NotAllowed`` for all but admins of every workflow; ``NotFound``."""
+    if not viewer.may("admin", EVERY):
+        raise NotAllowed("Only admins of every workflow can read the head of the audit log")
+    newest = AuditEntry.objects.order_by("-n").first()
+    if newest is None:
+        raise NotFound("The audit log is empty")
+    return row_of(newest)
 
 
 def without_secrets(rows: Iterable[AuditRow]) -> list[AuditRow]:

@@ -1,0 +1,142 @@
+"""Every page has its twin in the API, or a reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.urls import URLPattern
+
+from wfdash.api.router import api
+from wfdash.urls import urlpatterns
+
+SCREEN = "arranges what the API gives by other addresses: there is nothing of its own in it"
+BROWSER = "is about one browser: how it shows things, or what it keeps"
+CREDENTIAL = "makes or changes a credential of a person, which no program does for them"
+MACHINES = "is for machines already"
+SUGGESTIONS = "completes what is typed into a box; docs/filters.md has all there is"
+
+TWINS: dict[str, str | tuple[str, ...]] = {
+    "inbox": ("list_requests", "count_requests", "answer_request"),
+    "focus": SCREEN,
+    "inbox-words": SUGGESTIONS,
+    "density": BROWSER,
+    "view-counts": SCREEN,
+    "views": ("list_views", "create_view"),
+    "view": ("get_view", "change_view", "delete_view"),
+    "batch-result": SCREEN,
+    "batch-undo": ("undo_many",),
+    "selected": ("assign_many", "answer_many"),
+    "alike": ("answer_many", "list_requests"),
+    "undo-all": ("undo_many",),
+    "request": ("get_request", "answer_request"),
+    "evidence": ("get_request",),
+    "undo": ("undo_answer",),
+    "draft": ("get_draft", "save_draft", "drop_draft"),
+    "here": BROWSER,
+    "take": ("take_request",),
+    "assign": ("assign_request",),
+    "deadline": ("extend_deadline",),
+    "people": ("list_present",),
+    "talk": ("list_comments", "write_comment"),
+    "amend": ("amend_request",),
+    "decisions": ("list_decisions",),
+    "decisions-words": SUGGESTIONS,
+    "away": ("list_absences", "create_absence"),
+    "away-end": ("end_absence",),
+    "runs": ("list_runs",),
+    "runs-words": SUGGESTIONS,
+    "runs-columns": BROWSER,
+    "runs-export": ("list_runs",),
+    "runs-bulk": ("bulk_runs",),
+    "runs-told": ("get_bulk",),
+    "run": ("get_run", "list_steps"),
+    "run-events": ("list_events",),
+    "run-events-export": ("list_events",),
+    "run-logs": ("list_logs",),
+    "run-logs-text": ("list_logs",),
+    "run-state": ("get_values",),
+    "run-history": ("list_checkpoints",),
+    "run-migrate": ("get_skew", "migrate_run"),
+    "run-override": ("get_skew", "override_run"),
+    "run-record": ("list_run_audit",),
+    "run-cancel": ("cancel_run",),
+    "run-delete": ("delete_run",),
+    "run-signal": ("list_signals", "send_signal"),
+    "run-act": ("pause_run", "resume_run", "retry_run", "tag_run"),
+    "checkpoint": ("get_checkpoint",),
+    "restore": ("preview", "restore_run"),
+    "fork": ("preview", "fork_run"),
+    "edit": ("editing", "preview"),
+    "checkpoint-delete": ("delete_checkpoint",),
+    "label": ("label_checkpoint",),
+    "compare": ("compare",),
+    "replay": ("replay",),
+    "people-list": ("list_people",),
+    "person-invite": CREDENTIAL,
+    "access": ("get_access", "grant_role", "revoke_role"),
+    "groups": ("list_groups", "make_group"),
+    "group": ("get_group", "rename_group", "delete_group", "add_member", "remove_member"),
+    "person": ("get_person", "deactivate_person", "reactivate_person", "end_sessions"),
+    "operations": ("get_operations",),
+    "numbers": ("get_statistics",),
+    "audit": ("list_audit",),
+    "audit-words": SUGGESTIONS,
+    "audit-entry": ("get_audit_entry",),
+    "audit-shown": SCREEN,
+    "audit-export": ("export_audit", "get_audit_head"),
+    "notices": ("list_notifications", "read_notifications"),
+    "notice": ("list_notifications", "read_notifications"),
+    "search": ("search",),
+    "first-steps": SCREEN,
+    "settings": BROWSER,
+    "account": CREDENTIAL,
+    "second-factor": CREDENTIAL,
+    "push": BROWSER,
+    "push-browser": BROWSER,
+    "tokens": CREDENTIAL,
+    "webhooks": "shows secrets once, to the admin who makes one: they are credentials, too",
+    "webhook": "shows secrets once, to the admin who makes one: they are credentials, too",
+    "answer-link": "is the link of a letter: it acts for who received it",
+    "workflows-words": SUGGESTIONS,
+    "workflows-reloaded": BROWSER,
+    "workflows": ("list_workflows",),
+    "workflow": ("get_workflow", "check_start", "start_run"),
+    "schedules": ("list_schedules",),
+    "schedules-words": SUGGESTIONS,
+    "schedule-new": ("create_schedule",),
+    "schedule-next": ("get_coming",),
+    "schedule": ("get_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule"),
+    "schedule-edit": ("change_schedule",),
+    "sign-in": CREDENTIAL,
+    "sign-in-code": CREDENTIAL,
+    "sign-in-link": CREDENTIAL,
+    "sign-out": CREDENTIAL,
+    "api": "leads to the API's own reference",
+    "api-v1": "leads to the API's own reference",
+    "api-docs": "is the API's own reference",
+    "manifest": BROWSER,
+    "service-worker": BROWSER,
+    "offline": BROWSER,
+    "favicon": BROWSER,
+    "livez": MACHINES,
+    "readyz": MACHINES,
+    "metrics": MACHINES,
+}
+"""Address name -> the operations that do the same, or why there are none."""
+
+
+def names() -> Iterable[str]:
+    return [one.name for one in urlpatterns if isinstance(one, URLPattern) and one.name]
+
+
+def operations() -> set[str]:
+    return {one["operationId"] for methods in api.get_openapi_schema()["paths"].values() for one in methods.values()}
+
+
+def test_every_page_has_its_twin_or_a_reason() -> None:
+    assert set(names()) - TWINS.keys() == set()
+
+
+def test_every_twin_exists() -> None:
+    named = {one for twin in TWINS.values() if isinstance(twin, tuple) for one in twin}
+    assert named - operations() == set()

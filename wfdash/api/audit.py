@@ -1,0 +1,53 @@
+"""The API of the audit log: list, read and export it, and its newest hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from wfdash import actions, queries
+from wfdash.api.auth import viewer_of
+from wfdash.api.params import Limit
+from wfdash.records import AuditDetail, AuditHeadRecord, AuditPage
+
+router = Router()
+
+
+@router.get("/audit", response=AuditPage)
+def list_audit(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 50) -> Any:
+    """Return audit entries, newest first; ``q`` is the filter language of the page."""
+    return queries.entries(viewer_of(request), q, cursor=after, limit=limit)
+
+
+@router.get("/audit/head", response=AuditHeadRecord)
+def get_audit_head(request: HttpRequest) -> Any:
+    """Return number and hash of the newest entry, for admins of every workflow. ``wfdash verify`` checks the chain."""
+    return queries.audit_head(viewer_of(request))
+
+
+@router.get("/audit/export", response={200: dict[str, Any]})
+def export_audit(request: HttpRequest, q: str = "") -> Any:
+    """Return the entries a filter finds with what was shown, as one document that ``wfdash verify`` checks. It is
+    audited.
+    """
+    viewer, now = viewer_of(request), timezone.now()
+    queries.check_export(viewer, q)
+    actions.record_export(viewer, "audit", text=q, kind="json")
+    return StreamingHttpResponse(queries.pack(viewer, q, exported=now), content_type="application/json")
+
+
+@router.get("/audit/{int:n}", response=AuditDetail)
+def get_audit_entry(request: HttpRequest, n: int) -> Any:
+    """Return one entry, with the card that the person was shown."""
+    row = queries.entry(viewer_of(request), n)
+    shown = queries.evidence(row)
+    return {**vars(row), "card": shown.card if shown else None}
+
+
+@router.get("/runs/{run_id}/audit", response=AuditPage)
+def list_run_audit(request: HttpRequest, run_id: str) -> Any:
+    """Return every entry about a run, oldest first."""
+    return {"items": queries.entries_of_run(viewer_of(request), run_id)}

@@ -1,0 +1,1 @@
+"""The API of people: accounts, groups, roles, and who may do what."""

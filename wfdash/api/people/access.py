@@ -1,0 +1,47 @@
+"""The API of roles: who may do what in a workflow and why, grants given and revoked. For its admins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from wfdash.actions.people import grants
+from wfdash.api.auth import viewer_of
+from wfdash.api.once import once
+from wfdash.api.params import Number, PageNumber
+from wfdash.queries.people.matrix import QuestionAccess, workflow_access
+from wfdash.records import AccessPage, Created, GrantRole
+
+router = Router()
+
+
+@router.get("/access/{path:workflow}", response=AccessPage)
+def get_access(request: HttpRequest, workflow: str, after: PageNumber = "") -> Any:
+    """Return the people of a workflow with their rights, and who may answer each of its questions."""
+    found = workflow_access(viewer_of(request), workflow, number=int(after or 1))
+    more = str(found.number + 1) if found.number < found.pages else ""
+    questions = [_question(one) for one in found.questions]
+    return {"items": found.rows, "next": more, "workflow": found.workflow, "questions": questions}
+
+
+@router.post("/grants", response={201: Created})
+def grant_role(request: HttpRequest, given: GrantRole) -> Any:
+    """Give a role. 422 with errors per field, also where they have it already."""
+    viewer = viewer_of(request)
+    made = once(request, "grant", given, lambda: str(grants.grant_role(viewer, **given.model_dump()).pk))
+    return Status(201, {"id": made})
+
+
+@router.delete("/grants/{grant_id}", response={204: None})
+def revoke_role(request: HttpRequest, grant_id: Number) -> Any:
+    """Take a grant away. 409 for the last admin of every workflow."""
+    grants.revoke_role(viewer_of(request), grant_id)
+    return Status(204, None)
+
+
+def _question(one: QuestionAccess) -> dict[str, Any]:
+    asked = one.question
+    named = {name: [person for person, _ in getattr(one, name)] for name in ("may", "override", "excluded")}
+    return {"step": asked.step, "by": asked.by, "not_by": asked.not_by, "need": asked.need, **named}

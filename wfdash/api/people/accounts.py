@@ -1,0 +1,58 @@
+"""The API of accounts. Invitations and sign-in links are credentials of a person, and made on pages only."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from wfdash.actions.people import accounts, security
+from wfdash.api.auth import viewer_of
+from wfdash.api.params import PageNumber
+from wfdash.queries.people import people
+from wfdash.queries.people.person import person
+from wfdash.records import PersonPage, PersonSummary
+
+router = Router()
+Shown = Literal["", "all", "off", "away", "open", "never"]
+
+
+@router.get("/people", response=PersonPage)
+def list_people(
+    request: HttpRequest,
+    q: str = "",
+    show: Shown = "",
+    after: PageNumber = "",
+) -> Any:
+    """Return people with all these words in name, address, groups or roles. For admins."""
+    found = people.people(viewer_of(request), q, show=show, number=int(after or 1))
+    more = str(found.number + 1) if found.number < found.pages else ""
+    return {"items": found.rows, "next": more, "found": found.found}
+
+
+@router.get("/people/{name}", response=PersonSummary)
+def get_person(request: HttpRequest, name: str) -> Any:
+    """Return one person. For admins, and yourself."""
+    return person(viewer_of(request), name).row
+
+
+@router.post("/people/{name}/deactivate", response={204: None})
+def deactivate_person(request: HttpRequest, name: str) -> Any:
+    """Deactivate an account: no one can sign in with it, and its sessions end. 409 if it is deactivated."""
+    accounts.deactivate_person(viewer_of(request), name)
+    return Status(204, None)
+
+
+@router.post("/people/{name}/reactivate", response={204: None})
+def reactivate_person(request: HttpRequest, name: str) -> Any:
+    """Let an account be used again. 409 if it is active."""
+    accounts.reactivate_person(viewer_of(request), name)
+    return Status(204, None)
+
+
+@router.post("/people/{name}/end-sessions", response={204: None})
+def end_sessions(request: HttpRequest, name: str) -> Any:
+    """Sign another person out everywhere, and end their unused sign-in links."""
+    security.end_sessions_of(viewer_of(request), name)
+    return Status(204, None)

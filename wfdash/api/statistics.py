@@ -1,0 +1,38 @@
+"""The API of statistics, and of what needs attention."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Router
+from pydantic import Field, TypeAdapter
+
+from wfdash import queries
+from wfdash.api.auth import viewer_of
+from wfdash.errors import NotAllowed
+
+router = Router()
+STATISTICS = TypeAdapter(queries.Statistics)
+Days = Annotated[int, Field(ge=1, le=30)]
+
+
+@router.get("/statistics", response=dict[str, Any])
+def get_statistics(request: HttpRequest, days: Days = 7, workflow: str = "") -> Any:
+    """Return counts, durations and decisions of the last days (1: of the last 24 hours), in UTC, and current counts."""
+    return STATISTICS.dump_python(queries.statistics(viewer_of(request), days, workflow), mode="json")
+
+
+@router.get("/operations", response=dict[str, Any])
+def get_operations(request: HttpRequest, days: Days = 1) -> Any:
+    """Return what needs attention in the workflows you operate: failures of the last days, held and silent runs,
+    overdue requests, workers.
+    """
+    viewer = viewer_of(request)
+    if not viewer.may_anywhere("operate"):
+        raise NotAllowed("You operate no workflow. Ask an admin of the workflow")
+    return OPERATIONS.dump_python(queries.operations(viewer, timedelta(days=days)), mode="json")
+
+
+OPERATIONS = TypeAdapter(queries.Operations)

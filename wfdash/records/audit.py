@@ -1,0 +1,45 @@
+"""The audit log."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from wfdash.records.base import ApiRecord
+
+
+class AuditRecord(ApiRecord):
+    """An entry: who did what by which right. ``hash`` chains it to the entry before, whose hash is ``prev``."""
+
+    n: int
+    at: datetime
+    actor: str
+    right: str
+    verb: str
+    workflow: str
+    run: str
+    request: str
+    facts: dict[str, Any]
+    prev: str
+    hash: str
+    signature: str
+
+
+class AuditPage(ApiRecord):
+    """A page of the log, newest first; ``next`` is the cursor of the next page, empty at the end."""
+
+    items: list[AuditRecord]
+    next: str = ""
+
+
+class AuditDetail(AuditRecord):
+    """An entry with the card that the person was shown; null where nothing was."""
+
+    card: dict[str, Any] | None = None
+
+
+class AuditHeadRecord(ApiRecord):
+    """The newest entry's number and hash. Keep them elsewhere: a log that was cut short no longer ends there."""
+
+    n: int
+    hash: str
