@@ -1,7 +1,7 @@
 """The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``verify`` checks the audit chain.
 
-``runs``, ``checkpoints`` and ``restore`` list runs and resume one from an earlier checkpoint. ``manage`` is Django's
-command line.
+``runs``, ``requests``, ``checkpoints``, ``workflows`` and ``schedules`` use the API of a server or of a data directory.
+``manage`` is Django's command line.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from wfdash.cli import completion
+from wfdash.cli.api import add_api_commands
 from wfdash.cli.check import add_check_command
 from wfdash.cli.new import add_new_command
-from wfdash.cli.runs import add_run_commands
 from wfdash.cli.tokens import add_token_commands
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.exposure import refusal_text, refusals
@@ -90,7 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
     add_check_command(verbs, _setup)
     add_new_command(verbs)
-    add_run_commands(verbs, _setup)
+    add_api_commands(verbs)
+    completion.add(verbs, _parser)
     add_token_commands(verbs, _setup)
     for verb in (up, signin, verify):
         verb.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
@@ -155,6 +157,7 @@ def _up(options: argparse.Namespace) -> int:
 
     def announce() -> None:
         location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
+        location.note_sources(settings.DATA_DIR, os.environ)
         print(f"\n  wfdash is up at {address}", flush=True)
         command = "wfdash signin NAME" + (f" --data {options.data}" if options.data else "")
         sign_in_text = _in_thread(lambda: _sign_in_text(name, address, command, terminal=sys.stdout.isatty()))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 ADDRESS = "address"
 """The file in the data directory that holds it."""
+SOURCES = "sources"
+"""The file in the data directory that names the workflows of the last server."""
+NAMED = ("WFDASH_APPS", "WFDASH_WORKFLOWS", "WFDASH_ASK_PEOPLE", "WFDASH_REPOSITORIES")
 NOWHERE = "http://127.0.0.1:8000"
 MAKERS = frozenset({"migrate", "check", "help", "version", "makemigrations", "collectstatic", "runserver", "test"})
 """Django's commands that create a data directory, or do not need a complete one."""
@@ -49,6 +53,21 @@ def noted_address(folder: Path, env: Mapping[str, str]) -> str:
     except (OSError, UnicodeDecodeError):
         noted = ""
     return (env.get("WFDASH_URL") or noted or NOWHERE).rstrip("/")
+
+
+def note_sources(folder: Path, env: Mapping[str, str]) -> None:
+    """Store which workflows the server has, for commands that start some in the same data directory."""
+    with contextlib.suppress(OSError), open(folder / SOURCES, "w", opener=_private) as file:
+        json.dump({name: env[name] for name in NAMED if env.get(name)}, file)
+
+
+def noted_sources(folder: Path) -> dict[str, str]:
+    """Return the variables that name the workflows of the last server."""
+    try:
+        noted = json.loads((folder / SOURCES).read_text())
+    except (OSError, ValueError):
+        return {}
+    return {name: str(noted[name]) for name in NAMED if name in noted} if isinstance(noted, dict) else {}
 
 
 def _private(path: str, flags: int) -> int:

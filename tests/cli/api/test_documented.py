@@ -1,0 +1,104 @@
+"""The page of the command line: its tables follow from the parser and from the exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wfdash import cli
+from wfdash.cli.api.commands import STATUSES
+
+PAGE = Path(__file__).parents[3] / "docs" / "command-line.md"
+FIRST = "## Commands\n"
+SHARED = {"help", "json", "url", "token", "data", "person"}
+
+
+def commands(parser: argparse.ArgumentParser, name: str = "wfdash") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield every command with its whole name."""
+    families = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not families:
+        yield name, parser
+    for family in families:
+        for verb, below in family.choices.items():
+            yield from commands(below, f"{name} {verb}")
+
+
+def documented() -> str:
+    """Return the tables."""
+    found = [(name, parser) for name, parser in commands(cli._parser()) if parser.get_default("uses_api")]
+    rows = [f"| `{name}{arguments(parser)}` | {says(parser)} |" for name, parser in found]
+    statuses = [f"| {status} | {text} |" for status, text in STATUSES.items()]
+    heads = (
+        [FIRST, "| command | what it does |", "|---|---|"],
+        ["\n## Exit status\n", "| status | meaning |", "|---|---|"],
+    )
+    return "\n".join([*heads[0], *rows, *heads[1], *statuses, ""])
+
+
+def arguments(parser: argparse.ArgumentParser) -> str:
+    """Return what a command takes, in the order of its help."""
+    own = [action for action in parser._actions if action.dest not in SHARED]
+    return "".join(f" {shown(action)}" for action in sorted(own, key=lambda action: bool(action.option_strings)))
+
+
+def shown(action: argparse.Action) -> str:
+    """Return one argument as a usage line has it, without characters that end a cell."""
+    value: Any = action.metavar or (",".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    if action.option_strings:
+        return f"[{action.option_strings[-1]}{'' if action.nargs == 0 else f' {value}'}]"
+    return {"?": f"[{value}]", "*": f"[{value} ...]"}.get(str(action.nargs), str(value))
+
+
+def says(parser: argparse.ArgumentParser) -> str:
+    """Return the first sentence of a command's help."""
+    return str(parser.description).split(":", 1)[0].rstrip(".")
+
+
+def test_the_page_of_the_command_line_names_every_command_and_exit_status() -> None:
+    prose, first, tables = PAGE.read_text().partition(FIRST)
+    if os.environ.get("WRITE_DOCS"):
+        PAGE.write_text(prose + documented())
+        return
+    assert first + tables == documented(), "WRITE_DOCS=1 and this test again write the page"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_every_family(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in ("runs", "requests", "checkpoints", "schedules", "workflows", "restore"))
+
+
+def test_no_command_but_up_creates_a_data_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("WFDASH_DATA", "WFDASH_DATABASE", "WFDASH_URL", "WFDASH_TOKEN", "WFDASH_AUDIT_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, parser in commands(cli._parser()):
+        words = name.split()[1:]
+        if words[0] in {"up", "completion", "manage", "check", "new"}:
+            continue
+        given = [example(action) for action in parser._actions if required(action)]
+        try:
+            status = cli.main([*words, *given])
+        except SystemExit as ended:
+            pytest.fail(f"{name} {given}: {ended} {capsys.readouterr().err}")
+        problem = capsys.readouterr().err
+        assert (status, "No wfdash data in" in problem) == (1, True), (name, problem)
+        assert list(tmp_path.iterdir()) == [], name
+
+
+def required(action: argparse.Action) -> bool:
+    """Return whether a command cannot do without it."""
+    return action.required and not isinstance(action, argparse._SubParsersAction)
+
+
+def example(action: argparse.Action) -> str:
+    """Return a value that the argument accepts."""
+    return str(next(iter(action.choices))) if action.choices else "1"

@@ -1,0 +1,13 @@
+"""Commands that use the API: on a server, or on a data directory. Both go through ``wfdash.client``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wfdash.cli.api import checkpoints, requests, runs, schedules, workflows
+
+
+def add_api_commands(commands: Any) -> None:
+    """Add every family of commands."""
+    for family in (runs, requests, checkpoints, workflows, schedules):
+        family.add(commands)

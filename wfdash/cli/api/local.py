@@ -1,0 +1,109 @@
+"""The API without a server: requests of the client are answered in this process, for a person of the data directory."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+
+from wfdash.installation import location
+
+
+class NoPerson(Exception):
+    """No one to act as, or no database to look them up in."""
+
+
+def setup(name: str | None) -> Any:
+    """Set Django up and return the person to act as: the one named, else the first administrator."""
+    import django
+
+    os.environ["WFDASH_EMBED"] = "0"
+    for variable, value in location.noted_sources(location.data_dir(os.environ)).items():
+        os.environ.setdefault(variable, value)
+    django.setup()
+    from django.contrib.auth import get_user_model
+    from django.db import DatabaseError
+
+    model = get_user_model()
+    active = model.objects.filter(is_active=True)
+    chosen = active.filter(**{model.USERNAME_FIELD: name}) if name else active.filter(is_superuser=True).order_by("pk")
+    try:
+        found = chosen.first()
+    except DatabaseError as error:
+        raise NoPerson(f"The database cannot be used: {error}. 'wfdash up' brings it up to date") from error
+    if found is None:
+        raise NoPerson(f"There is no active person named {name!r}" if name else "There is no administrator: use --as")
+    return found
+
+
+class LocalTransport(httpx.BaseTransport):
+    """Answers with Django's own handler, middleware included. The person is known, so neither token nor session is
+    looked at.
+    """
+
+    def __init__(self, person: Any) -> None:
+        from django.core.handlers.wsgi import WSGIHandler
+
+        self._person, self._handler = person, WSGIHandler()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the response to a request."""
+        from django.core.handlers.wsgi import WSGIRequest
+
+        given: Any = WSGIRequest(environment(request))
+        # What Django's own middleware looks at first; the tests of Django projects sign in the same way.
+        given._cached_user = self._person
+        given._dont_enforce_csrf_checks = True
+        with quiet():
+            response: Any = self._handler.get_response(given)
+        try:
+            content = response.getvalue()
+        finally:
+            response.close()
+        headers = [(name, value) for name, value in response.items() if name.lower() != "content-encoding"]
+        return httpx.Response(response.status_code, headers=headers, content=content, request=request)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Log no refusal: it is the command's own answer. What breaks is logged."""
+    log = logging.getLogger("django.request")
+    level, broken = log.level, logging.ERROR
+    log.setLevel(broken)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def environment(request: httpx.Request) -> dict[str, Any]:
+    """Return a request as WSGI has it, with a host name that this installation answers for."""
+    from django.conf import settings
+
+    body = request.read()
+    named = [host.lstrip(".") for host in settings.ALLOWED_HOSTS if host.strip("*.")]
+    fields = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers.items()}
+    fields.pop("HTTP_ACCEPT_ENCODING", None)
+    return {
+        **fields,
+        "REQUEST_METHOD": request.method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote(request.url.path, encoding="iso-8859-1"),
+        "QUERY_STRING": request.url.query.decode(),
+        "CONTENT_TYPE": request.headers.get("content-type", ""),
+        "CONTENT_LENGTH": str(len(body)),
+        "SERVER_NAME": named[0] if named else "localhost",
+        "SERVER_PORT": "443",
+        "HTTP_HOST": named[0] if named else "localhost",
+        "HTTP_X_FORWARDED_PROTO": "https",
+        "REMOTE_ADDR": "127.0.0.1",
+        "wsgi.url_scheme": "https",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": io.StringIO(),
+    }
