@@ -55,7 +55,8 @@ def charge(viewer: Viewer, kind: str, amount: int = 1) -> None:
     Two actions of one kind by one person wait for each other. Each action must therefore charge either before or always
     after it locks anything else, and have a kind of its own.
     """
-    _charge(f"act:{kind}:{viewer.user.pk}", MOST[kind], amount)
+    if viewer.user.pk is not None:  # The command line has no account, and no limits.
+        _charge(f"act:{kind}:{viewer.user.pk}", MOST[kind], amount)
 
 
 def charge_hook(hook: str, kind: str) -> None:

@@ -18,6 +18,7 @@ from wfdash.cli import completion
 from wfdash.cli.api import add_api_commands
 from wfdash.cli.check import add_check_command
 from wfdash.cli.new import add_new_command
+from wfdash.cli.people import add_people_commands
 from wfdash.cli.tokens import add_token_commands
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.exposure import refusal_text, refusals
@@ -94,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     add_api_commands(verbs)
     completion.add(verbs, _parser)
     add_token_commands(verbs, _setup)
+    add_people_commands(verbs, _setup)
     for verb in (up, signin, verify):
         verb.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
     return parser

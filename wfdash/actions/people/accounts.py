@@ -64,6 +64,19 @@ def invite_person(
     return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=INVITED))
 
 
+def create_person(
+    viewer: Viewer,
+    name: str,
+    *,
+    email: str = "",
+    groups: Sequence[str] = (),
+    roles: Sequence[tuple[str, str]] = (),
+) -> User:
+    """Create a person's account as ``invite_person`` does, without a link: they get one when they are to sign in."""
+    with administering(viewer):
+        return _make(viewer, name.strip(), email.strip(), groups, roles)
+
+
 def create_service_account(
     viewer: Viewer,
     name: str,
