@@ -1,4 +1,8 @@
-"""How a call of ``run`` ends: ``Finished``, ``Waiting`` or ``Failed``. No Django."""
+"""How a call of ``run`` ends: ``Finished``, ``Waiting`` or ``Failed``. No Django.
+
+Each has ``output``, ``requests``, ``request`` and ``answer``, so that one may write down what one expects: what an
+outcome does not have raises an error that says why, such as the error of the step that failed.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,57 @@ class StillWaiting(Exception):
     """The run has no output yet: it waits for people or for a time."""
 
 
-class Finished(Record):
+class Ended(Record):
+    """A run that waits for no one."""
+
+    checkpoint: Checkpoint
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """Return nothing: it asks no one."""
+        return ()
+
+    @property
+    def request(self) -> NoReturn:
+        """Raise ``LookupError``, or ``RunFailed``."""
+        self._refuse()
+
+    def answer(self, value: Json, **fields: Json) -> NoReturn:
+        """Raise ``LookupError``, or ``RunFailed``."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        self.result()
+        raise LookupError("the run has ended: it has no open request")
+
+    def result(self) -> Json:
+        """Return its output, or raise ``RunFailed``."""
+        raise NotImplementedError
+
+
+class Finished(Ended):
     """The run is complete; ``output`` is JSON."""
 
     output: Json = None
-    checkpoint: Checkpoint
 
     def result(self) -> Json:
         """Return its output. Every outcome has this method."""
         return self.output
+
+
+class Failed(Ended):
+    """A step failed permanently. Resuming the same checkpoint retries that step."""
+
+    error: ErrorInfo
+
+    @property
+    def output(self) -> NoReturn:
+        """Raise ``RunFailed``."""
+        self.result()
+
+    def result(self) -> NoReturn:
+        """Raise ``RunFailed``."""
+        raise RunFailed(self.error)
 
 
 class Waiting(Record):
@@ -57,21 +103,18 @@ class Waiting(Record):
         request = self.request
         return {request.key: answer_to(request.answer_schema, value, fields)}
 
+    @property
+    def output(self) -> NoReturn:
+        """Raise ``StillWaiting``."""
+        self.result()
+
     def result(self) -> NoReturn:
         """Raise ``StillWaiting``."""
         asked = ", ".join(str(one.card.get("subject", one.kind)) for one in self.requests)
         raise StillWaiting(f"The run waits: {asked or 'it sleeps'}")
 
 
-class Failed(Record):
-    """A step failed permanently. Resuming the same checkpoint retries that step."""
-
-    error: ErrorInfo
-    checkpoint: Checkpoint
-
-    def result(self) -> NoReturn:
-        """Raise ``RunFailed``."""
-        raise RunFailed(self.error)
+Outcome: TypeAlias = Finished | Waiting | Failed
 
 
 def answer_to(schema: Mapping[str, Json], value: Json, fields: Mapping[str, Json]) -> Json:
@@ -86,6 +129,3 @@ def answer_to(schema: Mapping[str, Json], value: Json, fields: Mapping[str, Json
     if fields:
         raise ValueError(f"{', '.join(fields)}: this question takes a value alone, nothing beside it")
     return value
-
-
-Outcome: TypeAlias = Finished | Waiting | Failed

@@ -49,3 +49,16 @@ async def test_a_run_that_only_sleeps_has_no_request() -> None:
     assert isinstance(sleeping, Waiting)
     with pytest.raises(LookupError, match="it sleeps"):
         _ = sleeping.request
+
+
+async def test_what_an_outcome_does_not_have_says_why() -> None:
+    finished, failed, waiting = Finished.model_construct(output=3), await orders.run(0), await orders.run(1)
+    assert (finished.requests, failed.requests) == ((), ())
+    with pytest.raises(RunFailed, match="nothing to pay"):
+        _ = failed.output
+    with pytest.raises(RunFailed, match="nothing to pay"):
+        failed.answer("approve")
+    with pytest.raises(StillWaiting, match="Pay 1"):
+        _ = waiting.output
+    with pytest.raises(LookupError, match="has ended"):
+        _ = finished.request
