@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 from pydantic import BaseModel
 
@@ -314,6 +315,34 @@ async def test_a_cancelled_or_paused_run_does_not_go_on() -> None:
         assert (run.status, other.status) == ("cancelled", "paused")
         await t.resume(other)
         assert other.output == "R-80"
+
+
+async def test_a_crash_at_a_call_that_never_happens_is_a_mistake_in_the_test() -> None:
+    with pytest.raises(LookupError, match=r"crash_after\('chrage'\): .* calls: charge"):
+        async with bench(workflow(), people=["ana"]) as t:
+            t.crash_after("chrage")
+            run = await t.start(JANA)
+            await t.answer(run, "approve", by="ana")
+            await t.advance("1d")
+
+
+@pytest.mark.django_db
+def test_the_project_s_own_database_is_neither_seen_nor_touched() -> None:
+    users = get_user_model().objects
+    users.create(username="project")
+    listing = Workflow("listing")
+
+    @listing.step(start=True)
+    def all_names() -> list[str]:
+        get_user_model().objects.create(username="made by a step")
+        return sorted(get_user_model().objects.values_list("username", flat=True))
+
+    async def story() -> list[str]:
+        async with bench(listing, people=["ana"]) as t:
+            return list((await t.start()).result())
+
+    assert asyncio.run(story()) == ["ana", "bench", "made by a step"]
+    assert list(users.values_list("username", flat=True)) == ["project"]
 
 
 def test_the_plugin_opens_benches_that_end_with_the_test(wfdash_bench: Callable[..., Bench]) -> None:

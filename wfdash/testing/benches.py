@@ -59,7 +59,11 @@ class Bench:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        unused = [crash.call for crash in self._driver.crashes] if error is None else []
         self.close()
+        if unused:
+            made = ", ".join(dict.fromkeys(call.name for call in self._driver.calls)) or "none"
+            raise LookupError(f"crash_after({unused[0]!r}): no call of that name was recorded after it; calls: {made}")
 
     def open(self) -> Self:
         """Make database and people; ``async with`` does this. ``RuntimeError`` while another bench is open."""

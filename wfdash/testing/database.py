@@ -62,8 +62,16 @@ def redirected(file: Path) -> Iterator[None]:
     finally:
         connections[alias].close()
         _in_use.remove(alias)
+        _close_opened()
         connections.__class__ = usual
         del connections.settings[alias]
+
+
+def _close_opened() -> None:
+    from wfdash.testing.sqlite.base import opened
+
+    while opened:
+        opened.pop().close()
 
 
 def new_folder() -> Path:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 from django.db.backends.sqlite3 import base
 
 from wfdash.testing.clock import strftime
+
+opened: list[sqlite3.Connection] = []
+"""Connections of the bench that is open, in all threads: those of threads that outlive it must not outlive it too."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -16,6 +20,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Return a connection for which ``now`` is the bench's."""
         connection = super().get_new_connection(conn_params)
         connection.create_function("strftime", -1, strftime)
+        opened.append(connection)
         return connection
 
     def ensure_connection(self) -> None:
