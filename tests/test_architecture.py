@@ -29,7 +29,16 @@ NOUNS = {
 }
 SHARED = {
     "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
-    "wfdash/api": {"auth.py", "document.py", "once.py", "params.py", "problems.py", "router.py", "search.py"},
+    "wfdash/api": {
+        "auth.py",
+        "document.py",
+        "etags.py",
+        "once.py",
+        "params.py",
+        "problems.py",
+        "router.py",
+        "search.py",
+    },
     "wfdash/pages": {"site", "ui"},
     "wfdash/queries": {"history", "palette", "search", "run_names.py", "secrets.py", "unreadable.py"},
     "templates": {"api", "base.html", "bare.html", "components", "errors", "mail"},

@@ -32,7 +32,17 @@ order = Workflow("order", examples=[{"item": "O'Neill's $(chair) `x`", "key": "h
 @order.step(start=True)
 async def review(o: Order, ctx: Context) -> str:
     return (await ctx.ask(Approval(subject=f"Buy {o.item}?"))).action
+
+class Purchase(BaseModel):
+    item: str
+
+purchase = Workflow("purchase")
+
+@purchase.step(start=True)
+async def approve(p: Purchase, ctx: Context) -> str:
+    return (await ctx.ask(Approval(subject=f"Buy {p.item}?"))).action
 """
+SESSION = Path(__file__).parents[2] / "docs" / "api.md"
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +105,21 @@ def test_a_run_is_started_again_and_answered_with_what_the_pages_copy(admin: Per
 def _request_of(admin: Person, run: str) -> dict[str, str]:
     found = admin.get("/api/v1/requests?tab=all&q=workflow:order").json()["items"]
     return next((one for one in found if one["run"] == run), {})
+
+
+def test_the_documented_session_goes_from_start_to_audit_with_nothing_but_curl(server: Server, admin: Person):
+    if shutil.which("curl") is None:
+        pytest.skip("no curl here")
+    rights = ["--rights", "inspect,answer,start,operate"]
+    made = [COMMAND, "token", "create", "admin", "session", *rights]
+    token = subprocess.run(made, env=server.env, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    commands = "\n".join(re.findall(r"```sh\n(.*?)```", SESSION.read_text(), re.DOTALL))
+    env = {"PATH": os.environ["PATH"], "WFDASH_TOKEN": token, "WFDASH_URL": server.url, "no_proxy": "*"}
+    program = [shutil.which("sh") or "sh", "-eu"]
+    done = subprocess.run(program, input=commands, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in ('"name": "purchase"', "answer_schema", '"status": "completed"', '"mark":', '"verb": "restore"'):
+        assert said in done.stdout, (said, done.stdout)
+    (run,) = {one["id"] for one in admin.get("/api/v1/runs?q=workflow:purchase").json()["items"]}
+    found = admin.get(f"/api/v1/runs/{run}").json()
+    assert (found["status"], len(found["requests"])) == ("waiting", 1)

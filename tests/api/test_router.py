@@ -5,6 +5,7 @@ from django.test import Client
 
 from checkpoints.models import Run
 from tests import people
+from wfdash.api.document import all_kinds
 from wfdash.telemetry import tracing
 
 
@@ -133,3 +134,37 @@ def test_me_is_the_caller_with_their_rights(as_) -> None:
     found = as_("ana").get("/api/v1/me").json()
     assert found["name"] == "ana"
     assert {"see", "answer"} <= {verb for one in found["rights"] for verb in one["verbs"]}
+
+
+def test_the_reference_shows_every_operation_and_every_kind_of_error(as_) -> None:
+    page = as_("ana").get("/api/v1/docs/").content.decode()
+    document = as_("").get("/api/v1/openapi.json").json()
+    names = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
+    assert [name for name in names if f'id="{name}"' not in page] == []
+    assert [one.code for one in all_kinds() if f'id="problem-{one.code}"' not in page] == []
+    assert "http://testserver/api/v1/runs" in page
+    assert as_("ana").get("/api/")["Location"] == "/api/v1/docs/"
+    assert as_("").get("/api/v1/docs/").status_code == 302
+
+
+def test_the_document_says_how_to_sign_in_and_what_may_go_wrong(as_) -> None:
+    document = as_("").get("/api/v1/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    assert document["components"]["securitySchemes"].keys() == {"bearer", "session"}
+    started = document["paths"]["/api/v1/runs"]["post"]
+    assert {"201", "400", "401", "403", "404", "409", "413", "422", "429", "503"} <= started["responses"].keys()
+    assert "example" in started["requestBody"]["content"]["application/json"]
+    assert {one["name"] for one in started["parameters"]} == {"Idempotency-Key"}
+
+
+def test_a_key_makes_a_group_or_a_view_once(as_) -> None:
+    for client, address, given in (
+        (as_("adam"), "/api/v1/groups", {"name": "legal"}),
+        (as_("ana"), "/api/v1/views", {"name": "Mine", "query": "q=risk:high"}),
+    ):
+        headers = {"Idempotency-Key": "once"}
+        answers = [client.post(address, given, content_type="application/json", headers=headers) for _ in range(2)]
+        assert [one.status_code for one in answers] == [201, 201]
+        assert answers[0].json() == answers[1].json()
+        other = client.post(address, {**given, "name": "b"}, content_type="application/json", headers=headers)
+        assert (other.status_code, other.json()["code"]) == (409, "key_reused")

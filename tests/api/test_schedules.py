@@ -48,7 +48,7 @@ def test_it_is_changed_paused_resumed_run_and_deleted(as_, address):
     adam = as_("adam")
     plan = {name: value for name, value in PLAN.items() if name != "workflow"}
     changed = {**plan, "cron": "0 4 * * *", "missed": "all", "overlap": "skip"}
-    assert adam.put(address, changed, **JSON).json()["owner"] == "adam"
+    assert adam.put(address, changed, headers={"If-Match": "*"}, **JSON).json()["owner"] == "adam"
     assert adam.post(f"{address}/pause", **JSON).json()["state"] == "paused"
     assert adam.post(f"{address}/pause", **JSON).status_code == 409
     assert adam.post(f"{address}/resume", **JSON).json()["next_at"]
@@ -66,3 +66,18 @@ def test_rights_are_those_of_the_pages(name, status, as_, address):
     for verb in ("pause", "resume", "run"):
         assert client.post(f"{address}/{verb}", **JSON).status_code == status
     assert client.delete(address).status_code == status
+
+
+def test_a_change_of_what_someone_else_changed_since_is_refused(as_, address: str) -> None:
+    otto = as_("otto")
+    read = otto.get(address)["ETag"]
+    plan = {name: value for name, value in PLAN.items() if name != "workflow"}
+    without = otto.put(address, plan, **JSON)
+    assert (without.status_code, without.json()["code"]) == (428, "condition_missing")
+    first = otto.put(address, {**plan, "name": "First"}, headers={"If-Match": read}, **JSON)
+    assert (first.status_code, first["ETag"] != read) == (200, True)
+    second = otto.put(address, {**plan, "name": "Second"}, headers={"If-Match": f"W/{read}"}, **JSON)
+    assert (second.status_code, second.json()["etag"]) == (412, first["ETag"])
+    assert otto.get(address).json()["name"] == "First"
+    assert otto.put(address, plan, headers={"If-Match": "*"}, **JSON).status_code == 200
+    assert otto.put(f"{address}x", plan, **JSON).status_code == 404

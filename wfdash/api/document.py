@@ -38,6 +38,16 @@ KEY = {
     "schema": {"type": "string", "maxLength": 500},
     "description": "The same command with the same key is done once; with another command it is refused (409).",
 }
+MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 500},
+    "description": "The ETag that you read, or * to replace whatever is there. Without it the change is refused (428).",
+}
+EDITED = frozenset({"change_schedule", "change_view"})
+"""Operations that replace what someone else may have changed since."""
+CONDITIONAL = (412, 428)
 ALWAYS = (401, 403, 422, 429, 503)
 FOUND = (404, 409)
 WITH_BODY = (400, 413)
@@ -90,13 +100,15 @@ def operations(document: Document) -> Iterator[tuple[str, str, Document]]:
 def _operation(path: str, method: str, one: Document, schemas: Document) -> Document:
     statuses = [*ALWAYS, *(FOUND if "{" in path or method != "get" else ())]
     statuses += WITH_BODY if "requestBody" in one else ()
-    statuses += [412, 428] if any(found["name"] == "If-Match" for found in one["parameters"]) else []
+    statuses += CONDITIONAL if one["operationId"] in EDITED else ()
     problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in sorted(set(statuses))}
     given = {str(status): found for status, found in one["responses"].items()}
     said = " ".join(one.get("description", "").replace("``", "`").split())
     found = {**one, "summary": summary_of(one["operationId"]), "description": said}
     found["responses"] = {**given, **problems}
     found["security"] = [{SECURITY.get(name, name): scopes for name, scopes in way.items()} for way in one["security"]]
+    if one["operationId"] in EDITED:
+        found["parameters"] = [*one["parameters"], MATCH]
     if method == "post":
         found["parameters"] = [*one["parameters"], KEY]
     if "requestBody" in one:

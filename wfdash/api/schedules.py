@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Status
 
 from checkpoints.models import Schedule
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.etags import if_match, with_etag
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
 from wfdash.records import ChangeSchedule, Created, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
@@ -43,16 +45,26 @@ def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
 
 
 @router.get("/schedules/{schedule_id}", response=ScheduleDetail)
-def get_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """Return one schedule."""
-    return _schedule_out(queries.schedule(viewer_of(request), schedule_id))
+def get_schedule(request: HttpRequest, response: HttpResponse, schedule_id: str) -> Any:
+    """Return one schedule. Its ``ETag`` is what ``If-Match`` takes for a change."""
+    found = _schedule_out(queries.schedule(viewer_of(request), schedule_id))
+    with_etag(response, _edited(found))
+    return found
 
 
 @router.put("/schedules/{schedule_id}", response=ScheduleDetail)
-def change_schedule(request: HttpRequest, schedule_id: str, given: ChangeSchedule) -> Any:
-    """Change it; its runs are started on behalf of the caller from then on."""
-    plan = actions.SchedulePlan(**given.model_dump())
-    return _found(request, actions.change_schedule(viewer_of(request), schedule_id, plan, key=key_of(request)))
+def change_schedule(request: HttpRequest, response: HttpResponse, schedule_id: str, given: ChangeSchedule) -> Any:
+    """Change it; its runs are started on behalf of the caller from then on. ``If-Match`` takes its ``ETag``."""
+    viewer, plan = viewer_of(request), actions.SchedulePlan(**given.model_dump())
+
+    def present() -> dict[str, Any]:
+        return _edited(_schedule_out(queries.schedule(viewer, schedule_id)))
+
+    with if_match(request, Schedule.objects.filter(pk=schedule_id), present):
+        changed = actions.change_schedule(viewer, schedule_id, plan, key=key_of(request))
+    found = _found(request, changed)
+    with_etag(response, _edited(found))
+    return found
 
 
 @router.delete("/schedules/{schedule_id}", response={204: None})
@@ -79,6 +91,11 @@ def run_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Start a run of it now, on behalf of the caller, and return the run's id."""
     run = actions.run_now(viewer_of(request), schedule_id, key=key_of(request))
     return Status(201, {"id": run.pk, "n": run.n})
+
+
+def _edited(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a change replaces."""
+    return {name: found[name] for name in ChangeSchedule.model_fields}
 
 
 def _found(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
+from checkpoints.models import SavedView
 from wfdash import actions, queries
 from wfdash.api.auth import viewer_of
+from wfdash.api.etags import if_match, with_etag
 from wfdash.api.once import once
 from wfdash.records import ChangeView, Created, SavedViewPage, SavedViewRecord, SaveView
 
@@ -30,17 +32,22 @@ def create_view(request: HttpRequest, given: SaveView) -> Any:
 
 
 @router.get("/views/{view_id}", response=SavedViewRecord)
-def get_view(request: HttpRequest, view_id: str) -> Any:
-    """Return one view."""
-    return queries.view(viewer_of(request), view_id)
+def get_view(request: HttpRequest, response: HttpResponse, view_id: str) -> Any:
+    """Return one view. Its ``ETag`` is what ``If-Match`` takes for a change."""
+    found = queries.view(viewer_of(request), view_id)
+    with_etag(response, _edited(found))
+    return found
 
 
 @router.put("/views/{view_id}", response=SavedViewRecord)
-def change_view(request: HttpRequest, view_id: str, given: ChangeView) -> Any:
-    """Rename a view of yours, change its filter, share it or no longer."""
+def change_view(request: HttpRequest, response: HttpResponse, view_id: str, given: ChangeView) -> Any:
+    """Rename a view of yours, change its filter, share it or no longer. ``If-Match``: the ``ETag`` that was read."""
     viewer = viewer_of(request)
-    actions.change_view(viewer, view_id, **given.model_dump())
-    return queries.view(viewer, view_id)
+    with if_match(request, SavedView.objects.filter(pk=view_id), lambda: _edited(queries.view(viewer, view_id))):
+        actions.change_view(viewer, view_id, **given.model_dump())
+    found = queries.view(viewer, view_id)
+    with_etag(response, _edited(found))
+    return found
 
 
 @router.delete("/views/{view_id}", response={204: None})
@@ -48,3 +55,8 @@ def delete_view(request: HttpRequest, view_id: str) -> Any:
     """Delete a view of yours."""
     actions.delete_view(viewer_of(request), view_id)
     return Status(204, None)
+
+
+def _edited(found: queries.ViewRow) -> dict[str, Any]:
+    """Return what a change replaces."""
+    return {name: getattr(found, name) for name in ChangeView.model_fields}

@@ -63,6 +63,7 @@ PAGES = (
     Destination(label="Second factor", icon="key", page="second-factor", also="settings security two-factor 2fa totp"),
     Destination(label="Webhooks", icon="link", page="webhooks", also="settings events deliveries"),
     Destination(label="Incoming webhooks", icon="link", page="incoming-list", also="settings start by other systems"),
+    Destination(label="HTTP API", icon="code-bracket", page="api-docs", also="reference openapi curl program token"),
     Destination(label="Out of office", icon="sun", page="away", also="absence vacation delegate holiday"),
     Destination(label="People", icon="users", page="people-list", also="users roles accounts admin", may=_may("admin")),
     Destination(
