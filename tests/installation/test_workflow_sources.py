@@ -148,7 +148,11 @@ def test_a_django_app_brings_its_models_and_a_plain_package_needs_none(tmp_path:
     flow(tmp_path / "plain_of_ours" / "workflows.py", "plain")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
     env |= {"DJANGO_SETTINGS_MODULE": "wfdash.settings", "WFDASH_DATA": str(tmp_path / "data")}
-    env |= {"WFDASH_APPS": "shop_of_ours,plain_of_ours,gone_of_ours", "PYTHONPATH": str(Path(__file__).parents[2])}
+    env |= {
+        "WFDASH_ASK_PEOPLE": "0",
+        "WFDASH_APPS": "shop_of_ours,plain_of_ours,gone_of_ours",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
     command = [sys.executable, "-c", TRY]
     told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
     assert told.stdout.strip() == "['orders', 'plain'] 1 ['gone_of_ours']", told.stderr
