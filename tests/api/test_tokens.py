@@ -9,6 +9,7 @@ from tests import people
 from wfdash.actions.account.tokens import create_token, revoke_token
 from wfdash.errors import NotAllowed
 from wfdash.queries.account.notifications import notices
+from wfdash.queries.audit.qualifiers import visible_entries
 from wfdash.signin import tokens
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
@@ -98,6 +99,26 @@ def test_a_token_that_may_only_read_changes_nothing(question, everybody):
         answer = client.post(f"{API}{path}", {}, content_type="application/json")
         assert answer.status_code in {403, 404}, path
     assert client.delete(f"{API}runs/{question.run_id}").status_code == 403
+
+
+def test_a_token_reads_no_audit_entry_of_its_owner_beyond_its_scopes(question, everybody):
+    assert approve(bearer(token("ana")), question.pk) == 200
+    limits = {"see": ["see", "answer"], "elsewhere": ["inspect"], "here": ["inspect"], "all": EVERYTHING}
+    found = {}
+    for name, rights in limits.items():
+        given = {"elsewhere": ["another"], "here": [question.workflow]}.get(name, ["*"])
+        text = create_token(people.viewer("ana"), name, rights=rights, workflows=given).text
+        viewer = tokens.viewer_of(tokens.use_token(text))
+        found[name] = set(visible_entries(viewer).values_list("verb", flat=True))
+    assert found == {"see": set(), "elsewhere": set(), "here": {"answer"}, "all": {"answer", "create token"}}
+
+
+def test_a_token_that_may_neither_answer_nor_inspect_reads_no_card(question, everybody):
+    text = token("ana", rights=["see"])
+    shown = bearer(text).get(f"{API}requests/{question.pk}").json()
+    assert set(shown["card"]) == {"subject"}
+    revoke_token(people.viewer("ana"), text.split("_")[1])
+    assert "risk" in bearer(token("ana", rights=["answer"])).get(f"{API}requests/{question.pk}").json()["card"]
 
 
 def test_a_revoked_token_ends_at_once(run):

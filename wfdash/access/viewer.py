@@ -147,7 +147,8 @@ class Viewer:
         """Return whether the person may read a request's card and its comments, not only its subject."""
         own = bool(self.name) and origin.starter == self.name
         personal = own or assigned or self.addressed(by, (), origin)
-        return self.may("inspect", workflow) or (personal and self.reaches("see", workflow))
+        reaches = self.reaches("answer", workflow) or self.reaches("inspect", workflow)
+        return self.may("inspect", workflow) or (personal and reaches)
 
     def started(self) -> Q:
         """Return the filter of requests whose run this person started."""
