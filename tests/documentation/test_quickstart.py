@@ -5,16 +5,20 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.server import free_port, wait_until
 from tests.keys import AUDIT_KEY
+from wfdash.client import Client
 
+COOKBOOK = Path(__file__).parents[2] / "docs/cookbook"
 PAGE = (Path(__file__).parents[2] / "docs/quickstart.md").read_text()
 COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 FILES = dict(re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE, re.DOTALL))
@@ -67,6 +71,22 @@ def test_its_commands_start_approve_restore_and_approve_again(folder: Path, serv
     assert "paid 80.00 for A-7" in said[0] + said[1]
     assert "paid 40.00 for A-7" in said[-1]
     assert "review" in done.stdout
+
+
+@pytest.mark.process
+def test_the_cookbook_s_script_asks_the_people_of_this_server(
+    folder: Path, served: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["wfdash", "token", "create", "admin", "script"]
+    made = subprocess.run(command, cwd=folder, env=environment(served), capture_output=True, text=True, timeout=240)
+    monkeypatch.setenv("WFDASH_URL", f"http://127.0.0.1:{served}")
+    monkeypatch.setenv("WFDASH_TOKEN", made.stdout.strip())
+    deploy = runpy.run_path(str(COOKBOOK / "outside_ask.py"))["deploy"]
+    with ThreadPoolExecutor(1) as script, Client() as client:
+        deployed = script.submit(deploy, "2.4", by="admin")
+        asked = wait_until(lambda: client.requests("workflow:ask_people").items, what="the script's question")
+        client.answer(asked[0].id, {"action": "approve"})
+        assert deployed.result(60) == "deployed 2.4, approved by admin"
 
 
 async def test_its_tests_pass(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
