@@ -6,10 +6,16 @@ The pages of docs/ are written to be read in the repository as well, so their li
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mkdocs.structure.files import File
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import docs_openapi
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -20,6 +26,25 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 """Files above docs/ that are pages of the site."""
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:]+?)(#[^)\s]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add pages that the navigation does not name to its end: none is out of reach."""
+    docs = ROOT / "docs"
+    named = set(in_navigation(config.nav))
+    left = sorted(uri for path in docs.rglob("*.md") if (uri := path.relative_to(docs).as_posix()) not in named)
+    if left:
+        config.nav = [*(config.nav or []), {"More": left}]
+    return config
+
+
+def in_navigation(entries: Any) -> Iterator[str]:
+    """Yield the pages that a part of the navigation leads to."""
+    for entry in entries.values() if isinstance(entries, dict) else entries:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            yield from in_navigation(entry)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -34,6 +59,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to pages lead to pages of the site, and name files that are no pages without a link."""
     folder = folder_of(page.file.src_uri)
+    if page.file.src_uri == "reference/http-api.md":
+        return markdown.replace("<!-- operations -->", docs_openapi.operations())
     text = re.sub(r"(!\[[^\]]*\]\()docs/", r"\1", markdown) if folder == ROOT else markdown
     return LINK.sub(lambda link: rewritten(link, folder, page.file.src_uri), text)
 
