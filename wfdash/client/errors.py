@@ -171,6 +171,7 @@ BY_STATUS: dict[int, type[ApiError]] = {
 BY_CODE: dict[str, type[ApiError]] = {
     "already_answered": AlreadyAnswered,
     "bad_request": BadRequest,
+    "bad_signature": Unauthorized,
     "bad_token": BadToken,
     "busy": Busy,
     "changed": Changed,
