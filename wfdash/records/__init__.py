@@ -89,6 +89,7 @@ from wfdash.records.run_parts import (
 )
 from wfdash.records.runs import (
     AwaitedSignal,
+    Callback,
     EventRecord,
     GraphChange,
     KeptSignal,
@@ -142,6 +143,7 @@ __all__ = [
     "BulkOrder",
     "BulkProgress",
     "BulkRehearsal",
+    "Callback",
     "ChangeSchedule",
     "ChangeView",
     "ChangedRequest",

@@ -86,12 +86,26 @@ class GraphChange(ApiRecord):
     closes: list[str]
 
 
+class Callback(Body):
+    """Where a program hears what becomes of the run: signed as webhooks are, with its own secret.
+
+    ``secret``: ``whsec_`` and base64. ``events``: such as ``run.completed``; empty: answers and how the run ends.
+    ``values``: with answers, output and error, for who may inspect them.
+    """
+
+    url: str
+    secret: str
+    events: list[str] = []
+    values: bool = True
+
+
 class StartRun(Body):
     """Start a run; the same ``key`` starts it once."""
 
     workflow: str
     message: Any = None
     key: str | None = None
+    callback: Callback | None = None
 
 
 class EventRecord(ApiRecord):

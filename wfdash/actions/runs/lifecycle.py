@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 
 from django.db import IntegrityError, transaction
@@ -31,11 +31,18 @@ from wfdash.schemas.validate import flaws_of
 
 
 def start_run(
-    viewer: Viewer, workflow: str, message: Json, *, key: str | None = None, requesters: Iterable[str] = ()
+    viewer: Viewer,
+    workflow: str,
+    message: Json,
+    *,
+    key: str | None = None,
+    requesters: Iterable[str] = (),
+    begun: Callable[[Run], None] | None = None,
 ) -> Run:
     """Start a run and return it. The same ``key`` from the same person starts it once and returns that run again.
 
-    ``requesters``: who else counts as its requester, as in ``begin_run``.
+    ``requesters``: who else counts as its requester, as in ``begin_run``. ``begun`` is called in the transaction that
+    creates the run.
 
     ``Invalid`` with errors per field when the message does not match the workflow's input.
     """
@@ -47,9 +54,12 @@ def start_run(
             return _same_start(known, workflow, message)
         rate_limit.charge(viewer, "start")
         try:
-            return begin_run(viewer, entry, message, start_key=start_key, requesters=requesters)
+            run = begin_run(viewer, entry, message, start_key=start_key, requesters=requesters)
         except IntegrityError:
             return _same_start(Run.objects.get(start_key=start_key), workflow, message)
+        if begun is not None:
+            begun(run)
+    return run
 
 
 def check_start(viewer: Viewer, workflow: str, message: Json) -> Json:

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from wfdash import actions, queries
+from wfdash.actions.hooks.callbacks import start_with_callback
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.params import Limit, Wait
 from wfdash.long_poll import say_later
@@ -26,7 +27,11 @@ def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit =
 @router.post("/runs", response={201: Created})
 def start_run(request: HttpRequest, given: StartRun) -> Any:
     """Start a run. 422 with errors per field when the message does not match."""
-    run = actions.start_run(viewer_of(request), given.workflow, given.message, key=key_of(request) or given.key)
+    viewer, key = viewer_of(request), key_of(request) or given.key
+    if given.callback is None:
+        run = actions.start_run(viewer, given.workflow, given.message, key=key)
+    else:
+        run = start_with_callback(viewer, given.workflow, given.message, given.callback, key=key)
     tracing.started(run.pk, run.workflow, request.headers)
     return Status(201, {"id": run.pk})
 

@@ -1,0 +1,72 @@
+"""A program's callback for one run: signed, with what the program may read, and gone with the run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.events import EventKind
+from checkpoints.models import Run, Webhook
+from tests.actions.hooks.test_feed import feed, happen, sent
+from tests.actions.hooks.test_receive import STANDARD, entry_of, otto  # noqa: F401 (a fixture)
+from tests.people import make_run
+from wfdash.access.viewer import TokenScope, Viewer
+from wfdash.actions.hooks.callbacks import start_with_callback
+from wfdash.errors import Invalid, NotAllowed
+from wfdash.records import Callback
+
+URL = "https://hooks.example.org/back"
+MESSAGE = {"order": "o1", "total": 900, "from": "shop"}
+
+
+def test_a_callback_hears_of_its_run_alone_until_that_has_ended(otto: Viewer) -> None:  # noqa: F811
+    run = start_with_callback(otto, "orders", MESSAGE, Callback(url=URL, secret=STANDARD), key="k")
+    again = start_with_callback(otto, "orders", MESSAGE, Callback(url=URL, secret=STANDARD), key="k")
+    assert (again.pk, Webhook.objects.count()) == (run.pk, 1)
+    Run.objects.filter(pk=run.pk).update(phase="completed", output={"paid": True})
+    happen(make_run(workflow="orders"), EventKind.RUN_COMPLETED)
+    run.refresh_from_db()
+    happen(run, EventKind.RUN_COMPLETED)
+    feed()
+    assert not Webhook.objects.get().active
+    (letter,) = sent()
+    assert (letter.kind, letter.payload["run"], letter.payload["output"]) == ("completed", run.pk, {"paid": True})
+
+
+def test_a_program_gets_no_value_by_a_callback_that_it_could_not_read(otto: Viewer) -> None:  # noqa: F811
+    scope = TokenScope(rights=frozenset({"see", "start"}), workflows=frozenset({"orders"}))
+    narrow = otto.with_token("ci", scope)
+    with pytest.raises(NotAllowed):
+        start_with_callback(narrow, "orders", MESSAGE, Callback(url=URL, secret=STANDARD))
+    assert not Run.objects.exists()
+    start_with_callback(narrow, "orders", MESSAGE, Callback(url=URL, secret=STANDARD, values=False))
+    assert not Webhook.objects.get().values
+
+
+@pytest.mark.parametrize(
+    ("facts", "field"),
+    [({"url": "http://10.0.0.1/"}, "url"), ({"secret": "short"}, "secret"), ({"events": ["run.danced"]}, "events")],
+)
+def test_a_callback_that_cannot_work_starts_nothing(otto: Viewer, facts: Any, field: str) -> None:  # noqa: F811
+    with pytest.raises(Invalid) as refused:
+        start_with_callback(otto, "orders", MESSAGE, Callback(**{"url": URL, "secret": STANDARD, **facts}))
+    assert refused.value.errors[0]["loc"] == ["callback", field]
+    assert not Run.objects.exists()
+
+
+def test_the_api_takes_a_callback(otto: Viewer, client: Client) -> None:  # noqa: F811
+    client.force_login(otto.user)
+    body = {
+        "workflow": "orders",
+        "message": MESSAGE,
+        "callback": {"url": URL, "secret": STANDARD, "events": ["run.failed"]},
+    }
+    answer = client.post("/api/v1/runs", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 201
+    hook = Webhook.objects.get()
+    assert (hook.run_id, hook.kinds, hook.owner) == (answer.json()["id"], ["failed"], otto.user)
+    body["callback"]["url"] = "ftp://x"
+    assert client.post("/api/v1/runs", json.dumps(body), content_type="application/json").status_code == 422
