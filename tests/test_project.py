@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,52 +123,6 @@ def test_every_python_block_of_the_author_s_guide_runs(tmp_path: Path) -> None:
     (tmp_path / "guide.py").write_text("\n".join(blocks))
     done = subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel as a release would."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(command, check=True, timeout=240)
-    return next(folder.glob("wfdash-*.whl"))
-
-
-@pytest.mark.process
-def test_the_wheel_carries_templates_static_files_migrations_and_sample_data(wheel: Path) -> None:
-    inside = set(zipfile.ZipFile(wheel).namelist())
-    wanted = [
-        *(f"wfdash/{name_of(path)}" for folder in ("templates", "static") for path in (ROOT / folder).rglob("*.*")),
-        *(name_of(path) for path in (ROOT / "checkpoints/migrations").glob("*.py")),
-        *(name_of(path) for path in (ROOT / "wfdash/examples").rglob("*.*") if "__pycache__" not in path.parts),
-    ]
-    assert [path for path in wanted if path not in inside] == []
-    assert [path for path in inside if path.startswith(("tests/", "docs/"))] == []
-
-
-@pytest.mark.process
-def test_the_unpacked_wheel_finds_its_own_pages_and_passes_django_s_checks(wheel: Path, tmp_path: Path) -> None:
-    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    script = (
-        "import django, wfdash; django.setup()\n"
-        "from django.contrib.staticfiles import finders\n"
-        "from django.core.management import call_command\n"
-        "from django.template.loader import get_template\n"
-        "call_command('check', fail_level='WARNING'); call_command('migrate', verbosity=0)\n"
-        "get_template('base.html')\n"
-        "assert [True for finder in finders.get_finders() for path, _ in finder.list([]) if path.endswith('.css')]\n"
-        "print(wfdash.__file__)\n"
-    )
-    env = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(tmp_path / "site"),
-        "WFDASH_DATA": str(tmp_path / "data"),
-        "DJANGO_SETTINGS_MODULE": "wfdash.settings",
-    }
-    command = [sys.executable, "-W", "error::ResourceWarning", "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith(str(tmp_path / "site"))
 
 
 def locked(name: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,3 +240,19 @@ def test_each_attempt_is_kept_with_status_time_and_the_beginning_of_the_response
     assert attempt.answer.startswith("no room\N{REPLACEMENT CHARACTER}x")
     assert attempt.ms >= 0
     assert (refused.status, "private network" in refused.error) == (None, True)
+
+
+def test_the_documented_check_takes_what_is_sent_and_nothing_else(receiver) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+    documented: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], documented)
+    old, new = new_secret(), new_secret()
+    send_webhook(Receiver(url=receiver.url, secrets=(new, old)), [letter()])
+    ((_, headers, body),) = receiver.heard
+    given = {name.lower(): value for name, value in headers.items()}
+    check = documented["is_from_wfdash"]
+    assert check(new, given, body)
+    assert check(old, given, body)
+    assert not check(new_secret(), given, body)
+    assert not check(new, given, body + b" ")
+    assert not check(new, given | {"webhook-timestamp": "1"}, body)

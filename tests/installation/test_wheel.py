@@ -1,0 +1,183 @@
+"""The wheel as a release would build it: what is in it, and the main job in an environment outside the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import site
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.server import free_port, wait_until
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("wheel")]
+FLOW = """
+from wfdash.workflow import Approval, Context, Workflow
+
+expense = Workflow("expense")
+
+@expense.step(start=True)
+async def review(amount: int, ctx: Context) -> str:
+    decision = await ctx.ask(Approval(subject=f"Pay {amount}?"))
+    return decision.action
+"""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as a release would."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, timeout=240)
+    return next(folder.glob("wfdash-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel into an empty environment that sees what it depends on; returns its Python."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, str(wheel)], check=True, timeout=120)
+    packages = next((folder / "lib").glob("python*/site-packages"))
+    # As lines of a path file they are only places to import from: what makes this checkout importable is not read.
+    others = [path for path in (*site.getsitepackages(), *sys.path) if path.endswith("site-packages")]
+    (packages / "others.pth").write_text("\n".join(dict.fromkeys(others)))
+    return python
+
+
+def run(python: Path, *words: str, cwd: Path, code: int = 0) -> str:
+    done = subprocess.run(
+        [python, "-m", "wfdash", *words], cwd=cwd, env=ENV, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+ENV = {"PATH": os.environ["PATH"], "WFDASH_UNDO": "0"}
+
+
+@contextmanager
+def up(python: Path, folder: Path, port: int) -> Iterator[None]:
+    with (folder / "log").open("a") as log:
+        command = [python, "-m", "wfdash", "up", "--port", str(port), "--data", "data", "flow.py"]
+        process = subprocess.Popen(command, cwd=folder, env=ENV, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: process.poll() is not None or alive(port), seconds=200, what="the server", pause=0.2)
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def alive(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=2)
+    except OSError:
+        return False
+    return True
+
+
+def read(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def call(port: int, token: str, method: str, path: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1{path}", data, headers, method=method)
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return json.load(answer)
+
+
+def ended(port: int, token: str, run_id: str) -> Any:
+    run = call(port, token, "GET", f"/runs/{run_id}")
+    return run if run["status"] in ("completed", "failed") else None
+
+
+def waiting(port: int, token: str, run_id: str) -> Any:
+    run = call(port, token, "GET", f"/runs/{run_id}")
+    return run["requests"] if run["status"] == "waiting" else None
+
+
+def test_the_wheel_carries_templates_static_files_migrations_and_sample_data(wheel: Path) -> None:
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    wanted = [
+        *(f"wfdash/{name_of(path)}" for folder in ("templates", "static") for path in (ROOT / folder).rglob("*.*")),
+        *(name_of(path) for path in (ROOT / "checkpoints/migrations").glob("*.py")),
+        *(name_of(path) for path in (ROOT / "wfdash/examples").rglob("*.*") if "__pycache__" not in path.parts),
+    ]
+    assert [path for path in wanted if path not in inside] == []
+    assert [path for path in inside if path.startswith(("tests/", "docs/"))] == []
+
+
+def test_the_installed_wheel_starts_asks_takes_an_answer_and_restores(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(FLOW)
+    run(installed, "signin", "admin", "--data", "data", cwd=tmp_path, code=1)
+    assert not (tmp_path / "data").exists(), "only up begins a data directory"
+    port = free_port()
+    with up(installed, tmp_path, port):
+        page = read(port, "/sign-in/")
+        assert "@layer" in read(port, re.findall(r'href="(/static/[^"]+\.css)"', page)[0])
+        token = run(installed, "token", "create", "admin", "ci", "--data", "data", cwd=tmp_path).strip()
+        run_id = call(port, token, "POST", "/runs", {"workflow": "expense", "message": 900})["id"]
+        (question,) = wait_until(lambda: waiting(port, token, run_id), what="the question", pause=0.2)
+        answer = {"value": {"action": "approve"}}
+        assert call(port, token, "POST", f"/requests/{question['id']}/answer", answer)["decided"] is True
+        assert wait_until(lambda: ended(port, token, run_id), what="the end", pause=0.2)["output"] == "approve"
+        kept = call(port, token, "GET", f"/runs/{run_id}/checkpoints")["items"]
+        parked = next(one for one in kept if one["waiting"])
+        call(port, token, "POST", f"/runs/{run_id}/checkpoints/{parked['id']}/restore", {})
+        assert wait_until(lambda: waiting(port, token, run_id), what="the question again", pause=0.2)
+        link = run(installed, "signin", "admin", "--data", "data", cwd=tmp_path)
+        assert link.startswith(f"http://127.0.0.1:{port}/sign-in/"), "it knows where the server listens"
+
+
+def test_the_installed_names_are_two_and_lie_in_the_environment(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    code = "import checkpoints, wfdash; print(checkpoints.__file__, wfdash.__file__)"
+    shown = subprocess.run([installed, "-c", code], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
+    assert shown.stdout.count(str(installed.parents[1])) == 2
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"checkpoints", "wfdash"}
+
+
+DEPLOYMENT = ROOT / "docs" / "deployment"
+
+
+def test_the_container_files_pass_their_linters() -> None:
+    tools = Path(sys.executable).parent
+    rules = "{extends: default, rules: {line-length: {max: 120}}}"
+    for command in (
+        [tools / "hadolint", DEPLOYMENT / "Dockerfile"],
+        [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["wfdash.service", "wfdash-worker@.service"])
+def test_the_units_start_what_there_is_and_stop_in_time(name: str) -> None:
+    unit = (DEPLOYMENT / name).read_text()
+    words = next(line for line in unit.splitlines() if line.startswith("ExecStart=")).split()[1:]
+    known = {"up": "--host 127.0.0.1 --port 8000", "manage": "work"}
+    assert " ".join(words[1:]) == known[words[0]]
+    assert "NoNewPrivileges=yes" in unit
+    assert "ProtectSystem=strict" in unit
