@@ -23,7 +23,8 @@ from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
 from wfdash import actions, catalog
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.hooks import webhooks
+from wfdash.actions.hooks import incoming, webhooks
+from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk
 from wfdash.worker.jobs import deadlines, outbox, scheduler
 
@@ -58,6 +59,7 @@ def world(db, settings) -> World:
     requests = [people.ask(run) for _ in range(4)]
     people.answered(requests[3], everybody["ana"])
     plan = actions.SchedulePlan(name="Monthly", cron="0 7 1 * *", message={"claims": "x"})
+    hook = IncomingPlan(name="In", workflow=described.workflow, mapping={"$": ""}, scheme="token")
     ids: dict[str, list[str]] = {
         "run_id": [run.pk, failed.pk],
         "checkpoint_id": [one.pk for one in saved],
@@ -65,6 +67,7 @@ def world(db, settings) -> World:
         "schedule_id": [actions.create_schedule(adam, described.workflow, plan).pk],
         "view_id": [str(actions.save_view(adam, "Mine", "q=risk:high").pk)],
         "webhook_id": [webhooks.create_webhook(adam, name="Hook", url="http://127.0.0.1:9/", kinds=())[0].pk],
+        "hook_id": [incoming.create_incoming(adam, hook)[0].pk],
         "bulk_id": [actions.start_bulk(adam, "tag", [run.pk], add=["x"]).pk],
         "name": [described.workflow],
         "workflow": [described.workflow],
