@@ -238,14 +238,14 @@ class Workflow:
         checkpoint: Checkpoint | CheckpointId | str | None = None,
         storage: object = None,
         run_id: RunId | str | None = None,
-        park_after: float = 1.0,
+        park_after: Duration = 1.0,
     ) -> Outcome:
         """Start (``message``), answer (``answers``), resume or recover (``checkpoint``, or ``run_id`` with a storage).
 
         Returns ``Finished``, ``Waiting`` or ``Failed``, each with the ``checkpoint`` to continue from. ``checkpoint``:
         a record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``.
         ``storage``: a storage, manager, journal or recorder; without one the caller keeps the checkpoint.
-        ``park_after``: sleeps longer than these seconds suspend the run.
+        ``park_after``: sleeps longer than this (``"1m"``, seconds) suspend the run.
 
         Where the storage offers claims, the run is claimed while it runs, and answers that people gave count.
         ``Conflict``, before anything runs: another process or worker has it (``facts``: worker, expires), it has moved
@@ -257,7 +257,8 @@ class Workflow:
         Nothing of a policy is enforced here: who answers, how many have to and by when is the application's affair. The
         dashboard enforces it, and so does ``wfdash.testing.bench``.
         """
-        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after, self.run_title)
+        park = _seconds(park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park, self.run_title)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
 
     def run_stream(
@@ -268,10 +269,11 @@ class Workflow:
         checkpoint: Checkpoint | CheckpointId | str | None = None,
         storage: object = None,
         run_id: RunId | str | None = None,
-        park_after: float = 1.0,
+        park_after: Duration = 1.0,
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``."""
-        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park_after, self.run_title)
+        park = _seconds(park_after)
+        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park, self.run_title)
         return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
 
 
@@ -317,6 +319,13 @@ def _typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | C
 
 def _as_run_id(run: RunId | str | None) -> RunId | None:
     return None if run is None else RunId(run)
+
+
+def _seconds(park_after: Duration) -> float:
+    try:
+        return span_of(park_after).total_seconds()
+    except ValueError as error:
+        raise InvalidCall(f"park_after: {error}") from error
 
 
 def _limit(timeout: Duration | None) -> float | None:

@@ -13,7 +13,7 @@ from wfdash.outcomes import Waiting
 from wfdash.testing import RunFailed, run_step
 from wfdash.workflow import Context, Policy, Retry, Workflow
 from wfdash.workflow.authoring.durations import span_of
-from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
 
 HALF_A_DAY = timedelta(hours=12)
 
@@ -32,6 +32,20 @@ async def test_policy_retry_timeout_and_sleep_take_the_same_durations(written: s
     assert isinstance(sleeping, Waiting)
     assert sleeping.until is not None
     assert abs(sleeping.until - sleeping.checkpoint.created - HALF_A_DAY) < timedelta(seconds=5)
+
+
+async def test_how_long_a_run_waits_for_a_sleep_is_a_duration_too() -> None:
+    flow = Workflow("flow")
+
+    @flow.step(start=True)
+    async def doze(ctx: Context) -> str:
+        await ctx.sleep("0.01s")
+        return "awake"
+
+    assert isinstance(await flow.run(None, park_after="0s"), Waiting)
+    assert (await flow.run(None, park_after="1m")).output == "awake"
+    with pytest.raises(InvalidCall, match=r"park_after: .* is no duration"):
+        await flow.run(None, park_after="a while")
 
 
 @pytest.mark.parametrize("written", ["12 hours", "", "h", "-1h", "1h nonsense", float("nan"), True, None])
