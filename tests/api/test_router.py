@@ -5,7 +5,8 @@ from django.test import Client
 
 from checkpoints.models import Run
 from tests import people
-from wfdash.api.document import all_kinds
+from wfdash import records
+from wfdash.api.document import EXAMPLES, all_kinds
 from wfdash.telemetry import tracing
 
 
@@ -168,3 +169,8 @@ def test_a_key_makes_a_group_or_a_view_once(as_) -> None:
         assert answers[0].json() == answers[1].json()
         other = client.post(address, {**given, "name": "b"}, content_type="application/json", headers=headers)
         assert (other.status_code, other.json()["code"]) == (409, "key_reused")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_what_its_operation_takes(name: str) -> None:
+    assert getattr(records, name).model_validate(EXAMPLES[name])

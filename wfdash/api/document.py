@@ -64,6 +64,26 @@ WORDS: Mapping[int, str] = {
     429: "Too often, or too many failed attempts",
     503: "The server or its database is busy or away",
 }
+EXAMPLES: Mapping[str, Any] = {
+    "StartRun": {"workflow": "expense_claim", "message": {"amount": "120.50"}, "key": "claim-4711"},
+    "GiveAnswer": {"value": {"action": "approve"}},
+    "WriteComment": {"text": "Which cost centre is this?", "kind": "ask"},
+    "Assign": {"to": "ana"},
+    "SetDeadline": {"due": "2030-12-24T12:00:00Z"},
+    "SendSignal": {"name": "shipped", "value": {"parcel": "P-17"}},
+    "BulkOrder": {"verb": "retry", "q": "status:failed", "all": True, "dry_run": True},
+    "CreateSchedule": {"workflow": "expense_claim", "name": "Nightly", "cron": "0 3 * * *", "zone": "Europe/Berlin"},
+    "ChangeSchedule": {"name": "Nightly", "cron": "0 4 * * *", "zone": "Europe/Berlin"},
+    "SetAbsence": {"delegate": "ben", "since": "2030-12-20T00:00:00Z", "until": "2030-12-31T00:00:00Z"},
+    "SaveView": {"name": "Urgent", "query": "q=due:<4h", "page": "inbox"},
+    "ChangeView": {"name": "Urgent", "query": "q=due:<2h"},
+    "GrantRole": {"role": "reviewer", "workflow": "expense_claim", "group": "finance"},
+    "MakeGroup": {"name": "finance", "members": ["ana", "ben"]},
+    "RenameGroup": {"name": "accounting"},
+    "SetLabel": {"label": "before the fix"},
+    "SetTags": {"add": ["urgent"]},
+}
+"""Bodies by the name of their schema; of others the required fields are shown."""
 DOCUMENTS: dict[str, Any] = {"$ref": "#/components/schemas/Problem"}
 Document = dict[str, Any]
 
@@ -133,9 +153,7 @@ def example_of(schema: Document, schemas: Document) -> Any:
     first = next((one for one in options if one.get("type") != "null"), schema)
     name = first.get("$ref", "").rpartition("/")[2]
     known = schemas.get(name, first)
-    if known.get("examples"):
-        return known["examples"][0]
-    return sample({**known, "components": {"schemas": schemas}})
+    return EXAMPLES[name] if name in EXAMPLES else sample({**known, "components": {"schemas": schemas}})
 
 
 def _problem_schemas() -> Document:
