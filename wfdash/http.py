@@ -8,8 +8,9 @@ here, before anything parses them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import IO, Any, cast
@@ -42,6 +43,9 @@ BODIES = 200
 """Incomplete bodies that are received at the same time."""
 BODY_SECONDS = 120.0
 """The longest time a body may take to arrive: the largest at 100 kB a second."""
+
+TAKE_SECONDS = 60.0
+"""The longest time a client of an endless response may take for one piece, where the server waits for clients."""
 
 
 class ClientGone(Exception):
@@ -105,6 +109,8 @@ class PagesHandler(BaseHandler):
                 reply = await self._polled(reply, lambda: self._answer(threads, scope, body), receive)
         if reply.rest is None:
             await send_reply(send, reply)
+        elif reply.rest.is_async:
+            await self._follow(receive, send, reply, reply.rest)
         else:
             await self._stream(send, reply, reply.rest)
 
@@ -128,9 +134,24 @@ class PagesHandler(BaseHandler):
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         try:
             while (piece := await loop.run_in_executor(self._threads, next, pieces, None)) is not None:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                async with asyncio.timeout(TAKE_SECONDS):  # what it reads from must not stay open forever
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
+            await loop.run_in_executor(self._threads, rest.close)
+
+    async def _follow(self, receive: Receive, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
+        """Send what is generated on the loop until it ends, the client leaves, or takes nothing for too long."""
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(_send_pieces(send, reply, rest))
+        leaving = loop.create_task(_gone(receive))
+        try:
+            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sending
             await loop.run_in_executor(self._threads, rest.close)
 
     def _respond(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
@@ -194,6 +215,25 @@ async def _read_part(receive: Receive, body: IO[bytes], size: int, limit: int) -
         raise RequestDataTooBig
     body.write(chunk)
     return size if message.get("more_body", False) else None
+
+
+async def _send_pieces(send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
+    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+    with contextlib.suppress(TimeoutError):
+        async with contextlib.aclosing(cast(AsyncGenerator[bytes], rest.streaming_content)) as pieces:
+            async for piece in pieces:
+                async with asyncio.timeout(TAKE_SECONDS):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+    # Also for a client that takes nothing: the server hangs up on it once the response is over.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def send_reply(send: Send, reply: PreparedResponse) -> None:

@@ -15,14 +15,14 @@ from threading import Thread
 from typing import Any
 
 # Importing this installs Twisted's asyncio reactor; nothing may use the reactor before.
-from daphne.server import Server  # isort: skip
+from daphne.server import Server as DaphneServer  # isort: skip
 from daphne.endpoints import build_endpoint_description_strings
 from django.conf import settings
 from twisted.internet import reactor as _reactor
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 
-from wfdash.body_limit import bound_requests
+from wfdash.body_limit import FlowControl, bound_requests
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.shutdown import STOP_SECONDS
 
@@ -43,6 +43,17 @@ ACCEPTS = 8
 """Connections accepted in one go. Twisted accepts twenty more each time, up to all there are: a handshake costs a
 millisecond or more, and connected clients would wait for hundreds of them.
 """
+
+
+class Server(DaphneServer):
+    """A daphne whose ``send`` waits while the client does not take what was sent: daphne's own buffers all of it."""
+
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        """Send a message, and wait for the client where there is more to come."""
+        await super().handle_reply(protocol, message)  # type: ignore[no-untyped-call]
+        flow: FlowControl | None = getattr(protocol, "flow", None)
+        if flow is not None and message.get("more_body", False):
+            await flow.wait()
 
 
 def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:

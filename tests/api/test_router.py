@@ -25,7 +25,7 @@ def test_a_run_is_read_with_its_events_and_checkpoints(run, history, as_):
     client = as_("vera")
     assert client.get("/api/v1/runs").json()["items"][0]["id"] == run.pk
     assert client.get(f"/api/v1/runs/{run.pk}").json()["status"] == "waiting"
-    events = client.get(f"/api/v1/runs/{run.pk}/events?after=2&limit=3").json()
+    events = client.get(f"/api/v1/runs/{run.pk}/events?after=2&limit=3").json()["items"]
     assert [event["seq"] for event in events] == [3, 4, 5]
     rail = client.get(f"/api/v1/runs/{run.pk}/checkpoints").json()
     assert [row["n"] for row in rail["items"]] == [3, 2, 1]

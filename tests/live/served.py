@@ -1,9 +1,10 @@
 """A real daphne with the live sockets, one page that uses live.js, and a writer thread that obeys standard input.
 
 ``python -m tests.live.served PORT``; the database is in ``WFDASH_DATA``, migrated, and survives. First line out: JSON
-with the newest run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool}``, ``{"text":
-"..."}`` or ``{"renew": true}``, which is answered by such a first line, with a new run; after every commit a line
-``seq monotonic-seconds`` comes out.
+with the newest run and two cookies. Lines in: JSON ``{"events": n, "every": seconds, "bell": bool, "each":
+n, "size": n}``, ``{"text":
+"..."}``, ``{"end": true}`` or ``{"renew": true}``, which is answered by such a first line, with a new run; after
+every commit a line ``seq monotonic-seconds`` comes out.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from daphne.server import Server  # isort: skip  (installs the reactor)
+import daphne.server  # isort: skip  # noqa: F401 (installs the reactor)
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
+
+from wfdash.body_limit import bound_requests
 
 STATIC = Path(__file__).resolve().parents[2] / "static" / "js"
 PAGE = """<!doctype html><title>live</title><body data-live="/live/runs/{run}/" data-after="{after}">
@@ -61,7 +64,7 @@ def prepare(renew: bool = False) -> dict[str, str]:
 
 
 def obey(run: str) -> None:
-    from tests.live.world import append_events
+    from tests.live.world import append_events, end_run
     from wfdash import pubsub
 
     for line in sys.stdin:
@@ -72,8 +75,10 @@ def obey(run: str) -> None:
             print(json.dumps(facts), flush=True)
         if "text" in order:
             pubsub.streamed_text.add(run, "write", order["text"])
+        if "end" in order:
+            end_run(run)
         for _ in range(order.get("events", 0)):
-            seq = append_events(run)
+            seq = append_events(run, order.get("each", 1), data={"text": "x" * order.get("size", 0)})
             print(seq, time.monotonic(), flush=True)
             if order.get("bell", True):
                 pubsub.runs_changed.publish(run, seq)
@@ -82,12 +87,20 @@ def obey(run: str) -> None:
 
 def main() -> None:
     django.setup()
+    from wfdash.http import PagesHandler
     from wfdash.live.hub import use_renderer
     from wfdash.live.routing import websocket_urlpatterns
+    from wfdash.server import Server
 
     facts = prepare()
     use_renderer(row)
-    application = ProtocolTypeRouter({"http": serve_http, "websocket": URLRouter(websocket_urlpatterns)})
+    bound_requests(1_000_000, 60)
+    pages = PagesHandler()
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        await (pages if scope["path"].startswith("/api/") else serve_http)(scope, receive, send)
+
+    application = ProtocolTypeRouter({"http": serve, "websocket": URLRouter(websocket_urlpatterns)})
     Thread(target=obey, args=[facts["run"]], daemon=True).start()
     endpoint = f"tcp:{sys.argv[1]}:interface=127.0.0.1"
     ready = {"ready_callable": lambda: print(json.dumps(facts), flush=True)}

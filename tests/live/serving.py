@@ -29,6 +29,7 @@ class Served:
             self.port: int = free.getsockname()[1]
         self.env = os.environ | {"WFDASH_DATA": str(data), "DJANGO_SETTINGS_MODULE": "tests.settings"}
         self.committed: dict[int, float] = {}
+        self._writers: list[asyncio.StreamWriter] = []
         self._told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
 
     async def start(self) -> None:
@@ -42,6 +43,8 @@ class Served:
         """Go on with a new run that has no events yet, whatever became of the process."""
         if self.process.returncode is not None:
             await self.start()
+        while self._writers:
+            self._writers.pop().close()
         self.order(renew=True)
         self.facts = await self._told.get()
         self.committed.clear()
@@ -64,16 +67,35 @@ class Served:
             self.process.kill()
         await self.process.wait()
         await self.reading
+        while self._writers:
+            self._writers.pop().close()
 
     def memory(self) -> int:
         """Return the process's resident bytes."""
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    def url(self, after: int) -> str:
-        return f"ws://127.0.0.1:{self.port}/live/runs/{self.facts['run']}/?after={after}"
+    def url(self, after: int, style: str) -> str:
+        return f"ws://127.0.0.1:{self.port}/live/runs/{self.facts['run']}/?after={after}&format={style}"
 
-    def dial(self, after: int = 0, **more: Any) -> connect:
+    async def stream(self, path: str, last: str = "") -> asyncio.StreamReader:
+        """Open an event stream; what is read of it begins with its first message."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1_000_000)
+        # HTTP/1.0: without chunks.
+        head = [
+            f"GET {path} HTTP/1.0",
+            "Host: 127.0.0.1",
+            "Accept: text/event-stream",
+            f"Cookie: {self.facts['cookie']}",
+        ]
+        head += [f"Last-Event-ID: {last}"] if last else []
+        writer.write("\r\n".join([*head, "", ""]).encode())
+        answer = (await reader.readuntil(b"\r\n\r\n")).decode()
+        assert " 200 " in answer.partition("\r\n")[0], answer
+        self._writers.append(writer)
+        return reader
+
+    def dial(self, after: int = 0, style: str = "html", **more: Any) -> connect:
         more = {"origin": f"http://127.0.0.1:{self.port}", "cookie": self.facts["cookie"]} | more
         headers = {"Cookie": more["cookie"]}
         # Without pings: who does not read for a while would miss the answers, and be hung up on by the clock.
-        return connect(self.url(after), origin=more["origin"], additional_headers=headers, ping_interval=None)
+        return connect(self.url(after, style), origin=more["origin"], additional_headers=headers, ping_interval=None)

@@ -46,6 +46,46 @@ class Cursor:
             await self.take(client)
 
 
+class Stream:
+    """What a client of an event stream keeps: the last id. A gap or a double fails the test."""
+
+    def __init__(self) -> None:
+        self.last, self.opened, self.ended = 0, 0, False
+
+    async def follow(self, served: Served, until: int) -> None:
+        """Take events until that one, coming back as often as it takes."""
+        while self.last < until:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self.take(await self.open(served), until)
+
+    async def open(self, served: Served) -> asyncio.StreamReader:
+        await asyncio.sleep(0.02)
+        reader = await served.stream(f"/api/v1/runs/{served.facts['run']}/events", str(self.last or ""))
+        self.opened += 1
+        return reader
+
+    async def take(self, reader: asyncio.StreamReader, until: int) -> None:
+        """Take events until that one, or the end."""
+        while self.last < until:
+            message = (await reader.readuntil(b"\n\n")).decode()
+            if message.startswith("id: "):
+                seq = int(message.partition("\n")[0].removeprefix("id: "))
+                assert seq == self.last + 1
+                self.last = seq
+            assert not message.startswith("event: problem"), message
+            if message.startswith("event: end"):
+                self.ended = True
+                return
+
+
+async def follow_socket(cursor: Cursor, served: Served, until: int) -> None:
+    """Take what the socket for programs sends until that event, coming back as often as it takes."""
+    while cursor.last < until:
+        with contextlib.suppress(OSError, ConnectionClosed, InvalidMessage):
+            async with served.dial(cursor.last, "json") as client:
+                await cursor.until(client, until)
+
+
 @pytest.mark.alone
 async def test_a_committed_event_is_seen_within_milliseconds(served: Served) -> None:
     total, seen, cursor = 200, {}, Cursor()
@@ -62,6 +102,10 @@ async def test_a_committed_event_is_seen_within_milliseconds(served: Served) -> 
 
 async def test_nothing_is_lost_or_doubled_over_kills_and_hang_ups(served: Served) -> None:
     dice, cursor, total, dials, kills = random.Random(3), Cursor(), 1_000, 0, 0
+    program, stream = Cursor(), Stream()
+    others = [
+        asyncio.create_task(work) for work in (follow_socket(program, served, total), stream.follow(served, total))
+    ]
     served.order(events=total, every=0.003)
     while cursor.last < total:
         with contextlib.suppress(OSError, ConnectionClosed, InvalidMessage):
@@ -78,6 +122,15 @@ async def test_nothing_is_lost_or_doubled_over_kills_and_hang_ups(served: Served
     # A kill may come between a commit and the word of it: what is ordered again is then one more than it takes.
     assert total <= cursor.last <= total + kills
     assert (kills, dials > 50) == (3, True)
+    await asyncio.gather(*others)
+    assert stream.opened > kills
+    served.order(end=True)
+    async with served.dial(program.last, "json") as client:
+        with pytest.raises(ConnectionClosed):
+            await program.until(client, 2 * total)
+    await stream.take(await stream.open(served), 2 * total)
+    assert stream.ended
+    assert program.last == stream.last > total
 
 
 async def test_a_foreign_page_and_a_stranger_are_refused(served: Served) -> None:
@@ -110,3 +163,15 @@ async def test_a_deaf_viewer_costs_little_and_delays_no_one(served: Served) -> N
         assert served.memory() - before < 20_000_000
         deaf.transport.resume_reading()
         await slow.until(deaf, 3_000)
+
+
+async def test_a_program_that_does_not_read_costs_little_and_misses_nothing(served: Served) -> None:
+    stream, total = Stream(), 2_000
+    reader = await served.stream(f"/api/v1/runs/{served.facts['run']}/events")
+    before = served.memory()
+    served.order(events=total // 50, each=50, size=20_000)
+    while max(served.committed, default=0) < total:
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)
+    assert served.memory() - before < 60_000_000
+    await stream.take(reader, total)

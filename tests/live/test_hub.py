@@ -98,7 +98,7 @@ async def test_the_sockets_of_all_people_are_counted() -> None:
     assert hub.admit("ana")
     assert hub.admit("ben")
     hub.dismiss("ana")
-    assert hub_module.count_sockets() == hub.sockets == before + 2
+    assert hub_module.count_sockets() == hub.admissions.total == before + 2
     hub.dismiss("ana")
     hub.dismiss("ben")
     await hub.close()

@@ -39,7 +39,7 @@ def test_a_stranger_finds_nothing(run):
     for look_up in (
         lambda: queries.run(sam, run.pk),
         lambda: queries.request(sam, question.pk),
-        lambda: queries.events(sam, run.pk),
+        lambda: queries.events_after(sam, run.pk),
         lambda: queries.checkpoints(sam, run.pk),
     ):
         with pytest.raises(NotFound):
@@ -186,14 +186,14 @@ def test_a_reviewer_gets_no_values(run):
         found = queries.run(people.viewer(name), run.pk)
         assert (found.input is not None, found.output is not None) == (sees, sees)
         assert bool(found.error["message"]) is sees
-        assert ("output" in queries.events(people.viewer(name), run.pk)[0].data) is sees
+        assert ("output" in queries.events_after(people.viewer(name), run.pk).items[0].data) is sees
     assert queries.run(people.viewer("otto"), run.pk).error["traceback"] == "t"
 
 
 def test_events_come_after_the_cursor_in_order(run):
     people.happen(run, *[("custom", "a", {"name": str(n)}) for n in range(10)])
     vera = people.viewer("vera")
-    assert [event.seq for event in queries.events(vera, run.pk, after=4, limit=3)] == [5, 6, 7]
+    assert [event.seq for event in queries.events_after(vera, run.pk, after=4, limit=3).items] == [5, 6, 7]
     assert [event.seq for event in queries.last_events(vera, run.pk, before=5, limit=2)] == [3, 4]
 
 
@@ -292,7 +292,7 @@ def test_lists_take_the_same_number_of_queries_however_long(run, django_assert_n
     with django_assert_num_queries(4):
         queries.checkpoints(vera, run.pk)
     with django_assert_num_queries(2):
-        queries.events(vera, run.pk)
+        queries.events_after(vera, run.pk)
     with django_assert_num_queries(2):
         queries.step_counts(run.pk)
     with django_assert_num_queries(1):

@@ -8,7 +8,7 @@ the next one opens a new one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import NamedTuple, ParamSpec, TypeVar
@@ -59,9 +59,9 @@ def _guarded(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise
 
 
-def read_events(run: str, *, after: int, limit: int) -> list[Event]:
-    """Return the run's events with ``seq > after``, in order, at most ``limit``."""
-    return list(Event.objects.filter(run_id=run, seq__gt=after).order_by("seq")[:limit])
+def read_events(run: str, *, after: int, limit: int) -> Iterator[Event]:
+    """Give the run's events with ``seq > after``, in order, at most ``limit``. They may be large: a part at a time."""
+    return Event.objects.filter(run_id=run, seq__gt=after).order_by("seq")[:limit].iterator(chunk_size=100)
 
 
 class Head(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Coroutine, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from wfdash import pubsub
+from wfdash.live.admissions import Admissions
 from wfdash.live.database import DatabaseThreads, Head, read_heads
 from wfdash.live.feeds.encoding import EventWriter, Render, render_nothing
 from wfdash.live.feeds.feed import Feed, Watcher
@@ -27,8 +27,15 @@ log = logging.getLogger(__name__)
 class Hub:
     """Feeds of one process. Everything but publishing happens on the loop it was created on."""
 
-    def __init__(self, *, render: Render = render_nothing, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        render: Render = render_nothing,
+        limits: Limits | None = None,
+        admissions: Admissions | None = None,
+    ) -> None:
         self.limits = limits or Limits()
+        self.admissions = admissions or Admissions(self.limits.sockets_per_person)
         self.loop = asyncio.get_running_loop()
         self.reader = DatabaseThreads(self.limits.reader_threads)
         self.front = DatabaseThreads(1)
@@ -36,26 +43,16 @@ class Hub:
         self.feeds: dict[str, Feed] = {}
         self.lists = ListUpdates(reader=self.front, limits=self.limits)
         self.write = EventWriter(render)
-        self._sockets: Counter[Hashable] = Counter()
         self._bridge: PubSubBridge | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def admit(self, person: Hashable) -> bool:
         """Count one more socket of this person; False if they have too many. ``dismiss`` uncounts it."""
-        if self._sockets[person] >= self.limits.sockets_per_person:
-            return False
-        self._sockets[person] += 1
-        return True
+        return self.admissions.admit(person)
 
     def dismiss(self, person: Hashable) -> None:
         """Count one socket less."""
-        self._sockets[person] -= 1
-        self._sockets += Counter()  # drops those at zero
-
-    @property
-    def sockets(self) -> int:
-        """Return how many sockets are open here; for any thread."""
-        return sum(list(self._sockets.values()))
+        self.admissions.dismiss(person)
 
     async def watch_run(self, run: str, watcher: Watcher, *, after: int) -> tuple[Feed, int]:
         """Add a viewer with that cursor to the run's feed; return it and a seq that the run has certainly reached.
@@ -175,6 +172,7 @@ class _CurrentHub:
 
     hub: Hub | None = None
     render: Render = render_nothing
+    admissions: Admissions = field(default_factory=lambda: Admissions(Limits().sockets_per_person))
 
 
 _process = _CurrentHub()
@@ -191,11 +189,15 @@ def get_hub() -> Hub:
     if hub is None or hub.loop is not asyncio.get_running_loop():
         if hub is not None:
             hub.close_readers()
-        hub = _process.hub = Hub(render=_process.render)
+        hub = _process.hub = Hub(render=_process.render, admissions=_process.admissions)
     return hub
 
 
+def process_admissions() -> Admissions:
+    """Return the count of this process's sockets and event streams; for any thread."""
+    return _process.admissions
+
+
 def count_sockets() -> int:
-    """Return how many sockets are open in this process; for any thread."""
-    hub = _process.hub
-    return hub.sockets if hub is not None else 0
+    """Return how many sockets and event streams are open in this process; for any thread."""
+    return _process.admissions.total

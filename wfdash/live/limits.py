@@ -21,6 +21,8 @@ class Limits:
     batch_bytes: int = 256_000
     read_events: int = 500
     """Rows in one read."""
+    read_chars: int = 1_000_000
+    """Characters after which a read, and a batch, ends."""
     kept_events: int = 1_500
     """Rendered events a feed keeps for its viewers; more than ``snapshot_gap``, so that a replay reads once."""
     kept_chars: int = 8_000_000
@@ -41,6 +43,11 @@ class Limits:
     tick: float = 5.0
     """How often a socket checks its own timers."""
     sockets_per_person: int = 20
+    """Sockets and event streams of one person in this process."""
+    heartbeat: float = 15.0
+    """How long an event stream is silent at most: proxies close connections that say nothing."""
+    retry: float = 1.0
+    """After how long a client of an event stream should come back."""
     frame_chars: int = 4_096
     frames_per_second: int = 20
     reader_threads: int = 2

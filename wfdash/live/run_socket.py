@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from dataclasses import replace
 from urllib.parse import parse_qs
 
 from wfdash.access.viewer import Viewer
@@ -16,6 +14,7 @@ from wfdash.live.authorization import read_inspect
 from wfdash.live.credit import Credit
 from wfdash.live.feeds.feed import Feed
 from wfdash.live.feeds.messages import EventBatch, EventForm, Style, TextPiece, message_of, text_message
+from wfdash.live.feeds.text_queue import TextQueue
 from wfdash.live.hub import Hub
 from wfdash.live.socket import (
     BAD_FRAME,
@@ -45,10 +44,8 @@ class RunSocket(Socket):
         self._style = Style.HTML
         self._form = EventForm(Style.HTML, False)
         self._behind = True
-        self._missed: dict[str, bool] = {}
-        """Step whose text was dropped -> whether its beginning was."""
         self._credit = Credit(self.limits, now=time.monotonic())
-        self._texts: deque[TextPiece] = deque()
+        self._texts = TextQueue()
         self._woken = asyncio.Event()
 
     def look(self, viewer: Viewer) -> bool | None:
@@ -82,17 +79,9 @@ class RunSocket(Socket):
 
     def show_text(self, piece: TextPiece) -> None:
         """Send text if the viewer keeps up and may see values; drop it otherwise, and say so with the next."""
-        if not self._form.inspect:
-            return
-        if self._credit.take_text(len(piece.text)):
-            self._texts.append(self._marked(piece))
+        if self._form.inspect:
+            self._texts.add(piece, fits=self._credit.take_text(len(piece.text)))
             self.wake()
-        else:
-            self._missed[piece.step] = piece.begin or self._missed.get(piece.step, False)
-
-    def _marked(self, piece: TextPiece) -> TextPiece:
-        begin = self._missed.pop(piece.step, None)
-        return piece if begin is None or piece.begin else replace(piece, begin=begin, cut=True)
 
     def acknowledge(self, seq: int) -> None:
         """Free credit."""
@@ -112,8 +101,8 @@ class RunSocket(Socket):
         while True:
             await self._woken.wait()
             self._woken.clear()
-            while self._texts:
-                await self.send(text_message(self._style, self._texts.popleft()))
+            while piece := self._texts.take():
+                await self.send(text_message(self._style, piece))
             await self._send_events()
             await self._send_end()
 

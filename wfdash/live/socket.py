@@ -7,20 +7,18 @@ The socket changes nothing: all a client may send is ``{"ack": seq}``, a little 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.live.authorization import bearer_of, read_viewer
 from wfdash.live.feeds.messages import Style
+from wfdash.live.guard import Guard
 from wfdash.live.hub import Hub
 from wfdash.live.origin import origin_allowed
 
@@ -50,8 +48,7 @@ class Socket:
     def __init__(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         self.hub, self.limits, self.scope = hub, hub.limits, scope
         self._receive, self._send = receive, send
-        self._person_here: Hashable = None
-        self._look_again = asyncio.Event()
+        self._guard = Guard(hub, self._person)
         self._frames: deque[float] = deque(maxlen=self.limits.frames_per_second)
 
     def look(self, viewer: Viewer) -> Any:
@@ -105,13 +102,11 @@ class Socket:
     async def _watch(self, person: Hashable) -> int | None:
         if not self.hub.admit(person):
             return TOO_MANY
-        self._person_here = person
-        stop_listening = pubsub.rights_changed.subscribe(self._rights_moved)
         try:
-            await self.enter()
-            return await self._work()
+            with self._guard.listening(person):
+                await self.enter()
+                return await self._work()
         finally:
-            stop_listening()
             self.leave()
             self.hub.dismiss(person)
 
@@ -119,7 +114,7 @@ class Socket:
         code: int | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (self._listen(), self.pump(), self._guard()):
+                for work in (self._listen(), self.pump(), self._guard.watch(self.check)):
                     group.create_task(work)
         except* SocketClosed as ends:
             code = _first(ends).code
@@ -168,29 +163,6 @@ class Socket:
         if not isinstance(frame, dict) or frame.keys() != {"ack"} or type(frame["ack"]) is not int:
             raise SocketClosed(BAD_FRAME)
         return frame["ack"]
-
-    async def _guard(self) -> None:
-        due = self._next_look()
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look_again.wait(), min(self.limits.tick, self.limits.recheck_every))
-            self.check()
-            if self._look_again.is_set() or time.monotonic() >= due:
-                self._look_again.clear()
-                await self._person()
-                due = self._next_look()
-
-    def _rights_moved(self, who: int | None) -> None:
-        """Handle a change of rights, in any thread. Changes that concern everyone are checked one socket after the
-        other.
-        """
-        if who in (None, self._person_here):
-            late = 0.0 if who is not None else random.uniform(0, self.limits.spread)  # noqa: S311
-            self.hub.loop.call_soon_threadsafe(self.hub.loop.call_later, late, self._look_again.set)
-
-    def _next_look(self) -> float:
-        # At a random moment, or all sockets opened at once would be checked at once, minute by minute.
-        return time.monotonic() + self.limits.recheck_every * random.uniform(0.5, 1)  # noqa: S311
 
 
 def style_of(scope: Scope) -> Style:

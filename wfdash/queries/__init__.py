@@ -26,7 +26,14 @@ from wfdash.queries.checkpoints.compare import Comparison, compare
 from wfdash.queries.checkpoints.editing import Editing, editing
 from wfdash.queries.checkpoints.outlook import outlook_of
 from wfdash.queries.checkpoints.preview import Preview, preview
-from wfdash.queries.history.events import CheckpointRow, Rail, checkpoints, events, last_events
+from wfdash.queries.history.events import (
+    CheckpointRow,
+    Rail,
+    check_cursor,
+    checkpoints,
+    events_after,
+    last_events,
+)
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import StepCounts, count_states, step_counts, step_transitions
 from wfdash.queries.palette.everything import Everything, RunHit, WorkflowHit, named, search_everything
@@ -203,6 +210,7 @@ __all__ = [
     "assignees",
     "audit_head",
     "audit_suggestions",
+    "check_cursor",
     "check_export",
     "checkpoint",
     "checkpoints",
@@ -232,7 +240,7 @@ __all__ = [
     "entries",
     "entries_of_run",
     "entry",
-    "events",
+    "events_after",
     "every_page",
     "evidence",
     "evidence_of",

@@ -118,6 +118,18 @@ class EventRecord(ApiRecord):
     at: datetime
 
 
+class RunEvents(ApiRecord):
+    """Some of a run's events, in order.
+
+    ``next``: the cursor (``after``) of those that follow. ``ended``: the run had ended with the last of these, so that
+    no more follow unless someone continues it.
+    """
+
+    items: list[EventRecord]
+    next: int
+    ended: bool
+
+
 class SendSignal(Body):
     """A message to a run."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from checkpoints.events import EventKind
 from checkpoints.models import Event
@@ -30,6 +30,14 @@ ENDING = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN
 
 Write = Callable[[Event, EventForm], str]
 """Returns the text of an event in a form."""
+
+
+class Loaded(NamedTuple):
+    """What a thread read: events, whether there are no more, and how far the run is if it may have ended."""
+
+    lines: list[CachedEvent]
+    all_of_it: bool
+    head: Head | None
 
 
 class Watcher(Protocol):
@@ -121,11 +129,11 @@ class Feed:
         self.loads += 1
         kept, asked = self._cached(after), self.known
         try:
-            found, head = await self._reader.call(self._load, kept, after, form)
+            found, all_of_it, head = await self._reader.call(self._load, kept, after, form)
         finally:
             self._reading = None
         if not kept:
-            self._cache_events(found, after, asked)
+            self._cache_events(found, after, asked if all_of_it else -1)
         if head is not None:
             self.learn(head)
         return self._pack(found, form) if found else None
@@ -145,26 +153,42 @@ class Feed:
 
     def _pack(self, lines: Sequence[CachedEvent], form: EventForm) -> EventBatch:
         first = lines[0].seq
-        row = [line.texts[form] for place, line in enumerate(lines) if line.seq == first + place]
-        return EventBatch(first, row[: self._limits.batch_events], form.style)
+        row, room = list[str](), self._limits.read_chars
+        for line in lines[: self._limits.batch_events]:
+            if line.seq != first + len(row) or room < 0:
+                break
+            row.append(line.texts[form])
+            room -= len(row[-1])
+        return EventBatch(first, row, form.style)
 
     def _cached(self, after: int) -> list[CachedEvent]:
         return self._window.after(after, self._limits.read_events)
 
-    def _load(self, found: list[CachedEvent], after: int, form: EventForm) -> tuple[list[CachedEvent], Head | None]:
-        """Return the events in that form, and with one that may end the run also how far it is."""
+    def _load(self, found: list[CachedEvent], after: int, form: EventForm) -> Loaded:
+        """Return events in that form; with one that may end the run also how far it is."""
+        all_of_it = True
         if not found:
-            found = [CachedEvent(event=e) for e in read_events(self.run, after=after, limit=self._limits.read_events)]
+            found, all_of_it = self._read(after, form)
         for line in found:
             if form not in line.texts:
                 line.texts[form] = self._write(line.event, form)
         ending = any(line.event.kind in ENDING for line in found)
-        return found, read_heads([self.run]).get(self.run) if ending else None
+        return Loaded(found, all_of_it, read_heads([self.run]).get(self.run) if ending else None)
+
+    def _read(self, after: int, form: EventForm) -> tuple[list[CachedEvent], bool]:
+        """Return the events after a cursor as far as the limits go, and whether there are no more."""
+        found, room = list[CachedEvent](), self._limits.read_chars
+        for event in read_events(self.run, after=after, limit=self._limits.read_events):
+            line = CachedEvent(event=event, texts={form: self._write(event, form)})
+            found.append(line)
+            if (room := room - line.size) < 0:
+                return found, False
+        return found, len(found) < self._limits.read_events
 
     def _cache_events(self, found: list[CachedEvent], after: int, asked: int) -> None:
         last = found[-1].seq if found else after
         self.reached = max(self.reached, found[-1].seq if found else -1)
-        if len(found) < self._limits.read_events and self.known == asked:
+        if self.known == asked:
             self.known = last  # an update that announced more than there is must not cause another read
         self.known = max(self.known, last)
         self._window.keep(found)

@@ -12,12 +12,13 @@ from checkpoints import models
 from checkpoints.database.rows import admitted, info_of
 from checkpoints.events import TRACES, VISIBLE
 from checkpoints.ids import RunId
-from checkpoints.records import CheckpointFilter, CheckpointInfo, Event, Json
+from checkpoints.records import ENDED, CheckpointFilter, CheckpointInfo, Event, Json
 from wfdash.access.viewer import Viewer
-from wfdash.errors import NotFound
+from wfdash.errors import Invalid, NotFound
 from wfdash.queries.history.lineage import COPIES, CheckpointNode, nodes_of, path_to
 from wfdash.queries.secrets import masked_data
 from wfdash.queries.unreadable import data_of
+from wfdash.records import EventRecord, RunEvents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +52,33 @@ class Rail:
     before: int = 0
 
 
-def events(viewer: Viewer, run_id: str, *, after: int = 0, limit: int = 500) -> list[Event]:
-    """Return events with ``seq > after`` in order, without values for those who may not inspect (two queries)."""
-    workflow = workflow_of(viewer, run_id)
-    rows = models.Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit]
-    return [event_of(row, inspect=viewer.may("inspect", workflow)) for row in rows]
+def events_after(viewer: Viewer, run_id: str, *, after: int = 0, limit: int = 500) -> RunEvents:
+    """Return events with ``seq > after``, and whether the run ended with them (two queries).
+
+    ``Invalid`` for a cursor beyond the run's last event: what follows it would be lost without a word.
+    """
+    workflow, seq, phase = _head_of(viewer, run_id, after)
+    rows = models.Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit] if after < seq else ()
+    inspect = viewer.may("inspect", workflow)
+    items = [EventRecord.model_validate(event_of(row, inspect=inspect)) for row in rows]
+    following = items[-1].seq if items else after
+    return RunEvents(items=items, next=following, ended=phase in ENDED and following == seq)
+
+
+def check_cursor(viewer: Viewer, run_id: str, after: int) -> None:
+    """Return if the events after this cursor can be followed (one query). ``NotFound``, ``Invalid``."""
+    _head_of(viewer, run_id, after)
+
+
+def _head_of(viewer: Viewer, run_id: str, after: int) -> tuple[str, int, str]:
+    """Return a run's workflow, last seq and phase. Read before the events, so that none is taken for the last."""
+    rows = models.Run.objects.filter(viewer.scope("see"), pk=run_id)
+    head = rows.values_list("workflow", "seq", "phase").first()
+    if head is None:
+        raise NotFound("Run not found, or you do not have access")
+    if after > head[1]:
+        raise Invalid([{"loc": ["after"], "msg": f"The run has {head[1]} events only"}])
+    return head
 
 
 def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 200) -> list[Event]:

@@ -1,0 +1,185 @@
+"""One event stream from its first message to its last, on the hub's loop: no thread waits for it.
+
+What cannot be sent is not read: a server that holds ``send`` back until the client takes more holds the stream, whose
+cursor then stays where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+
+from checkpoints.errors import Unsupported
+from wfdash.access.viewer import Viewer
+from wfdash.errors import REFUSALS, NotAllowed, ProblemKind, TooOften, kind_of
+from wfdash.live.admissions import Admissions
+from wfdash.live.authorization import read_viewer
+from wfdash.live.feeds.messages import sse
+from wfdash.live.guard import Guard
+from wfdash.live.hub import Hub, get_hub, process_admissions
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "text/event-stream"
+Scope = Mapping[str, Any]
+
+
+class StreamOver(Exception):
+    """The stream must end, for this reason."""
+
+    def __init__(self, kind: ProblemKind) -> None:
+        super().__init__(kind.code)
+        self.kind = kind
+
+
+class Stream:
+    """The base of all event streams: the rights while it is open, and when it says something."""
+
+    def __init__(self, hub: Hub, scope: Scope) -> None:
+        self.hub, self.limits = hub, hub.limits
+        self._scope = scope
+        self._woken = asyncio.Event()
+        self.refused: ProblemKind | None = None
+        self.done = False
+
+    def look(self, viewer: Viewer) -> Any:
+        """Return what ``authorise`` decides by; runs in a database thread."""
+        raise NotImplementedError
+
+    def authorise(self, seen: Any) -> None:
+        """Take what the viewer may see now. Raises ``StreamOver``."""
+        raise NotImplementedError
+
+    async def enter(self) -> None:
+        """Start watching."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Stop watching; also called when ``enter`` was not reached."""
+        raise NotImplementedError
+
+    def messages(self) -> AsyncIterator[str]:
+        """Give what there is to send now; sets ``done`` after the last message."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Note that there may be something to send."""
+        self._woken.set()
+
+    async def run(self) -> AsyncGenerator[str]:
+        """Give the stream's text until it ends, or the client leaves."""
+        yield f"retry: {int(self.limits.retry * 1000)}\n\n"
+        guard = Guard(self.hub, self._read_rights)
+        watching: asyncio.Task[None] | None = None
+        try:
+            with guard.listening(await self._read_rights()):
+                watching = asyncio.create_task(self._watch(guard))
+                await self.enter()
+                async for text in self._speak():
+                    yield text
+        except StreamOver as over:
+            yield problem(over.kind)
+        except Exception as error:
+            log.exception("an event stream broke: %s", self._scope["path"])
+            yield problem(kind_of(error))
+        finally:
+            if watching is not None:
+                watching.cancel()
+            self.leave()
+
+    async def _speak(self) -> AsyncIterator[str]:
+        while not self.done:
+            if self.refused is not None:
+                raise StreamOver(self.refused)
+            async for text in self.messages():
+                yield text
+            if not self.done and not await self._woken_in_time():
+                yield ":\n\n"
+
+    async def _woken_in_time(self) -> bool:
+        """Wait for something to send; False when it is time for a heartbeat instead."""
+        try:
+            async with asyncio.timeout(self.limits.heartbeat):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
+
+    async def _watch(self, guard: Guard) -> None:
+        try:
+            await guard.watch()
+        except StreamOver as over:
+            self.refused = over.kind
+        except Exception as error:
+            log.exception("the rights of an event stream could not be read")
+            self.refused = kind_of(error)
+        self.wake()
+
+    async def _read_rights(self) -> Hashable:
+        person, seen = await self.hub.reader.call(self._rights)
+        self.authorise(seen)
+        return person
+
+    def _rights(self) -> tuple[Hashable, Any]:
+        viewer = read_viewer(self._scope)
+        if viewer is None:
+            raise StreamOver(REFUSALS[401])
+        return viewer.user.pk, self.look(viewer)
+
+
+NO_LONGER = kind_of(NotAllowed())
+
+
+def problem(kind: ProblemKind) -> str:
+    """Return the message that says why the stream ends early."""
+    facts = {"status": kind.status, "code": kind.code, "title": kind.title}
+    return sse(json.dumps(facts), event="problem")
+
+
+class EventSource:
+    """The content of a streaming response: a stream, made where it is read, and its place among the person's."""
+
+    def __init__(self, make: Callable[[Hub], Stream], person: Hashable, admissions: Admissions) -> None:
+        self._make, self._person, self._admissions = make, person, admissions
+        self._open = True
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Give the stream's text; it begins with the first, on the loop that reads it."""
+        async with contextlib.aclosing(self._make(get_hub()).run()) as texts:
+            async for text in texts:
+                yield text
+
+    def close(self) -> None:
+        """Give the place back, once; Django calls this when the response is over, whatever became of it."""
+        if self._open:
+            self._open = False
+            self._admissions.dismiss(self._person)
+
+    def __del__(self) -> None:
+        """Give the place back where no response came of it: a client may leave before."""
+        self.close()
+
+
+def respond(request: HttpRequest, viewer: Viewer, make: Callable[[Hub, Scope], Stream]) -> StreamingHttpResponse:
+    """Return the response with a stream. ``TooOften`` for a person who has too many, ``Unsupported`` without ASGI."""
+    scope: Scope | None = getattr(request, "scope", None)
+    if scope is None:
+        raise Unsupported("Event streams need a server that speaks ASGI")
+    admissions = process_admissions()
+    if not admissions.admit(viewer.user.pk):
+        raise TooOften("Too many open connections: close one, then try again", retry_after=5)
+    source = EventSource(lambda hub: make(hub, scope), viewer.user.pk, admissions)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Encoding": "identity"}
+    return StreamingHttpResponse(source, content_type=MEDIA_TYPE, headers=headers)
+
+
+def wants_stream(request: HttpRequest) -> bool:
+    """Return whether the client asks for an event stream rather than for a page of JSON."""
+    return request.get_preferred_type(["application/json", MEDIA_TYPE]) == MEDIA_TYPE
