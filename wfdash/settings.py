@@ -52,6 +52,7 @@ from urllib.parse import unquote, urlsplit
 from checkpoints.config import CheckpointConfig
 from checkpoints.sql.postgres.conninfo import settings_of
 from wfdash.installation.data_directory import create_private, keep_private, make_private
+from wfdash.installation.data_files import folder_of
 from wfdash.installation.environment import env_days, env_flag, env_level, env_list, env_networks, env_seconds
 from wfdash.installation.location import data_dir
 from wfdash.installation.static_version import static_version
@@ -206,9 +207,10 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [folder_of("templates")],
         "APP_DIRS": True,
         "OPTIONS": {
+            "builtins": ["wfdash.templatetags.assets"],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
@@ -244,10 +246,8 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
-STATICFILES_DIRS = [
-    path for path in (BASE_DIR / "static",) if path.is_dir()
-]  # in a wheel they are in the app's own folder
-STATIC_VERSION = static_version(STATICFILES_DIRS or [BASE_DIR / "wfdash" / "static"])
+STATICFILES_DIRS = [folder_of("static")]
+STATIC_VERSION = static_version(STATICFILES_DIRS)
 STATIC_URL = f"static/{STATIC_VERSION}/"
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(exist_ok=True)

@@ -41,7 +41,7 @@ from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, ru
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
 from wfdash.pages.site import health, list_page, looks, metrics, search, url_converters
-from wfdash.pages.site.files import app
+from wfdash.pages.site.files import app, static_files
 from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
 
@@ -158,6 +158,7 @@ urlpatterns = [
     path("api/v1/", RedirectView.as_view(pattern_name="wfdash:api-docs"), name="api-v1"),
     path("api/v1/docs/", api_reference.reference, {"document": api_document, "kinds": all_kinds}, name="api-docs"),
     path("api/v1/", api.urls),
+    path("static/<slug:version>/<path:name>", static_files.static_file, name="static"),
     path("manifest.webmanifest", app.manifest, name="manifest"),
     path("service-worker.js", app.service_worker, name="service-worker"),
     path("offline/", app.offline, name="offline"),

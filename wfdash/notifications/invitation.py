@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.core.mail import EmailMessage
-from django.template.loader import render_to_string
 
 from checkpoints.models.user_model import User, email_of
+from wfdash.rendering import render_to_string
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
-from django.template.loader import render_to_string
 from django.urls import reverse
 
 from checkpoints.models.user_model import User, email_of
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.preferences import Preferences
+from wfdash.rendering import render_to_string
 
 MOST = 50
 """Letters that one mail lists; of the others it gives the number."""

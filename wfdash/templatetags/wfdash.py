@@ -43,6 +43,7 @@ from wfdash.queries.audit.entries import AuditRow
 
 register = template.Library()
 
+
 _TONES = {"success": "good", "warning": "warn", "error": "bad"}
 _TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "error": "x-circle"}
 

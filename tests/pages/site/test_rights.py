@@ -139,6 +139,7 @@ ELSEWHERE = {
     "second-factor",
     "sign-out",
     "manifest",
+    "static",
     "service-worker",
     "offline",
     "push",

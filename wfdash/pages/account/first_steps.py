@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash import actions, queries
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.rendering import render
 
 
 @page("GET", "POST")

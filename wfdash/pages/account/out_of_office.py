@@ -6,13 +6,14 @@ from datetime import datetime, time, timedelta
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from wfdash import actions, queries
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.rendering import render
 
 
 @page("GET", "POST")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash import actions, queries
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import address_in
 from wfdash.pages.site.list_page import counted_views, open_view
+from wfdash.rendering import render
 
 
 @page("POST")

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -20,6 +20,7 @@ from checkpoints.models.user_model import User
 from wfdash.errors import Invalid, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import keep_zone
+from wfdash.rendering import render
 from wfdash.signin import second_factor as signin_second_factor
 from wfdash.signin.known_browsers import remember_browser
 from wfdash.signin.open_sessions import note_start

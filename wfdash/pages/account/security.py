@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters
 
 from wfdash.access.viewer import Viewer
@@ -13,6 +13,7 @@ from wfdash.actions.account.password import end_other_sessions, end_own_session,
 from wfdash.errors import Busy, Invalid, NotFound, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.account.security import own_account
+from wfdash.rendering import render
 
 
 @page("GET", "POST")

@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 from django.conf import settings as conf
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import set_preferences
@@ -22,6 +22,7 @@ from wfdash.pages.account.push import push_settings
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import browser_zone, keep_zone, zone_of
 from wfdash.queries.account.notifications import push_browsers
+from wfdash.rendering import render
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
 

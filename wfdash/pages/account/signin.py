@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.contrib.auth import authenticate, logout
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from checkpoints.models.user_model import is_staff
 from wfdash.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
 from wfdash.pages.account.second_factor import enter
+from wfdash.rendering import render
 from wfdash.signin import links
 
 

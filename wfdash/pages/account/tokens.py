@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils.cache import patch_cache_control
 
 from wfdash import catalog
@@ -17,6 +17,7 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.account.tokens import own_tokens
+from wfdash.rendering import render
 
 RIGHTS = (
     ("see", "see runs, their graph and status"),

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
 from django.utils import timezone
 
 from wfdash import actions, queries
@@ -19,6 +18,7 @@ from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
 from wfdash.queries.audit.qualifiers import FILTER
+from wfdash.rendering import render
 from wfdash.workflow.authoring.policy import Policy, sentence
 
 COLUMNS = (

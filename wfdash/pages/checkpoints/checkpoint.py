@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash import actions, catalog, queries
 from wfdash.access.viewer import Viewer
@@ -16,6 +16,7 @@ from wfdash.errors import Changed, Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import step_label
+from wfdash.rendering import render
 
 DONE_MESSAGES = {
     "restore": "Restored checkpoint {chosen} (new checkpoint {n}).",

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
 from wfdash import queries
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.diff import diff_values
 from wfdash.queries import StepCounts
+from wfdash.rendering import render
 
 MOST_PATCH = 200_000
 """Characters of a patch that a page shows; longer ones are in the API."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from pydantic import ValidationError
 
 from checkpoints.records import Json, Request
@@ -21,6 +20,7 @@ from wfdash.pages.ui.card import EDITED, unedited
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.json_text import write
 from wfdash.queries import Editing
+from wfdash.rendering import render
 from wfdash.schemas.secrets import secret_names
 
 LARGEST = 200_000

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings as conf
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
@@ -19,6 +19,7 @@ from wfdash.errors import Invalid, WrongState
 from wfdash.notifications.kinds import WEBHOOK_KINDS, type_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.hooks import webhooks as queries
+from wfdash.rendering import render
 
 OURS, MINE = "ours", "mine"
 

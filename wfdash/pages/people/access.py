@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
@@ -19,6 +19,7 @@ from wfdash.pages.people.forms import ROLES, revoke_chosen
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people.matrix import WorkflowAccess, managed_workflows, workflow_access
+from wfdash.rendering import render
 
 
 @page("GET", "POST")

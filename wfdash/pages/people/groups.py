@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import grants
@@ -15,6 +15,7 @@ from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.people.forms import grant_form, revoke_chosen, role_title
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.people import groups as queries
+from wfdash.rendering import render
 
 
 @page("GET", "POST")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
@@ -17,6 +17,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people import groups
 from wfdash.queries.people.people import SHOWN, PeoplePage, people
+from wfdash.rendering import render
 
 BLANK_ROLES = 3
 """Roles that the form offers at once; more are granted on the person's page."""

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
@@ -25,6 +25,7 @@ from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people import groups as group_queries
 from wfdash.queries.people.person import PersonView
 from wfdash.queries.people.person import person as read_person
+from wfdash.rendering import render
 
 Act = Callable[[HttpRequest, Viewer, str], str]
 

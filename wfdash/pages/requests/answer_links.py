@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.template.loader import render_to_string
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
@@ -18,6 +17,7 @@ from wfdash.actions.requests.answer_links import AnswerLink, answer_by_link, nee
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.pages.site.decorators import key_of
 from wfdash.pages.ui import card
+from wfdash.rendering import render, render_to_string
 from wfdash.schemas.secrets import secret_names, without
 
 PAGE = "requests/answer_link/page.html"

@@ -9,8 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.template.loader import render_to_string
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from wfdash import actions, queries
@@ -23,6 +22,7 @@ from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.tables import TableView, cell
 from wfdash.pages.ui.event_text import past
+from wfdash.rendering import render, render_to_string
 
 RESULT = "batch_result"
 LEAD = ("subject",)

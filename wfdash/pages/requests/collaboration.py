@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash import actions, queries
 from wfdash.actions.account.preferences import read_notices
@@ -14,6 +14,7 @@ from wfdash.pages.site.context_processors import MOST_UNDOABLE
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.looks import path_in
 from wfdash.pages.site.time_zone import moment_in
+from wfdash.rendering import render
 
 
 @page("POST")

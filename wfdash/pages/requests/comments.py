@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
 from checkpoints.models import Comment
 from wfdash import actions, queries
@@ -15,6 +14,7 @@ from wfdash.actions.requests.comments import MENTION
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.pages.requests.panel import address_params, back_to, panel
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.rendering import render
 
 COMMENT_ACTIONS = {"comment": actions.comment_on, "ask": actions.ask_back, "reply": actions.reply_to_ask}
 KINDS = {"markdown": "Text (markdown)", "text": "Plain text", "link": "Link", "diff": "Difference"}

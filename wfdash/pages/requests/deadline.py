@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils import timezone
 
 from wfdash import queries
@@ -16,6 +15,7 @@ from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.requests.panel import address_params, back_to
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
+from wfdash.rendering import render
 
 SHAPE = "%Y-%m-%dT%H:%M"
 A_DAY = timedelta(days=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
 from wfdash import queries
 from wfdash.errors import Invalid
@@ -14,6 +13,7 @@ from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.queries.requests.decision_filter import FILTER
 from wfdash.queries.requests.decisions import MOST_COUNTED
+from wfdash.rendering import render
 
 DECIDED = {
     "approved": "Approved",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
@@ -22,6 +22,7 @@ from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries.requests.qualifiers import FILTER
 from wfdash.queries.unreadable import why
+from wfdash.rendering import render
 
 LABELS = {
     "mine": "My queue",

@@ -7,8 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import redirect, render
-from django.template.loader import render_to_string
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from checkpoints.models import Reply
@@ -24,6 +23,7 @@ from wfdash.pages.ui.commands import Commands, commands
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import past
 from wfdash.pages.ui.fragments import respond
+from wfdash.rendering import render, render_to_string
 from wfdash.schemas.sample import sample
 from wfdash.schemas.secrets import secret_names, without
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
@@ -18,6 +18,7 @@ from wfdash.errors import Invalid
 from wfdash.pages.requests.inbox_rows import RowsContext, inbox_rows
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
+from wfdash.rendering import render
 
 RESULT = "selected_result"
 ACTS = ("together", "take", "assign")

@@ -9,7 +9,7 @@ from functools import partial
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import NoReverseMatch, reverse
 
 from checkpoints.events import EventKind
@@ -20,6 +20,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import WrongState
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui.event_text import cancelled
+from wfdash.rendering import render
 
 PARKED = frozenset({"waiting", "sleeping", "retrying"})
 ACTIVE = PARKED | {"queued", "running", "interrupted"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from wfdash import actions, queries
 from wfdash.errors import WrongState
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.rendering import render
 
 
 @page("GET", "POST")

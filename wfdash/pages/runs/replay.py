@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from checkpoints.events import EventKind
@@ -16,6 +16,7 @@ from wfdash.pages.runs.graph import draw
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of
 from wfdash.pages.ui.graph import Drawing, opened_in
+from wfdash.rendering import render
 
 STATUS: Mapping[str, str] = {
     EventKind.RUN_WAITING: "waiting",

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from checkpoints.records import Json
 from wfdash import actions, queries
@@ -14,6 +14,7 @@ from wfdash.errors import Invalid, WrongState
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui.forms import FormView
+from wfdash.rendering import render
 
 ANY: dict[str, Json] = {"title": "Value", "description": "JSON. Leave empty to send no value."}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from checkpoints.models import Schedule
 from wfdash import actions, queries
@@ -21,6 +21,7 @@ from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.workflows.form_defaults import default_input
+from wfdash.rendering import render
 
 PREFIX = "input:"
 TIMES = (("0 9 * * MON-FRI", "Weekdays at 9:00"), ("0 * * * *", "Every hour"), ("0 0 1 * *", "First of the month"))

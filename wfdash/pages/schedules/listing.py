@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
@@ -25,6 +25,7 @@ from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.times import in_zone
 from wfdash.queries.schedules.qualifiers import FILTER
+from wfdash.rendering import render
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
 DONE_MESSAGES = {

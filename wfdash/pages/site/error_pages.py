@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
 from checkpoints.content.encryption import Locked
@@ -18,6 +17,7 @@ from wfdash.contract import InvalidInput
 from wfdash.errors import REFUSALS, Busy, kind_of
 from wfdash.problems import is_for_programs, problem_response
 from wfdash.queries.unreadable import why
+from wfdash.rendering import render
 
 log = logging.getLogger(__name__)
 

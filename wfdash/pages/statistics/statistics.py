@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils import timezone
 
 from checkpoints.records import Phase, Status
@@ -30,6 +29,7 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.times import number
 from wfdash.queries.statistics.figures import Statistics, Timing, WaitingRequest
 from wfdash.queries.statistics.gates import TREND, Gate
+from wfdash.rendering import render
 
 RANGES = ((1, "24 hours"), (7, "7 days"), (30, "30 days"))
 DEFAULT_DAYS = 7

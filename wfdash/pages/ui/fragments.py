@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,6 +19,7 @@ from wfdash.pages.ui.json_value import pretty
 from wfdash.pages.ui.time_html import draw_moment
 from wfdash.queries.history.events import created_at, plain, traceless
 from wfdash.queries.secrets import masked_data
+from wfdash.rendering import render
 
 MOST_DETAIL = 20_000
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from checkpoints.records import Json, Phase
 from wfdash import actions, catalog, queries
@@ -26,6 +26,7 @@ from wfdash.pages.workflows.form_defaults import default_input
 from wfdash.queries.statistics.gates import SUMMARY_DAYS
 from wfdash.queries.workflows.catalogue import COUNTED
 from wfdash.queries.workflows.qualifiers import FILTER
+from wfdash.rendering import render
 
 SHOWS = (
     ("", "All"),

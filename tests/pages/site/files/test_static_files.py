@@ -13,7 +13,7 @@ from django.templatetags.static import static
 from django.test import Client
 
 from wfdash.installation.static_version import static_version
-from wfdash.pages.site.files.static_files import MADE, SHEETS
+from wfdash.pages.site.files.static_files import MADE, SHEETS, own_file
 
 OLDER = "/static/0123456789ab/"
 
@@ -68,10 +68,10 @@ def test_every_file_that_a_template_names_exists() -> None:
     named = {
         name
         for template in Path("templates").rglob("*.html")
-        for name in re.findall(r"{% static '([^']+)' %}", template.read_text())
+        for name in re.findall(r"{% asset '([^']+)' %}", template.read_text())
     }
     assert len(named) > 15
-    assert not {name for name in named - MADE.keys() if not Path("static", name).is_file()}
+    assert not {name for name in named - MADE.keys() if own_file(name) is None}
 
 
 @pytest.mark.parametrize("path", ["/sign-in/", static("css/site.css"), static("js/site.js")])

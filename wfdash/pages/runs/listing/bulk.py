@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils import timezone
 
 from wfdash import actions, queries
@@ -17,6 +17,7 @@ from wfdash.pages.runs.listing.page import listed_runs
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, RunsAddress
 from wfdash.pages.ui.fragments import respond
+from wfdash.rendering import render
 
 DONE_MESSAGES = {
     "retry": ("Retry", "retried: only failed and interrupted steps run again", "retried"),

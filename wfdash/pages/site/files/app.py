@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 
-from django.conf import settings
-from django.contrib.staticfiles import finders
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
-from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.http import require_safe
+
+from wfdash.installation.data_files import folder_of
+from wfdash.pages.site.files.static_files import address_of, version_of_files
+from wfdash.rendering import render
 
 COLOURS = {"light": "#f7f6f2", "dark": "#121516"}
 """The background of pages (``--bg`` of ``static/css/site/tokens.css``), which the bars of a phone continue."""
@@ -26,10 +25,10 @@ ICONS = ((192, "any"), (512, "any"), (512, "maskable"))
 @require_safe
 def manifest(request: HttpRequest) -> HttpResponse:
     """Describe the app for browsers that install it."""
-    drawn = [{"src": static("img/favicon.svg"), "sizes": "any", "type": "image/svg+xml", "purpose": "any"}]
+    drawn = [{"src": address_of("img/favicon.svg"), "sizes": "any", "type": "image/svg+xml", "purpose": "any"}]
     icons = [
         {
-            "src": static(f"img/app-{size}{'-maskable' if purpose == 'maskable' else ''}.png"),
+            "src": address_of(f"img/app-{size}{'-maskable' if purpose == 'maskable' else ''}.png"),
             "sizes": f"{size}x{size}",
             "type": "image/png",
             "purpose": purpose,
@@ -73,11 +72,11 @@ def offline(request: HttpRequest) -> HttpResponse:
 def worker_script() -> str:
     """Return the script with the addresses of this version: another version is another worker."""
     facts = {
-        "version": settings.STATIC_VERSION,
+        "version": version_of_files(),
         "root": reverse("wfdash:inbox"),
         "offline": reverse("wfdash:offline"),
-        "kept": [reverse("wfdash:offline"), static("css/site.css"), static("img/logo.svg")],
-        "icon": static("img/app-192.png"),
+        "kept": [reverse("wfdash:offline"), address_of("css/site.css"), address_of("img/logo.svg")],
+        "icon": address_of("img/app-192.png"),
     }
-    text = Path(str(finders.find("service-worker.js"))).read_text()
+    text = (folder_of("static") / "service-worker.js").read_text()
     return f"const APP = {json.dumps(facts)};\n{text}"
