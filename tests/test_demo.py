@@ -69,7 +69,7 @@ def test_the_demo_patch_applies_and_the_stale_one_does_not(tmp_path: Path):
 
 
 def test_the_command_says_what_it_added(settings: pytest.FixtureRequest, tmp_path: Path):
-    settings.DATA_DIR = tmp_path
+    settings.WFDASH_DATA_DIR = tmp_path
     out = StringIO()
     call_command("demo", stdout=out)
     assert out.getvalue().splitlines()[:2] == ["People added: adam, ana, ben, vera", "Runs started: 4"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroups
 from django.contrib.auth.admin import UserAdmin as DjangoUsers
@@ -77,6 +78,12 @@ class ServedGrantAdmin(AllGrants):
             messages.warning(request, words)
 
 
-for model, shown in ((User, PersonAdmin), (Group, GroupAdmin), (Grant, ServedGrantAdmin)):
+def _show(model: Any, shown: Any) -> None:
     admin.site.unregister(model)
     admin.site.register(model, shown)
+
+
+_show(Grant, ServedGrantAdmin)
+if settings.WFDASH_SIGN_IN:  # a project's own people and groups are its own to show
+    _show(User, PersonAdmin)
+    _show(Group, GroupAdmin)

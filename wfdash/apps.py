@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
+from django.conf import settings
 
+from wfdash.installation.defaults import add_defaults
 from wfdash.telemetry.log_filter import MaskLinks
 from wfdash.telemetry.log_format import guard_last_resort
 
@@ -15,7 +17,8 @@ class WfdashConfig(AppConfig):
     verbose_name = "wfdash"
 
     def ready(self) -> None:
-        """Connect the signal handlers for the audit and for open sockets, once there are models, and set up the log."""
+        """Set what the project's settings leave out, set up the log, and connect the signal handlers."""
+        add_defaults(settings, apps=[app.name for app in apps.get_app_configs()])
         from wfdash.actions.audit import account_events
         from wfdash.live import rights_changes
 

@@ -138,6 +138,7 @@ def mail(url: str) -> dict[str, Any]:
 
 DATA_DIR = data_dir(os.environ).resolve()
 make_private(DATA_DIR)
+WFDASH_DATA_DIR = DATA_DIR
 keep_private(*(DATA_DIR / name for name in ("secret_key", "push_key", "worker.lock", *SQLITE_FILES)))
 
 SECRET_KEY = read_secret(DATA_DIR)
@@ -238,6 +239,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+WFDASH_SIGN_IN = True
 LOGIN_URL = "wfdash:sign-in"
 LOGIN_REDIRECT_URL = "wfdash:inbox"
 LOGOUT_REDIRECT_URL = "wfdash:sign-in"

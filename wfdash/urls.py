@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import path, register_converter
+from django.urls import URLPattern, URLResolver, path, register_converter
 from django.views.generic import RedirectView
 
 from wfdash.api.document import all_kinds
@@ -41,6 +41,7 @@ from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, ru
 from wfdash.pages.runs.listing import bulk, export, page
 from wfdash.pages.schedules import form, listing
 from wfdash.pages.site import health, list_page, looks, metrics, search, url_converters
+from wfdash.pages.site.embedding.views import independent
 from wfdash.pages.site.files import app, static_files
 from wfdash.pages.statistics import operations, statistics
 from wfdash.pages.workflows import catalogue
@@ -52,7 +53,7 @@ register_converter(url_converters.KindConverter, "wfdash_kind")
 CHECKPOINT = "runs/<wfdash_id:run_id>/checkpoints/<wfdash_id:checkpoint_id>/"
 
 app_name = "wfdash"
-urlpatterns = [
+_patterns: list[URLPattern | URLResolver] = [
     path("", inbox.inbox, name="inbox"),
     path("focus/", inbox.focus, name="focus"),
     path("inbox/words/", list_page.suggestions, {"name": "inbox"}, name="inbox-words"),
@@ -166,3 +167,4 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),
 ]
+urlpatterns = independent(_patterns)

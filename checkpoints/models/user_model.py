@@ -7,8 +7,10 @@ A person's name is what ``get_username()`` returns: the user name, or the email 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.contrib.auth import get_user_model
+from django.db import models
 from django.db.models import Q
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ USERNAME: str = User.USERNAME_FIELD
 """The field with a person's name."""
 EMAIL: str = next(iter(fields_of(User.get_email_field_name())), "")
 """The field with a person's email address; empty if the model has none."""
+NO_PERSON = User._meta.pk.to_python(UUID(int=0) if isinstance(User._meta.pk, models.UUIDField) else 0)
+"""A key that no person has, of the type that theirs are."""
 FULL_NAME = fields_of("first_name", "last_name", "full_name", "name")
 """The fields that hold parts of what a person is called."""
 

@@ -31,7 +31,7 @@ Person = Callable[..., Viewer]
 
 @pytest.fixture
 def service(settings, tmp_path: Path) -> Iterator[PushService]:
-    settings.WFDASH_HOOKS_LOCAL, settings.DATA_DIR, settings.WFDASH_URL = True, tmp_path, "https://wf.example"
+    settings.WFDASH_HOOKS_LOCAL, settings.WFDASH_DATA_DIR, settings.WFDASH_URL = True, tmp_path, "https://wf.example"
     with push_service() as service:
         yield service
 

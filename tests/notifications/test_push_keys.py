@@ -9,7 +9,7 @@ from wfdash.notifications import push_keys
 
 @pytest.fixture(autouse=True)
 def data(settings, tmp_path: Path) -> Path:
-    settings.DATA_DIR, settings.WFDASH_PUSH_KEY = tmp_path, ""
+    settings.WFDASH_DATA_DIR, settings.WFDASH_PUSH_KEY = tmp_path, ""
     return tmp_path
 
 

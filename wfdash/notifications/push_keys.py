@@ -40,7 +40,7 @@ def public_key() -> str:
 
 def private_key() -> bytes:
     """Return the private half: ``WFDASH_PUSH_KEY``, or the file in the data directory, made if it is missing."""
-    path = Path(settings.DATA_DIR) / "push_key"
+    path = Path(settings.WFDASH_DATA_DIR) / "push_key"
     text = settings.WFDASH_PUSH_KEY or _read_or_make(path)
     try:
         key = decoded(text.strip())

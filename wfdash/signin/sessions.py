@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import SESSION_KEY, get_user_model
 from django.contrib.sessions.backends import db
 from django.utils import timezone
 
@@ -16,6 +16,10 @@ from wfdash import pubsub
 def stored_key(key: str) -> str:
     """Return the key a session is stored under: 160 bits of the hash, the length of the column."""
     return sha256(key.encode()).hexdigest()[:40]
+
+
+def _key_of(stored: str) -> Any:
+    return get_user_model()._meta.pk.to_python(stored)
 
 
 class SessionStore(db.SessionStore):
@@ -37,7 +41,7 @@ class SessionStore(db.SessionStore):
         user = self.get(SESSION_KEY)
         super().flush()
         if user is not None:
-            pubsub.rights_changed.publish(int(user))
+            pubsub.rights_changed.publish(_key_of(user))
 
     def exists(self, session_key: str) -> bool:
         """Return whether there is a session with this key."""

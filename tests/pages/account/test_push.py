@@ -19,7 +19,7 @@ SignIn = Callable[[str], Client]
 
 @pytest.fixture(autouse=True)
 def data(settings, tmp_path: Path) -> Iterator[None]:
-    settings.DATA_DIR = tmp_path
+    settings.WFDASH_DATA_DIR = tmp_path
     return
 
 

@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Seed, and say what was added."""
-        added = seed(settings.DATA_DIR)
+        added = seed(settings.WFDASH_DATA_DIR)
         if options["verbosity"] > 0:
             self.stdout.write(f"People added: {', '.join(added.people) or 'none'}")
             self.stdout.write(f"Runs started: {len(added.runs)}")

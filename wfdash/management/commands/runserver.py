@@ -22,7 +22,7 @@ class Command(DaphneRunserver):
         """Serve; called again in a new process after each reload."""
         if found := refusals(host=self.addr, demo=False, env=os.environ):
             raise CommandError(refusal_text(found, self.addr))
-        worker = EmbeddedWorker(settings.DATA_DIR / "worker.lock") if settings.WFDASH_EMBED else None
+        worker = EmbeddedWorker(settings.WFDASH_DATA_DIR / "worker.lock") if settings.WFDASH_EMBED else None
         if worker is not None:
             worker.start()
         try:

@@ -28,4 +28,6 @@ class Command(BaseCommand):
         user = User.objects.filter(has_name(options["user"]), is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active person named {options['user']!r}")
-        self.stdout.write(create_link(user, base=options["base"] or noted_address(settings.DATA_DIR, os.environ)))
+        self.stdout.write(
+            create_link(user, base=options["base"] or noted_address(settings.WFDASH_DATA_DIR, os.environ))
+        )

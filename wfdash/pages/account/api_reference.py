@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
 from wfdash.errors import ProblemKind
 from wfdash.pages.site.decorators import page
+from wfdash.rendering import render
 
 Document = Mapping[str, Any]
 LONGEST_CHOICE = 120

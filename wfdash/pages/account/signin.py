@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import authenticate, logout
 from django.contrib.auth.views import redirect_to_login
@@ -66,7 +67,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session."""
     logout(request)
     messages.info(request, "Signed out.")
-    return redirect("wfdash:sign-in")
+    return redirect(settings.LOGOUT_REDIRECT_URL or settings.LOGIN_URL)
 
 
 def _target(request: HttpRequest) -> str:

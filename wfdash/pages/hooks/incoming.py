@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from checkpoints.models import IncomingHook
@@ -23,6 +23,7 @@ from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.hooks import incoming as queries
+from wfdash.rendering import render
 
 FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, reverse
 
 from checkpoints.models.user_model import email_of, is_staff
@@ -76,6 +77,16 @@ class SiteContext:
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
         self._viewer: Any = getattr(request, "viewer", None)
+
+    @property
+    def has_accounts(self) -> bool:
+        """Return whether people sign in with an account of wfdash, not of the project around it."""
+        return bool(settings.WFDASH_SIGN_IN)
+
+    @property
+    def sign_in_address(self) -> str:
+        """Return where people sign in."""
+        return resolve_url(settings.LOGIN_URL)
 
     @property
     def root(self) -> str:

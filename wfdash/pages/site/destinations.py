@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from django.urls import reverse
+from django.conf import settings
+from django.urls import NoReverseMatch, reverse
 
 from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
@@ -41,6 +42,18 @@ class Destination:
         return reverse(self.page if ":" in self.page else f"wfdash:{self.page}") + self.query
 
 
+def _own_accounts(viewer: Viewer) -> bool:
+    return bool(settings.WFDASH_SIGN_IN)
+
+
+def has_admin() -> bool:
+    """Return whether this site has Django's admin."""
+    try:
+        return bool(reverse("admin:index"))
+    except NoReverseMatch:
+        return False
+
+
 LISTS = (
     Destination(label="All open requests", icon="inbox", page="inbox", query="?tab=all", also="inbox tasks"),
     Destination(label="Unassigned requests", icon="inbox", page="inbox", query="?tab=unassigned", also="inbox"),
@@ -58,9 +71,19 @@ PAGES = (
         label="Settings", icon="adjustments-horizontal", page="settings", also="notification email digest time zone"
     ),
     Destination(
-        label="Account", icon="user-circle", page="account", also="settings password sessions sign out browsers"
+        label="Account",
+        icon="user-circle",
+        page="account",
+        may=_own_accounts,
+        also="settings password sessions sign out browsers",
     ),
-    Destination(label="Second factor", icon="key", page="second-factor", also="settings security two-factor 2fa totp"),
+    Destination(
+        label="Second factor",
+        icon="key",
+        page="second-factor",
+        may=_own_accounts,
+        also="settings security two-factor 2fa totp",
+    ),
     Destination(label="Webhooks", icon="link", page="webhooks", also="settings events deliveries"),
     Destination(label="Incoming webhooks", icon="link", page="incoming-list", also="settings start by other systems"),
     Destination(label="HTTP API", icon="code-bracket", page="api-docs", also="reference openapi curl program token"),
@@ -85,7 +108,7 @@ PAGES = (
         icon="cog-6-tooth",
         page="admin:index",
         also="users groups grants django",
-        may=lambda viewer: is_staff(viewer.user),
+        may=lambda viewer: is_staff(viewer.user) and has_admin(),
     ),
 )
 ACTIONS = (
@@ -94,7 +117,7 @@ ACTIONS = (
         icon="user-plus",
         page="person-invite",
         also="new person user create add account",
-        may=lambda viewer: viewer.may("admin", EVERY),
+        may=lambda viewer: _own_accounts(viewer) and viewer.may("admin", EVERY),
     ),
     Destination(label="New schedule", icon="plus", page="schedule-new", also="create add cron", may=_may("start")),
     Destination(label="Start a run", icon="play", page="workflows", also="new workflow", may=_may("start")),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -122,8 +123,8 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
         )
     now = timezone.now()
     groups: dict[int, list[str]] = {}
-    members = User.groups.through.objects.filter(user__in=found).order_by("group__name")
-    for pk, group in members.values_list("user_id", "group__name"):
+    members = Group.objects.filter(user__in=found).order_by("name")
+    for pk, group in members.values_list("user", "name"):
         groups.setdefault(pk, []).append(group)
     factors = set(
         SecondFactor.objects.filter(user__in=found, confirmed__isnull=False).values_list("user_id", flat=True)

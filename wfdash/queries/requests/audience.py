@@ -9,12 +9,12 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
 
 from checkpoints.models import Reply, Run
-from checkpoints.models.user_model import USERNAME, has_name
+from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.queries.search.json_names import NamesAny, NamesEmpty
 
 NO_REQUEST = Q(pk__in=[])
-ASSIGNEE = Coalesce("assignee_id", 0)
+ASSIGNEE = Coalesce("assignee_id", NO_PERSON)
 """Not the bare column: SQLite would use its index, and then read every row it finds, with its card."""
 
 
@@ -37,7 +37,7 @@ def assigned_to(viewer: Viewer) -> Q:
 
 def unassigned(viewer: Viewer) -> Q:
     """Return the filter of unassigned requests."""
-    return Q(Exact(ASSIGNEE, 0))
+    return Q(Exact(ASSIGNEE, NO_PERSON))
 
 
 def not_assigned_elsewhere(viewer: Viewer) -> Q:

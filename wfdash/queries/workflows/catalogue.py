@@ -229,4 +229,4 @@ def _source(entry: catalog.Entry, viewer: Viewer) -> str:
     """Return the file of a workflow: its path for operators, below the installation from there on; its name else."""
     if not viewer.may("operate", entry.name):
         return entry.source.rpartition("/")[2]
-    return catalog.location(entry).removeprefix(f"{settings.BASE_DIR}/")
+    return catalog.location(entry).removeprefix(f"{getattr(settings, 'BASE_DIR', '')}/")

@@ -1,0 +1,43 @@
+"""The project's settings: what it had before, and wfdash's two apps; one setting of its own, to wait for nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+BASE_DIR = Path(os.environ["EMBEDDING_DATA"])
+SECRET_KEY = "the project's own"
+ALLOWED_HOSTS = ["localhost", "testserver", "127.0.0.1"]
+ROOT_URLCONF = "tests.embedding.urls"
+ASGI_APPLICATION = "tests.embedding.asgi.application"
+AUTH_USER_MODEL = "shop.Person"
+LOGIN_URL = "/login/"
+INSTALLED_APPS = [
+    "tests.embedding.shop",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "checkpoints",
+    "wfdash",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {"BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [Path(__file__).parent / "templates"]}
+]
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": BASE_DIR / "shop.sqlite3",
+        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+WFDASH_UNDO = 0
+STATIC_URL = "/files/"

@@ -1,0 +1,3 @@
+"""The one app of that project: its people, and a workflow."""
+
+from __future__ import annotations

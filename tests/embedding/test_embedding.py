@@ -1,0 +1,28 @@
+"""The dashboard in a project with its own user model, sign-in, names of pages, templates and error pages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wfdash.installation.defaults import DEFAULTS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.process
+def test_the_dashboard_works_in_a_project_that_sets_nothing_for_it(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    env |= {"DJANGO_SETTINGS_MODULE": "tests.embedding.settings", "EMBEDDING_DATA": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "tests.embedding.story"], env=env, text=True, capture_output=True)
+    assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr
+
+
+def test_every_setting_has_a_default_for_a_project() -> None:
+    text = (ROOT / "wfdash" / "settings.py").read_text()
+    own = {line.partition(" =")[0].partition(":")[0] for line in text.splitlines() if line.startswith("WFDASH_")}
+    assert own - DEFAULTS.keys() == {"WFDASH_APPS", "WFDASH_DATA_DIR"}

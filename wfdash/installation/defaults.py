@@ -1,0 +1,60 @@
+"""What wfdash's settings are in a project that sets none of them; a project of its own has ``wfdash.settings``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from checkpoints.config import CheckpointConfig
+
+DEFAULTS: Mapping[str, Any] = {
+    "WFDASH_APPRISE": {},
+    "WFDASH_ASK_PEOPLE": True,
+    "WFDASH_AUDIT_KEY": "",
+    "WFDASH_DURABILITY": "full",
+    "WFDASH_EMBED": True,
+    "WFDASH_ENCRYPTION_KEYS": "",
+    "WFDASH_ENGINES": ["wfdash.engines.native.NativeEngine"],
+    "WFDASH_HOOKS_HOSTS": [],
+    "WFDASH_HOOKS_LOCAL": False,
+    "WFDASH_HTTPS": False,
+    "WFDASH_KEEP_RUNS": None,
+    "WFDASH_KNOWN_COOKIE": "wfdash_known",
+    "WFDASH_LINK_DAYS": 7.0,
+    "WFDASH_LOG_LEVEL": logging.INFO,
+    "WFDASH_MAIL": "",
+    "WFDASH_MAX_BODY": 12_000_000,
+    "WFDASH_METRICS_TOKEN": "",
+    "WFDASH_OTEL": False,
+    "WFDASH_PROXIES": [],
+    "WFDASH_PUSH_KEY": "",
+    "WFDASH_RELOAD": False,
+    "WFDASH_REQUIRE_SECOND_FACTOR": False,
+    "WFDASH_RETENTION": CheckpointConfig.dashboard(),
+    "WFDASH_SHOW_CODE": True,
+    "WFDASH_SIGN_IN": False,
+    "WFDASH_UNDO": 10.0,
+    "WFDASH_URL": "http://localhost:8000",
+    "WFDASH_WORKFLOWS": [],
+}
+
+
+def has_workflows(app: str) -> bool:
+    """Return whether an app has a module ``workflows``."""
+    try:
+        return find_spec(f"{app}.workflows") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def add_defaults(settings: Any, *, apps: Iterable[str]) -> None:
+    """Set what a project's settings leave out. Workflows are those of its ``apps``; data is in ``wfdash-data``."""
+    base = Path(getattr(settings, "BASE_DIR", Path.cwd()))
+    found: dict[str, Any] = {"WFDASH_DATA_DIR": base / "wfdash-data"}
+    found["WFDASH_APPS"] = [app for app in apps if has_workflows(app)]
+    for name, value in {**DEFAULTS, **found}.items():
+        if not hasattr(settings, name):
+            setattr(settings, name, value)
