@@ -25,6 +25,7 @@ from wfdash.actions.runs.signals import send_signal
 from wfdash.domain.hooks.mapping import MISSING, mapped, value_at
 from wfdash.domain.hooks.signatures import Received, Unsigned, check_signature
 from wfdash.errors import BadSignature, Invalid, KeyReused, NotFound, WfdashError, status_for
+from wfdash.schemas.validate import flaws_of
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +102,9 @@ def _perform(viewer: Viewer, hook: IncomingHook, delivery: Json, message: Json, 
         author = [hook.created_by.get_username()] if hook.created_by else []
         return start_run(viewer, hook.workflow, message, key=key, requesters=author).pk
     named = value_at(delivery, hook.run_at)
-    run = Run.objects.filter(pk=named, workflow=hook.workflow).first() if isinstance(named, str) else None
-    if named is MISSING or run is None:
+    known = isinstance(named, str) and not flaws_of(named)
+    run = Run.objects.filter(pk=named, workflow=hook.workflow).first() if known else None
+    if run is None:
         raise Invalid([{"loc": ["run"], "msg": f"The delivery names no run of {hook.workflow} at {hook.run_at}"}])
     send_signal(viewer, run.pk, hook.signal, message, key=sha256(key.encode()).hexdigest())
     return run.pk
@@ -135,12 +137,17 @@ def _refused(hook: IncomingHook, received: Received, error: WfdashError, *, know
     except WfdashError:
         raise error from None
     why = "; ".join(_words(one) for one in error.errors) if isinstance(error, Invalid) else str(error)
-    row = _row(hook, received, "refused", status=status_for(error), why=why[:2_000])
+    row = _row(hook, received, "refused", status=status_for(error), why=_storable(why[:2_000]))
     row.body = row.body if known else ""
     with write():
         row.save(force_insert=True)
     log.info("Incoming webhook %s refused a delivery: %d", hook.pk, row.status)
     raise error
+
+
+def _storable(text: str) -> str:
+    """Return a text that every database takes: a reason may quote what was delivered."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _words(problem: Mapping[str, Any]) -> str:
