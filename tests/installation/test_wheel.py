@@ -121,7 +121,8 @@ def waiting(port: int, token: str, run_id: str) -> Any:
 def test_the_wheel_carries_templates_static_files_migrations_and_sample_data(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = [
-        *(f"wfdash/{name_of(path)}" for folder in ("templates", "static") for path in (ROOT / folder).rglob("*.*")),
+        *(f"wfdash/files/{name_of(path)}" for path in (ROOT / "templates").rglob("*.*")),
+        *(f"wfdash/files/{name_of(path)}" for path in (ROOT / "static").rglob("*.*")),
         *(name_of(path) for path in (ROOT / "checkpoints/migrations").glob("*.py")),
         *(name_of(path) for path in (ROOT / "wfdash/examples").rglob("*.*") if "__pycache__" not in path.parts),
     ]
