@@ -19,7 +19,7 @@ from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import title_of
-from wfdash.schemas.secrets import without
+from wfdash.schemas.secrets import masked, without
 from wfdash.timemachine import restore_point
 from wfdash.workflow.authoring.policy import Policy, sentence
 
@@ -247,7 +247,7 @@ def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
         by=found.by.get_username() if found.by else "a deadline",
         at=found.at,
         verdict=found.verdict,
-        value=found.value if shown else None,
+        value=masked(found.value, restore_point.secrets_in(row)) if shown else None,
         settles=row.settles,
         stands=reply.stands if reply else "",
         reason=reply.reason if reply and shown else "",
