@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkpoints.events import EventKind
 from wfdash.client.errors import Unsupported, refusal
 from wfdash.client.script import Emit, Exchange, NoResponse, Open, ReadLine, Script, Send, Sleep
 from wfdash.client.sending import delays, parsed, replied
@@ -14,7 +15,7 @@ from wfdash.client.sending import delays, parsed, replied
 STREAM = "text/event-stream"
 SILENCE = 45.0
 """Seconds without a line, comments included, after which a stream is taken for dead: three heartbeats."""
-LAST_KINDS = frozenset({"run.completed", "run.failed", "run.cancelled"})
+LAST_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED})
 POLL = 1.0
 """Seconds between two looks where there is no stream."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from checkpoints.events import EventKind
 from wfdash.cli.api.answers import prompt_answer
 from wfdash.cli.api.output import STYLES, Output, clean, moment
 
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 LAST = 12
 """Events that a terminal shows below the steps."""
 FOREVER = float("inf")
-STATES = {
-    "step.started": "running",
-    "step.finished": "completed",
-    "step.failed": "failed",
-    "step.retrying": "retrying",
-    "step.waiting": "waiting",
-    "step.sleeping": "sleeping",
+STATES: dict[str, str] = {
+    EventKind.STEP_STARTED: "running",
+    EventKind.STEP_FINISHED: "completed",
+    EventKind.STEP_FAILED: "failed",
+    EventKind.STEP_RETRYING: "retrying",
+    EventKind.STEP_WAITING: "waiting",
+    EventKind.STEP_SLEEPING: "sleeping",
 }
 QUIET = frozenset({"stream", "progress"})
 
@@ -38,7 +39,7 @@ def watch(client: Client, run_id: str, output: Output, *, after: int = 0, answer
         for event in client.watch(run_id, after=after, patience=FOREVER):
             shown.take(event)
             show(event)
-            if asks and event.kind == "request.opened":
+            if asks and event.kind == EventKind.REQUEST_OPENED:
                 _answer(client, shown, show, str(event.data.get("request", "")))
     run = client.run(run_id)
     output.line(f"{run.workflow} {run.id}: {run.status}")
@@ -59,9 +60,9 @@ class Watched:
         if event.step and event.kind in STATES:
             self.steps[event.step] = STATES[event.kind]
         request = str(event.data.get("request", ""))
-        if event.kind == "request.opened":
+        if event.kind == EventKind.REQUEST_OPENED:
             self.open[request] = str(event.data.get("subject", ""))
-        elif event.kind in {"request.answered", "request.withdrawn"}:
+        elif event.kind in {EventKind.REQUEST_ANSWERED, EventKind.REQUEST_WITHDRAWN}:
             self.open.pop(request, None)
         if event.kind not in QUIET:
             self.last.append(event)
