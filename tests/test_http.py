@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.urls import path
+from django.urls import include, path
 
 from wfdash import http
 from wfdash.http import THREADS, Arriving, PagesHandler, TooSlow, read_body
@@ -71,6 +71,7 @@ urlpatterns = [
     path("slow/", slow),
     path("later/", later),
     path("readyz", echo),
+    path("people/", include("wfdash.urls")),
 ]
 handler500 = "wfdash.pages.site.error_pages.server_error"
 

@@ -45,7 +45,7 @@ def test_a_field_that_no_address_knows_is_refused_by_its_name(method: str, path:
 def test_a_start_whose_message_has_another_name_starts_nothing(as_) -> None:
     given = {"workflow": "expense_batch", "input": {"claims": "x"}}
     answer = as_("otto").post("/api/v1/runs", given, content_type="application/json")
-    assert errors(answer) == {"input": "Unknown field. Available: workflow, message, key"}
+    assert errors(answer) == {"input": "Unknown field. Available: workflow, message, key, callback"}
     assert not Run.objects.exists()
 
 

@@ -110,7 +110,7 @@ def test_a_list_shows_the_checkpoints_that_its_filters_admit(otto, filters, expe
     run = mixed()
     found = otto.get(f"/api/v1/runs/{run.pk}/checkpoints", filters).json()
     assert [item["n"] for item in found["items"]] == expected
-    if not {"limit", "before"} & filters.keys():
+    if not {"limit", "after"} & filters.keys():
         assert found["total"] == len(expected)
     assert all({"lane", "parent", "head"} <= item.keys() for item in found["items"])
 

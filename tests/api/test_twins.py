@@ -123,6 +123,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "service-worker": BROWSER,
     "offline": BROWSER,
     "favicon": BROWSER,
+    "static": BROWSER,
     "livez": MACHINES,
     "readyz": MACHINES,
     "metrics": MACHINES,

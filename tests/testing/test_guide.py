@@ -35,9 +35,9 @@ def test_the_guide_to_testing_and_the_tests_of_a_new_project_pass(
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest as in another project: without this one's settings, and with the plugin, installed or not."""
+    """Run pytest as in another project: without this one's settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_", "PYTEST_"))}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "wfdash.testing.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, *arguments], cwd=folder, env=kept, capture_output=True, text=True, timeout=240, check=False
     )

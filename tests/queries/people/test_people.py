@@ -125,7 +125,7 @@ def test_the_tabs_are_what_they_say(everyone, django_assert_num_queries) -> None
     assert names(listing.people(adam, show="off")) == ["sam"]
     assert "sam" not in names(listing.people(adam))
     assert len(names(listing.people(adam, show="all"))) == len(everyone)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         row = next(row for row in listing.people(adam).rows if row.name == "ana")
     assert row.delegate == "ben"
 
@@ -133,7 +133,7 @@ def test_the_tabs_are_what_they_say(everyone, django_assert_num_queries) -> None
 def test_five_hundred_people_are_pages_of_fifty(everyone, django_assert_num_queries) -> None:
     User.objects.bulk_create(User(username=f"person{n:03}") for n in range(500))
     adam = viewer("adam")
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         page = listing.people(adam, number=3)
     assert (len(page.rows), page.pages, page.found) == (50, 11, 508)
     assert listing.people(adam, number=99).number == 11
