@@ -91,7 +91,7 @@ def test_the_same_ref_waits_for_the_same_question(server: Server, client: Client
         given = ["--url", server.url, "--token", token]
         assert cli.main(["requests", "answer", found[0].id, "approve", *given]) == 0
         assert [one.result(60).approved for one in both] == [True, True]
-    assert len(client.runs("workflow:ask_people").items) == 1
+    assert [run.title for run in client.runs("workflow:ask_people").items].count("Ship it?") == 1
     capsys.readouterr()
     assert cli.main(["requests", "ask", "Ship it?", "--ref", "ship", "--json", *given]) == 0
     assert json.loads(capsys.readouterr().out)["by"] == "admin"

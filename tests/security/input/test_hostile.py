@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,19 @@ pytestmark = pytest.mark.timeout(300 + SHOTS)
 
 
 @pytest.fixture
-def world(db, settings) -> World:
-    """One of everything that has an address."""
+def _paper_catalog(settings) -> Iterator[None]:
     settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine"]
     settings.WFDASH_APPS = ["tests.pages.served"]
     settings.WFDASH_WORKFLOWS = []
-    settings.WFDASH_HOOKS_LOCAL = True
     catalog.load.cache_clear()
+    yield
+    catalog.load.cache_clear()
+
+
+@pytest.fixture
+def world(db, settings, _paper_catalog) -> World:
+    """One of everything that has an address."""
+    settings.WFDASH_HOOKS_LOCAL = True
     everybody = people.make_people()
     adam = viewer_for(everybody["adam"])
     described = expenses.description
