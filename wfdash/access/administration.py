@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
+
 from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed
@@ -44,3 +46,12 @@ def refuse_token(viewer: Viewer) -> None:
     """Raise ``NotAllowed`` for every token: anyone who finds one must not gain access that outlives it."""
     if viewer.token:
         raise NotAllowed(PEOPLE_ONLY)
+
+
+def managed_by(viewer: Viewer) -> Q:
+    """Return the filter of webhooks, by their ``owner``, that this person manages: their own, as an admin of every
+    workflow all.
+    """
+    if viewer.may("admin", EVERY):
+        return Q(pk__isnull=False)
+    return Q(owner=viewer.user.pk) if viewer.name else Q(pk__in=[])

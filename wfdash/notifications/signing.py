@@ -13,11 +13,23 @@ PREFIX = "whsec_"
 BYTES = 32
 TOLERANCE = 300
 """Seconds by which a receiver's clock may differ."""
+KEPT = 2
+"""Secrets in use at the same time: the newest, and the previous one until the other side has the newest."""
 
 
 def new_secret() -> str:
     """Return a new secret, ``whsec_`` and base64."""
     return PREFIX + base64.b64encode(secrets.token_bytes(BYTES)).decode()
+
+
+def rotated(stored: str, secret: str) -> str:
+    """Return the secrets to store once this one is the newest."""
+    return " ".join([secret, *stored.split()][:KEPT])
+
+
+def newest(stored: str) -> str:
+    """Return the newest of the stored secrets."""
+    return stored.split()[0]
 
 
 def signature(given: Sequence[str], message: str, timestamp: int, body: bytes) -> str:

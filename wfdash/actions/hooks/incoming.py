@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
@@ -18,21 +17,19 @@ from checkpoints.models import IncomingHook
 from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
 from wfdash import catalog
-from wfdash.access.administration import refuse_narrow
+from wfdash.access.administration import managed_by, refuse_narrow
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.domain.hooks.mapping import pointer_problem, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES, secret_problem
 from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.notifications.signing import new_secret
+from wfdash.notifications.signing import new_secret, newest, rotated
 from wfdash.schemas.validate import Problem, flaws_of
 from wfdash.workflow.questions.signals import RULE, is_name
 
 MOST = 50
 """Incoming webhooks that one person can add."""
-KEPT = 2
-"""Secrets accepted at the same time: the newest and the previous one."""
 HEADER = re.compile(r"[A-Za-z0-9-]{1,80}")
 LARGEST = 20_000
 """Bytes of a mapping."""
@@ -104,7 +101,7 @@ def renew_incoming_secret(viewer: Viewer, hook_id: str, secret: str = "") -> str
         raise Invalid(problems)
     with write():
         rate_limit.charge(viewer, "webhook")
-        hook.secret = " ".join([secret, *hook.secret.split()][:KEPT])
+        hook.secret = rotated(hook.secret, secret)
         hook.save(update_fields=["secret"])
         entries.record(viewer, "renew incoming secret", **_about(hook), facts={"hook": hook.name})
     return secret
@@ -115,7 +112,7 @@ def retire_incoming_secret(viewer: Viewer, hook_id: str) -> None:
     with write():
         rate_limit.charge(viewer, "webhook")
         hook = find_incoming(viewer, hook_id)
-        hook.secret = hook.secret.split()[0]
+        hook.secret = newest(hook.secret)
         hook.save(update_fields=["secret"])
         entries.record(viewer, "retire incoming secret", **_about(hook), facts={"hook": hook.name})
 
@@ -132,17 +129,10 @@ def remove_incoming(viewer: Viewer, hook_id: str) -> None:
 def find_incoming(viewer: Viewer, hook_id: str) -> IncomingHook:
     """Return an incoming webhook through its viewer. ``NotFound``."""
     refuse_narrow(viewer)
-    hook = IncomingHook.objects.filter(managed_incoming(viewer), pk=hook_id).select_related("owner").first()
+    hook = IncomingHook.objects.filter(managed_by(viewer), pk=hook_id).select_related("owner").first()
     if hook is None:
         raise NotFound("Incoming webhook not found")
     return hook
-
-
-def managed_incoming(viewer: Viewer) -> Q:
-    """Return the filter of the incoming webhooks that this person manages: their own, as an admin all."""
-    if viewer.may("admin", EVERY):
-        return Q(pk__isnull=False)
-    return Q(owner=viewer.user.pk) if viewer.name else Q(pk__in=[])
 
 
 def plan_problems(plan: IncomingPlan) -> list[Problem]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.conf import settings
-from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
@@ -15,7 +14,7 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, Webhook
 from checkpoints.models.user_model import User, has_name
-from wfdash.access.administration import refuse_narrow
+from wfdash.access.administration import managed_by, refuse_narrow
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
@@ -24,13 +23,11 @@ from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.kinds import WEBHOOK, WEBHOOK_KINDS
 from wfdash.notifications.letters import Undeliverable
 from wfdash.notifications.outside import refuse_address
-from wfdash.notifications.signing import new_secret
+from wfdash.notifications.signing import new_secret, newest, rotated
 from wfdash.schemas.validate import Problem
 
 MOST = 50
 """Webhooks that one person can add."""
-KEPT = 2
-"""How many secrets sign at the same time: the newest, and the previous one until the receiver has the newest."""
 
 
 def create_webhook(
@@ -93,7 +90,7 @@ def renew_secret(viewer: Viewer, webhook_id: str) -> str:
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
         secret = new_secret()
-        webhook.secret = " ".join([secret, *webhook.secret.split()][:KEPT])
+        webhook.secret = rotated(webhook.secret, secret)
         webhook.save(update_fields=["secret"])
         _record(viewer, "renew webhook secret", webhook, {})
     return secret
@@ -104,7 +101,7 @@ def retire_secret(viewer: Viewer, webhook_id: str) -> None:
     with write():
         rate_limit.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
-        webhook.secret = webhook.secret.split()[0]
+        webhook.secret = newest(webhook.secret)
         webhook.save(update_fields=["secret"])
         _record(viewer, "retire webhook secret", webhook, {})
 
@@ -134,17 +131,10 @@ def try_webhook(viewer: Viewer, webhook_id: str) -> Notice:
 def find_webhook(viewer: Viewer, webhook_id: str) -> Webhook:
     """Return a webhook through its viewer: one's own, and for admins of all workflows every one. ``NotFound``."""
     refuse_narrow(viewer)
-    webhook = Webhook.objects.filter(own_webhooks(viewer), pk=webhook_id).select_related("owner").first()
+    webhook = Webhook.objects.filter(managed_by(viewer), pk=webhook_id).select_related("owner").first()
     if webhook is None:
         raise NotFound("Webhook not found")
     return webhook
-
-
-def own_webhooks(viewer: Viewer) -> Q:
-    """Return the filter of the webhooks that this person manages."""
-    if viewer.may("admin", EVERY):
-        return Q(pk__isnull=False)
-    return Q(owner=viewer.user.pk) if viewer.name else Q(pk__in=[])
 
 
 def _owner(viewer: Viewer, name: str) -> Viewer | None:

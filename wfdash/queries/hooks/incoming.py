@@ -9,8 +9,8 @@ from django.db.models import Max
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import IncomingDelivery, IncomingHook
-from wfdash.access.administration import refuse_narrow
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.administration import managed_by, refuse_narrow
+from wfdash.access.viewer import Viewer
 from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.domain.invisible import visible
 from wfdash.queries.unreadable import UNREADABLE
@@ -59,7 +59,7 @@ def incoming_hooks(viewer: Viewer) -> list[IncomingRow]:
     """Return the incoming webhooks this person manages, by name (one query)."""
     refuse_narrow(viewer)
     rows = IncomingHook.objects.select_related("owner").defer("secret").annotate(last=Max("deliveries__at"))
-    mine = rows if viewer.may("admin", EVERY) else rows.filter(owner=viewer.user.pk)
+    mine = rows.filter(managed_by(viewer))
     return [
         IncomingRow(
             **{name: getattr(row, name) for name in ("name", "workflow", "signal", "active", "last")},

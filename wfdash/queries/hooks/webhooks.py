@@ -11,8 +11,8 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import DeliveryAttempt, Notice, Webhook
-from wfdash.access.administration import refuse_narrow
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.administration import managed_by, refuse_narrow
+from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
 from wfdash.notifications.kinds import WEBHOOK, type_of
 from wfdash.queries.unreadable import UNREADABLE, document
@@ -98,7 +98,7 @@ def count_given_up(webhook: Webhook, since: datetime) -> int:
 def _managed(viewer: Viewer) -> QuerySet[Any, Any]:
     refuse_narrow(viewer)
     rows = Webhook.objects.filter(run=None).select_related("owner").defer("secret")
-    return rows if viewer.may("admin", EVERY) else rows.filter(owner=viewer.user.pk)
+    return rows.filter(managed_by(viewer))
 
 
 def _tries(notices: Iterable[str]) -> dict[str, list[AttemptView]]:
