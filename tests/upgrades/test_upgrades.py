@@ -17,7 +17,7 @@ import pytest
 from checkpoints.file import FileStorage
 from checkpoints.ids import RunId
 from checkpoints.sql.sqlite.schema import VERSION
-from tests.upgrades import make
+from tests.upgrades import make, make_team
 from tests.upgrades.flow import flow
 from wfdash.contract import Finished
 
@@ -35,7 +35,7 @@ def restore(name: str, to: Path) -> Path:
 def run_module(name: str, data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a module on a data directory, with nothing of the tests' settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("WFDASH_", "DJANGO_"))}
-    env = kept | {"WFDASH_AUDIT_KEY": make.AUDIT_KEY, "WFDASH_DATA": str(data)}
+    env = kept | {"WFDASH_AUDIT_KEY": make.AUDIT_KEY, "WFDASH_DATA": str(data), "WFDASH_UNDO": "0"}
     command = [sys.executable, "-m", name, *arguments]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
 
@@ -67,6 +67,27 @@ def test_the_runs_of_an_older_dashboard_go_on(tmp_path: Path, sqlite_template: P
     }
     assert shape_of(database) == shape_of(sqlite_template)
     assert run_module("wfdash", tmp_path, "verify").returncode == 0
+
+
+@pytest.mark.process
+def test_a_team_goes_on_with_what_an_older_dashboard_kept(tmp_path: Path, sqlite_template: Path) -> None:
+    database = restore("team.sql.gz", tmp_path / "wfdash.sqlite3")
+    done = run_module("tests.upgrades.team_goes_on", tmp_path)
+    assert done.returncode == 0, done.stderr
+    ended = {"phase": "completed", "output": END, "readable": True}
+    assert json.loads(done.stdout) == {
+        "refused": [],
+        "password": True,
+        "token": sorted([make.WAITING, make.ASKED_AGAIN, make.DONE, make_team.VOTED]),
+        "voted": {"phase": "completed", "output": "approve", "thread": ["Look at the total, @ben"]},
+        "restored": {"answered": 2, **ended},
+        "late": [5],
+        # Three that the old version had queued as "decided", one for each answer since.
+        "webhook": {"kinds": ["answered"], "owner": None, "waiting": 6},
+        "others": {make.WAITING: {"answered": 2, **ended}, make.ASKED_AGAIN: {"answered": 1, **ended}},
+    }
+    assert shape_of(database) == shape_of(sqlite_template)
+    assert "the chain holds" in done.stderr
 
 
 @pytest.mark.process
