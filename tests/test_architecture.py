@@ -33,6 +33,7 @@ SHARED = {
         "auth.py",
         "document.py",
         "etags.py",
+        "examples.py",
         "once.py",
         "params.py",
         "problems.py",

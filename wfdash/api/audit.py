@@ -11,7 +11,7 @@ from ninja import Router
 from wfdash import actions, queries
 from wfdash.api.auth import viewer_of
 from wfdash.api.params import Limit
-from wfdash.records import AuditDetail, AuditHeadRecord, AuditPage
+from wfdash.records import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
 
 router = Router()
 
@@ -28,7 +28,7 @@ def get_audit_head(request: HttpRequest) -> Any:
     return queries.audit_head(viewer_of(request))
 
 
-@router.get("/audit/export", response={200: dict[str, Any]})
+@router.get("/audit/export", response=AuditExport)
 def export_audit(request: HttpRequest, q: str = "") -> Any:
     """Return the entries a filter finds with what was shown, as one document that ``wfdash verify`` checks. It is
     audited.

@@ -1,7 +1,7 @@
 """The OpenAPI document: what the framework derives from the code, completed. Pure.
 
 Added are what holds for whole kinds of operations: the problems that each may answer with, the header against doing a
-command twice, how programs sign in, and an example of each body.
+command twice, how programs sign in, and an example of each body and answer.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from wfdash.api.examples import answer_example, body_example
 from wfdash.errors import KINDS, REFUSALS, ProblemKind
 from wfdash.records import Problem
 from wfdash.records.problems import MEDIA_TYPE
-from wfdash.schemas.sample import sample
 
 DESCRIPTION = (
     "Everything that the dashboard shows or does, for programs. Send `Authorization: Bearer TOKEN`; a signed-in "
@@ -64,26 +64,7 @@ WORDS: Mapping[int, str] = {
     429: "Too often, or too many failed attempts",
     503: "The server or its database is busy or away",
 }
-EXAMPLES: Mapping[str, Any] = {
-    "StartRun": {"workflow": "expense_claim", "message": {"amount": "120.50"}, "key": "claim-4711"},
-    "GiveAnswer": {"value": {"action": "approve"}},
-    "WriteComment": {"text": "Which cost centre is this?", "kind": "ask"},
-    "Assign": {"to": "ana"},
-    "SetDeadline": {"due": "2030-12-24T12:00:00Z"},
-    "SendSignal": {"name": "shipped", "value": {"parcel": "P-17"}},
-    "BulkOrder": {"verb": "retry", "q": "status:failed", "all": True, "dry_run": True},
-    "CreateSchedule": {"workflow": "expense_claim", "name": "Nightly", "cron": "0 3 * * *", "zone": "Europe/Berlin"},
-    "ChangeSchedule": {"name": "Nightly", "cron": "0 4 * * *", "zone": "Europe/Berlin"},
-    "SetAbsence": {"delegate": "ben", "since": "2030-12-20T00:00:00Z", "until": "2030-12-31T00:00:00Z"},
-    "SaveView": {"name": "Urgent", "query": "q=due:<4h", "page": "inbox"},
-    "ChangeView": {"name": "Urgent", "query": "q=due:<2h"},
-    "GrantRole": {"role": "reviewer", "workflow": "expense_claim", "group": "finance"},
-    "MakeGroup": {"name": "finance", "members": ["ana", "ben"]},
-    "RenameGroup": {"name": "accounting"},
-    "SetLabel": {"label": "before the fix"},
-    "SetTags": {"add": ["urgent"]},
-}
-"""Bodies by the name of their schema; of others the required fields are shown."""
+JSON = "application/json"
 DOCUMENTS: dict[str, Any] = {"$ref": "#/components/schemas/Problem"}
 Document = dict[str, Any]
 
@@ -125,7 +106,7 @@ def _operation(path: str, method: str, one: Document, schemas: Document) -> Docu
     given = {str(status): found for status, found in one["responses"].items()}
     said = " ".join(one.get("description", "").replace("``", "`").split())
     found = {**one, "summary": summary_of(one["operationId"]), "description": said}
-    found["responses"] = {**given, **problems}
+    found["responses"] = {**{status: _success(one, schemas) for status, one in given.items()}, **problems}
     found["security"] = [{SECURITY.get(name, name): scopes for name, scopes in way.items()} for way in one["security"]]
     if one["operationId"] in EDITED:
         found["parameters"] = [*one["parameters"], MATCH]
@@ -142,18 +123,18 @@ def summary_of(name: str) -> str:
 
 
 def _with_example(body: Document, schemas: Document) -> Document:
-    content = body["content"]["application/json"]
-    example = example_of(content["schema"], schemas)
-    return {**body, "content": {"application/json": {**content, "example": example}}}
+    content = body["content"][JSON]
+    example = body_example(content["schema"], schemas)
+    return {**body, "content": {JSON: {**content, "example": example}}}
 
 
-def example_of(schema: Document, schemas: Document) -> Any:
-    """Return a value of a schema that refers to these."""
-    options = schema.get("anyOf") or [schema]
-    first = next((one for one in options if one.get("type") != "null"), schema)
-    name = first.get("$ref", "").rpartition("/")[2]
-    known = schemas.get(name, first)
-    return EXAMPLES[name] if name in EXAMPLES else sample({**known, "components": {"schemas": schemas}})
+def _success(answer: Document, schemas: Document) -> Document:
+    """Return a response that is no problem, with an example of its JSON."""
+    contents = answer.get("content", {})
+    if JSON not in contents:
+        return answer
+    given = contents[JSON]
+    return {**answer, "content": {**contents, JSON: {**given, "example": answer_example(given["schema"], schemas)}}}
 
 
 def _problem_schemas() -> Document:

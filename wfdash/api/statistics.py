@@ -7,24 +7,24 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Router
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from wfdash import queries
 from wfdash.api.auth import viewer_of
 from wfdash.errors import NotAllowed
+from wfdash.records import OperationsRecord, StatisticsRecord
 
 router = Router()
-STATISTICS = TypeAdapter(queries.Statistics)
 Days = Annotated[int, Field(ge=1, le=30)]
 
 
-@router.get("/statistics", response=dict[str, Any])
+@router.get("/statistics", response=StatisticsRecord)
 def get_statistics(request: HttpRequest, days: Days = 7, workflow: str = "") -> Any:
     """Return counts, durations and decisions of the last days (1: of the last 24 hours), in UTC, and current counts."""
-    return STATISTICS.dump_python(queries.statistics(viewer_of(request), days, workflow), mode="json")
+    return queries.statistics(viewer_of(request), days, workflow)
 
 
-@router.get("/operations", response=dict[str, Any])
+@router.get("/operations", response=OperationsRecord)
 def get_operations(request: HttpRequest, days: Days = 1) -> Any:
     """Return what needs attention in the workflows you operate: failures of the last days, held and silent runs,
     overdue requests, workers.
@@ -32,7 +32,4 @@ def get_operations(request: HttpRequest, days: Days = 1) -> Any:
     viewer = viewer_of(request)
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("You operate no workflow. Ask an admin of the workflow")
-    return OPERATIONS.dump_python(queries.operations(viewer, timedelta(days=days)), mode="json")
-
-
-OPERATIONS = TypeAdapter(queries.Operations)
+    return queries.operations(viewer, timedelta(days=days))

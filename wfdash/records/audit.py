@@ -43,3 +43,22 @@ class AuditHeadRecord(ApiRecord):
 
     n: int
     hash: str
+
+
+class AuditExport(ApiRecord):
+    """A signed document of the entries that a filter finds, oldest first. ``wfdash verify`` checks it."""
+
+    format: str
+    exported: datetime
+    by: str
+    filter: str
+    scope: str
+    """``all``, or whose part of the log it is."""
+    whole: bool
+    """It has every entry of the log."""
+    head: AuditHeadRecord | None
+    """The newest entry when it was exported."""
+    entries: list[AuditRecord]
+    shown: dict[str, str]
+    """What people were shown, as JSON texts by the hash that entries name it by."""
+    signature: str

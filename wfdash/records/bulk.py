@@ -33,6 +33,14 @@ class BulkRehearsal(ApiRecord):
     runs: list[str]
 
 
+class UnchangedRun(ApiRecord):
+    """A run that stayed as it was, and why."""
+
+    run: str
+    title: str
+    why: str
+
+
 class BulkProgress(ApiRecord):
     """The progress. ``acted`` of ``done`` runs accepted; ``stayed`` names at most 200 that did not."""
 
@@ -43,4 +51,4 @@ class BulkProgress(ApiRecord):
     acted: int
     finished: bool
     stays: list[Unchanged]
-    stayed: list[dict[str, str]]
+    stayed: list[UnchangedRun]

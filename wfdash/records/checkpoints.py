@@ -1,4 +1,4 @@
-"""Checkpoints, and what differs between two of them."""
+"""Checkpoints, how to continue from one, and what differs between two of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from wfdash.contract import Edits
 from wfdash.records.base import ApiRecord, Body
 
 
-class CheckpointSummary(ApiRecord):
-    """A checkpoint without its content. ``lane`` 0 is the current branch."""
+class CheckpointRecord(ApiRecord):
+    """A checkpoint without its content. ``parent``: the one before it, of another run for the first of a fork."""
 
     id: str
+    run: str
+    workflow: str
+    version: str
+    """The graph it was written under."""
+    engine: str
     n: int
+    """1, 2, 3 ... per run."""
     parent: str | None
     step: str | None
     reason: str
     label: str | None
     created: datetime
     size: int
+    """Bytes of its content."""
     seq: int
+    """The last event that was written with it."""
     clean: bool
     flaw: str
     """Why it cannot be read, where it is damaged."""
@@ -28,6 +36,11 @@ class CheckpointSummary(ApiRecord):
     """How many requests are pending there."""
     facts: dict[str, Any]
     """Metadata its owner stored with it; empty for people who may not inspect values."""
+
+
+class CheckpointSummary(CheckpointRecord):
+    """A checkpoint in the tree of its run. ``lane`` 0 is the current branch; ``by``: who made it, empty for the run."""
+
     lane: int
     head: bool
     by: str = ""
@@ -41,16 +54,28 @@ class CheckpointPage(ApiRecord):
     total: int
 
 
-class CheckpointDetail(ApiRecord):
-    """A checkpoint with its content."""
+class PendingRequest(ApiRecord):
+    """A request as it is pending in a checkpoint."""
 
-    id: str
-    n: int
-    parent: str | None
-    created: datetime
-    facts: dict[str, Any]
+    key: str
+    """Its name within the run, by which the code asks."""
+    step: str
+    kind: str
+    card: dict[str, Any]
+    answer_schema: dict[str, Any]
+    by: list[str]
+    not_by: list[str]
+    due: datetime | None
+    policy: dict[str, Any]
+    """How it is decided: how many, reminder, escalation, default answer."""
+
+
+class CheckpointDetail(CheckpointRecord):
+    """A checkpoint with its content. ``problem``: why there is none."""
+
     body: dict[str, Any]
-    requests: list[dict[str, Any]]
+    """``state``, the value of the workflow's author, and ``position``, where the run is."""
+    requests: list[PendingRequest]
     problem: str
 
 
@@ -78,29 +103,42 @@ class SetLabel(Body):
     label: str = ""
 
 
+class StateCounts(ApiRecord):
+    """How many executions of a step are in which state."""
+
+    running: int
+    done: int
+    failed: int
+    retrying: int
+    waiting: int
+    sleeping: int
+    stopped: int
+
+
 class MovedStep(ApiRecord):
-    """A step whose counts of activations by state differ."""
+    """A step whose counts of executions by state differ."""
 
     step: str
-    before: dict[str, int]
-    after: dict[str, int]
+    before: StateCounts
+    after: StateCounts
 
 
 class ChangedRequest(ApiRecord):
     """A request that is pending in one of the two only, or in both with different cards."""
 
     key: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    before: PendingRequest | None
+    after: PendingRequest | None
 
 
 class CheckpointComparison(ApiRecord):
     """The differences. ``patch``: RFC 6902, from state to state; ``body_patch``: from body to body."""
 
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: CheckpointRecord
+    after: CheckpointRecord
     moved: list[MovedStep]
     asked: list[ChangedRequest]
     patch: list[dict[str, Any]]
     body_patch: list[dict[str, Any]]
     problem: str
+    """Why nothing is compared."""

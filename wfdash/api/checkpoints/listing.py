@@ -22,7 +22,7 @@ def list_checkpoints(
 ) -> Any:
     """Return the run's checkpoints, newest first, without content; ``total`` is the number that matches the filters."""
     rail = queries.checkpoints(viewer_of(request), run_id, before=int(after or 0), limit=limit, where=where)
-    items = [{**row.info.model_dump(), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
+    items = [{**vars(row.info), "lane": row.lane, "head": row.head, "by": row.by} for row in rail.rows]
     return {"items": items, "total": rail.total, "next": str(rail.before or "")}
 
 
@@ -30,8 +30,7 @@ def list_checkpoints(
 def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """Return one checkpoint with its content."""
     view = queries.checkpoint(viewer_of(request), run_id, checkpoint_id)
-    requests = [request.model_dump(mode="json") for request in view.requests]
-    return {**view.info.model_dump(), "body": view.body, "requests": requests, "problem": view.problem}
+    return {**vars(view.info), "body": view.body, "requests": view.requests, "problem": view.problem}
 
 
 @router.delete("/runs/{run_id}/checkpoints/{checkpoint_id}", response={204: None})

@@ -6,17 +6,21 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Router, Status
-from pydantic import TypeAdapter
 
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.params import Seq
-from wfdash.records import CheckpointComparison, ContinueFrom, Created, PreviewOrder
+from wfdash.records import (
+    CheckpointComparison,
+    CheckpointPreview,
+    ContinueFrom,
+    Created,
+    EditableParts,
+    PreviewOrder,
+    ReplayRecord,
+)
 
 router = Router()
-PREVIEW = TypeAdapter(queries.Preview)
-REPLAY = TypeAdapter(queries.ReplayView)
-EDITING = TypeAdapter(queries.Editing)
 
 
 @router.get("/runs/{run_id}/compare", response=CheckpointComparison)
@@ -25,45 +29,28 @@ def compare(request: HttpRequest, run_id: str, a: str, b: str) -> Any:
     run's.
     """
     found = queries.compare(viewer_of(request), run_id, a, b)
-    return {
-        "before": found.before.info.model_dump(mode="json"),
-        "after": found.after.info.model_dump(mode="json"),
-        "moved": [{"step": one.step, "before": vars(one.before), "after": vars(one.after)} for one in found.moved],
-        "asked": [
-            {
-                "key": one.key,
-                "before": one.before.model_dump(mode="json") if one.before else None,
-                "after": one.after.model_dump(mode="json") if one.after else None,
-            }
-            for one in found.asked
-        ],
-        "patch": list(found.patch),
-        "body_patch": list(found.body_patch),
-        "problem": found.problem,
-    }
+    return {**vars(found), "before": found.before.info, "after": found.after.info, "body_patch": found.body_patch}
 
 
-@router.get("/runs/{run_id}/at/{seq}", response=dict[str, Any])
+@router.get("/runs/{run_id}/at/{seq}", response=ReplayRecord)
 def replay(request: HttpRequest, run_id: str, seq: Seq) -> Any:
     """Return the run as it was after event ``seq``: steps, open requests, last events, nearest checkpoint. Nothing
     runs.
     """
-    return REPLAY.dump_python(queries.replay(viewer_of(request), run_id, seq), mode="json")
+    return queries.replay(viewer_of(request), run_id, seq)
 
 
-@router.get("/runs/{run_id}/checkpoints/{checkpoint_id}/edits", response=dict[str, Any])
+@router.get("/runs/{run_id}/checkpoints/{checkpoint_id}/edits", response=EditableParts)
 def editing(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """Return what may be edited: the state's schema, messages in progress, pending requests; or why nothing may."""
-    found = EDITING.dump_python(queries.editing(viewer_of(request), run_id, checkpoint_id), mode="json")
-    return {name: value for name, value in found.items() if name != "chosen"}
+    return queries.editing(viewer_of(request), run_id, checkpoint_id)
 
 
-@router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/preview", response=dict[str, Any])
+@router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/preview", response=CheckpointPreview)
 def preview(request: HttpRequest, run_id: str, checkpoint_id: str, given: PreviewOrder) -> Any:
     """Return what restoring or forking would do, with or without edits. Changes nothing. 422 for invalid edits."""
     viewer = viewer_of(request)
-    found = queries.preview(viewer, run_id, checkpoint_id, verb=given.verb, edits=given.edits)
-    return PREVIEW.dump_python(found, mode="json")
+    return queries.preview(viewer, run_id, checkpoint_id, verb=given.verb, edits=given.edits)
 
 
 @router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/restore", response=Created)

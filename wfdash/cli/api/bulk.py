@@ -45,7 +45,7 @@ def _bulk(client: Client, options: argparse.Namespace, output: Output) -> int:
     done = _finished(client, client.bulk(options.verb, **chosen, add=options.add, remove=options.remove), output)
     output.result(done, f"{done.acted} of {done.runs} runs: {options.verb}")
     for one in done.stayed:
-        output.line(f"  unchanged: {one.get('run', '')} {one.get('title', '')}: {one.get('why', '')}")
+        output.line(f"  unchanged: {one.run} {one.title}: {one.why}")
     return 0
 
 

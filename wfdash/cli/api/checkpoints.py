@@ -11,6 +11,7 @@ from wfdash.cli.api.output import Output
 
 if TYPE_CHECKING:
     from wfdash.client import Client
+    from wfdash.records import StateCounts
 
 COLUMNS = ("n", "id", "step", "reason", "waiting", "clean", "size", "created", "label")
 
@@ -82,8 +83,8 @@ def _compare(client: Client, options: argparse.Namespace, output: Output) -> Non
     return None
 
 
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"
+def _counts(counts: StateCounts) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts if count) or "nothing"
 
 
 def _preview(client: Client, options: argparse.Namespace, output: Output) -> None:

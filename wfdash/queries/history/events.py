@@ -125,7 +125,7 @@ def _rail_rows(
     people, forks = _people(run_id, found), _forks(viewer, run_id, [row.id for row in found])
     return tuple(
         CheckpointRow(
-            info=info_of(row) if inspect else info_of(row).model_copy(update={"facts": {}}),
+            info=shown_info(row, inspect=inspect),
             lane=lanes[row.id],
             head=row.id == head,
             by=people.get(row.seq, ""),
@@ -134,6 +134,12 @@ def _rail_rows(
         )
         for row in found
     )
+
+
+def shown_info(row: models.Checkpoint, *, inspect: bool) -> CheckpointInfo:
+    """Return a checkpoint without its content; for people who may not inspect values, without its owner's metadata."""
+    found = info_of(row)
+    return found if inspect else found.model_copy(update={"facts": {}})
 
 
 def _people(run_id: str, found: list[models.Checkpoint]) -> dict[int, str]:

@@ -8,12 +8,11 @@ from datetime import datetime
 from django.db.models import Q
 
 from checkpoints import models
-from checkpoints.database.rows import info_of
 from checkpoints.events import EventKind
 from checkpoints.records import CheckpointInfo, Event
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
-from wfdash.queries.history.events import event_of, workflow_of
+from wfdash.queries.history.events import event_of, shown_info, workflow_of
 from wfdash.queries.history.lineage import CheckpointNode, EventRange, nodes_of, ranges_of
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import StepCounts, count_states, transitions_within
@@ -86,7 +85,7 @@ def replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
         .values_list("kind", flat=True)
         .first()
         or EventKind.RUN_QUEUED,
-        checkpoint=_checkpoint(then),
+        checkpoint=_checkpoint(then, inspect=inspect),
         left=rows.filter(seq__gt=seq, kind=EventKind.RUN_RESTORED).exists() and not _on_line(nodes, then),
         earlier=rows.filter(STEPS, seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first() or 0,
         later=rows.filter(STEPS, seq__gt=seq).order_by("seq").values_list("seq", flat=True).first() or 0,
@@ -100,9 +99,9 @@ def ranges_at(run_id: str, then: list[CheckpointNode], seq: int) -> list[EventRa
     return [EventRange(run=run_id, low=low, high=seq), *before] if seq > low else before
 
 
-def _checkpoint(then: list[CheckpointNode]) -> CheckpointInfo | None:
+def _checkpoint(then: list[CheckpointNode], *, inspect: bool) -> CheckpointInfo | None:
     row = models.Checkpoint.objects.defer("body").filter(pk=then[-1].id).first() if then else None
-    return info_of(row) if row else None
+    return shown_info(row, inspect=inspect) if row else None
 
 
 def _on_line(nodes: list[CheckpointNode], then: list[CheckpointNode]) -> bool:

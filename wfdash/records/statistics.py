@@ -1,0 +1,168 @@
+"""Statistics of a time range, and what needs attention now."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from wfdash.records.base import ApiRecord
+from wfdash.records.runs import RunSummary
+
+
+class DurationSummary(ApiRecord):
+    """A summary of durations, in seconds. ``p50``: half of them took no longer; null: none was measured."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+    mean: float | None
+
+
+class TimeSlot(ApiRecord):
+    """An hour or a day in UTC: from when (inclusive) until when (exclusive)."""
+
+    since: datetime
+    until: datetime
+
+
+class TimingRecord(ApiRecord):
+    """How long the completed runs of a workflow took, or the executions of a step."""
+
+    workflow: str
+    step: str
+    """Empty for runs."""
+    count: int
+    spread: DurationSummary
+    failed: int
+    retried: int
+
+
+class GateRecord(ApiRecord):
+    """The decisions of one gate: the step that asks."""
+
+    workflow: str
+    step: str
+    counts: dict[str, list[int]]
+    """Outcome (``reversed``: a restore went back before it) -> decisions by slot."""
+    spread: DurationSummary
+    """How long people took."""
+    times: list[DurationSummary]
+    """The same by slot."""
+
+
+class DecisionStatistics(ApiRecord):
+    """How requests were decided: by gate, by who was asked (user and group names), and by slot."""
+
+    gates: list[GateRecord]
+    asked: dict[str, DurationSummary]
+    times: list[DurationSummary]
+    more: bool
+    """There were more decisions than the latest that were counted."""
+
+
+class ErrorGroupRecord(ApiRecord):
+    """Failed runs of a workflow with the same class of error, empty where unknown. ``example``: the latest of them."""
+
+    workflow: str
+    error: str
+    count: int
+    since: datetime
+    last: datetime
+    example: RunSummary | None
+
+
+class WaitingRequestRecord(ApiRecord):
+    """A request that waits for people. ``stuck``: why no one can decide it, as a code; empty where someone can."""
+
+    id: str
+    subject: str
+    workflow: str
+    step: str
+    created: datetime
+    due: datetime | None
+    by: list[str]
+    stuck: str
+
+
+class LateScheduleRecord(ApiRecord):
+    """A schedule that should have started a run by now."""
+
+    name: str
+    workflow: str
+    next_at: datetime
+
+
+class StatisticsRecord(ApiRecord):
+    """Statistics of the last days, and current counts. Lists by slot are in the order of ``slots``, oldest first."""
+
+    workflow: str
+    """The workflow that was asked for, empty for all."""
+    workflows: list[str]
+    """Those that one may ask for."""
+    slots: list[TimeSlot]
+    hourly: bool
+    """Slots are hours, not days."""
+    states: dict[str, int]
+    """Status -> runs that have it now."""
+    flow: dict[str, list[int]]
+    """``started``, ``completed``, ``failed`` and ``cancelled`` runs by slot."""
+    courses: dict[str, list[DurationSummary]]
+    """Durations of each ``run``, ``step`` and ``decision`` by slot."""
+    runs: list[TimingRecord]
+    """The workflows whose runs took longest."""
+    steps: list[TimingRecord]
+    """The slowest steps by the 95th percentile."""
+    decisions: DecisionStatistics
+    queue: DurationSummary
+    """How long runs waited for a worker."""
+    failures: list[ErrorGroupRecord]
+    oldest: list[WaitingRequestRecord]
+    """The open requests that have waited longest."""
+    waiting: int
+    """How many requests are open."""
+    late: list[LateScheduleRecord]
+
+
+class SilentRun(ApiRecord):
+    """A run whose step has been silent far longer than steps of its workflow usually take.
+
+    ``usual``: their 95th percentile in seconds, null where none was measured.
+    """
+
+    run: RunSummary
+    quiet_since: datetime
+    usual: float | None
+
+
+class WorkerRecord(ApiRecord):
+    """A worker with runs: how many, and the latest commit of the one that has been silent for the longest time."""
+
+    name: str
+    runs: int
+    quiet_since: datetime
+
+
+class BacklogRecord(ApiRecord):
+    """Runs that no worker has taken, the oldest since when, and the delay of those that were taken today."""
+
+    count: int
+    since: datetime | None
+    delay: DurationSummary
+
+
+class OperationsRecord(ApiRecord):
+    """What needs attention in the workflows that one operates: of each kind a few, and how many there are."""
+
+    failed: int
+    """Runs that failed in the time range and are failed still, counted up to 5,000."""
+    groups: list[ErrorGroupRecord]
+    held: list[RunSummary]
+    """Runs that do not fit the workflow's present graph."""
+    held_count: int
+    stuck: list[SilentRun]
+    overdue: list[WaitingRequestRecord]
+    overdue_count: int
+    unanswerable: list[WaitingRequestRecord]
+    unanswerable_count: int
+    workers: list[WorkerRecord]
+    backlog: BacklogRecord
+    late: list[LateScheduleRecord]
