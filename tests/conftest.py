@@ -21,7 +21,7 @@ from django.core.management import call_command
 from django.core.management.commands import flush
 from django.db import connections
 
-from tests.grouping import arrange
+from tests.grouping import GroupScheduling, arrange, tell_groups
 from tests.keys import AUDIT_KEY
 
 pytest.register_assert_rewrite("checkpoints.conformance")
@@ -35,6 +35,17 @@ hypothesis.settings.load_profile("wfdash")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Arrange the tests for several workers."""
     arrange(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tell the groups before xdist hears that this worker knows its tests."""
+    tell_groups(session.config, session.items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
+    """Give each group of tests to one worker, where xdist would give each file to one."""
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,7 @@ import pytest
 from tests.e2e.server import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.process
 FLOW = """
 from wfdash.workflow import Approval, Context, Workflow
 
