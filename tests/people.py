@@ -12,10 +12,10 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 
 from checkpoints import ids, records
+from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Run
 from checkpoints.sql.storage import encoded_content
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.actions.statistics.metrics_store import count_events
 
 ROLES = {"ana": "reviewer", "ben": "reviewer", "vera": "viewer", "otto": "operator", "adam": "admin", "sam": ""}

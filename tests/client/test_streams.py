@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.client.serving import Cut, Served, event_record, problem
 from wfdash.client import NotAllowed, Unauthorized, Unreachable
+from wfdash.client.lines import LineSplitter
 
 STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 
@@ -112,3 +114,20 @@ def test_a_stream_that_ends_because_of_ones_rights_is_an_error_and_one_that_brok
 
 def test_a_server_that_cannot_stream_is_read_page_by_page() -> None:
     assert seqs(Served(problem(501, "unsupported"), page, page, page, page)) == [1, 2, 3, 4, 5]
+
+
+@given(st.lists(st.text()), st.lists(st.integers(0, 400)), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_only_line_ends_end_a_line_wherever_it_is_cut(lines: list[str], cuts: list[int], end: str) -> None:
+    lines = [line.replace("\r", "").replace("\n", "") for line in lines]
+    text = "".join(f"{line}{end}" for line in lines).encode("utf-8", "replace")
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    splitter = LineSplitter()
+    found = [line for a, b in itertools.pairwise(places) for line in splitter.feed(text[a:b])]
+    assert found == [line.encode("utf-8", "replace").decode() for line in lines]
+
+
+def test_what_people_wrote_may_hold_characters_that_other_texts_end_lines_with() -> None:
+    item = json.dumps(event_record(1) | {"step": "a\u2028b\x85c"}, ensure_ascii=False)
+    body = f"id: 1\nevent: step.finished\ndata: {item}\n\nevent: end\ndata: {{}}\n\n"
+    with Served(httpx.Response(200, headers=STREAM, text=body)).client() as client:
+        assert [event.step for event in client.watch("r1")] == ["a\u2028b\x85c"]

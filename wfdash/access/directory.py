@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
-from checkpoints.models import Absence, Grant
+from checkpoints.models import Absence, Grant, ServiceAccount
 from checkpoints.models.user_model import USERNAME, User, has_name
 from wfdash.access.viewer import EVERY, RIGHTS, Origin, Principal, Viewer
 
@@ -49,6 +49,19 @@ def colleagues(viewer: Viewer) -> QuerySet[User]:
     return people.exclude(pk=viewer.user.pk).distinct()
 
 
+def is_service(user: User) -> bool:
+    """Return whether this is a service account (one query)."""
+    return ServiceAccount.objects.filter(pk=user.pk).exists()
+
+
+def services_among(users: Iterable[int]) -> frozenset[int]:
+    """Return the ids of those users that are service accounts (one query, none without users)."""
+    wanted = list(users)
+    return (
+        frozenset(ServiceAccount.objects.filter(pk__in=wanted).values_list("pk", flat=True)) if wanted else frozenset()
+    )
+
+
 def holders(grants: QuerySet[Grant]) -> Q:
     """Return the filter of people whom one of these grants counts for, by itself or through a group."""
     return Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id"))
@@ -56,15 +69,16 @@ def holders(grants: QuerySet[Grant]) -> Q:
 
 def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable[str] | None = None) -> list[Viewer]:
     """Return the people who may read a request's card: who may inspect values, its addressees, the starter of the
-    run.
+    run. No programs.
     """
     wanted = None if names is None else list(names)
-    found = {person.name: person for person in people_who("inspect", workflow, names=wanted)}
-    for person in people_who("see", workflow, names=wanted):
+    found = {person.name: person for person in people_who("inspect", workflow, names=wanted, programs=False)}
+    for person in people_who("see", workflow, names=wanted, programs=False):
         if person.addressed(tuple(by), (), origin):
             found.setdefault(person.name, person)
     if origin.starter and origin.starter not in found and (wanted is None or origin.starter in wanted):
-        starter = User.objects.filter(has_name(origin.starter), is_active=True).first()
+        people = User.objects.filter(is_active=True, service_account__isnull=True)
+        starter = people.filter(has_name(origin.starter)).first()
         found |= {origin.starter: Viewer(user=starter, name=origin.starter)} if starter else {}
     return [found[name] for name in sorted(found)]
 

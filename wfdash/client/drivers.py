@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar
 
 import httpx
 
+from wfdash.client.lines import LineSplitter
 from wfdash.client.script import (
     AskPatience,
     Effect,
@@ -18,6 +20,7 @@ from wfdash.client.script import (
     Open,
     ReadClock,
     ReadLine,
+    ReadPiece,
     Response,
     Script,
     Send,
@@ -103,6 +106,8 @@ class SyncDriver:
                 return self._opened(exchange, stream)
             case ReadLine():
                 return stream.line()
+            case ReadPiece():
+                return stream.piece()
             case Sleep(seconds):
                 return time.sleep(seconds)
             case ReadClock():
@@ -127,25 +132,47 @@ class SyncDriver:
             return _no_reply(error)
 
 
+class _Body:
+    """The lines that have arrived of an open stream."""
+
+    def __init__(self) -> None:
+        self._splitter, self._lines = LineSplitter(), deque[str]()
+
+    def take(self, piece: bytes) -> None:
+        self._lines.extend(self._splitter.feed(piece))
+
+    def next(self) -> str | None:
+        return self._lines.popleft() if self._lines else None
+
+
 class _Stream:
     """The one open stream of a script."""
 
     def __init__(self) -> None:
         self._response: httpx.Response | None = None
-        self._lines: Iterator[str] = iter(())
+        self._pieces: Iterator[bytes] = iter(())
+        self._body = _Body()
 
     def open(self, response: httpx.Response) -> Response:
         self.close()
-        self._response = response
+        self._response, self._body = response, _Body()
         good = _reply(response)
         if not good.good:
             return _reply(response, response.read())
-        self._lines = response.iter_lines()
+        self._pieces = response.iter_bytes()
         return good
 
     def line(self) -> str | NoResponse | None:
+        while (line := self._body.next()) is None:
+            piece = self.piece()
+            if not isinstance(piece, bytes):
+                return piece
+            self._body.take(piece)
+        return line
+
+    def piece(self) -> bytes | NoResponse | None:
         try:
-            return next(self._lines, None)
+            return next(self._pieces, None)
         except FAILURES as error:
             return _no_reply(error)
 
@@ -201,6 +228,8 @@ class AsyncDriver:
                 return await self._opened(exchange, stream)
             case ReadLine():
                 return await stream.line()
+            case ReadPiece():
+                return await stream.piece()
             case Sleep(seconds):
                 return await asyncio.sleep(seconds)
             case ReadClock():
@@ -230,22 +259,29 @@ class _AsyncStream:
 
     def __init__(self) -> None:
         self._response: httpx.Response | None = None
-        self._lines: AsyncIterator[str] | None = None
+        self._pieces: AsyncIterator[bytes] | None = None
+        self._body = _Body()
 
     async def open(self, response: httpx.Response) -> Response:
         await self.close()
-        self._response = response
+        self._response, self._body = response, _Body()
         good = _reply(response)
         if not good.good:
             return _reply(response, await response.aread())
-        self._lines = response.aiter_lines()
+        self._pieces = response.aiter_bytes()
         return good
 
     async def line(self) -> str | NoResponse | None:
-        if self._lines is None:
-            return None
+        while (line := self._body.next()) is None:
+            piece = await self.piece()
+            if not isinstance(piece, bytes):
+                return piece
+            self._body.take(piece)
+        return line
+
+    async def piece(self) -> bytes | NoResponse | None:
         try:
-            return await anext(self._lines, None)
+            return await anext(self._pieces, None) if self._pieces is not None else None
         except FAILURES as error:
             return _no_reply(error)
 

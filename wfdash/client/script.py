@@ -66,6 +66,11 @@ class ReadLine:
 
 
 @dataclass(frozen=True)
+class ReadPiece:
+    """Read what has arrived of the open stream; the result is bytes, None at the end, or ``NoResponse``."""
+
+
+@dataclass(frozen=True)
 class Sleep:
     """Wait some seconds."""
 
@@ -89,6 +94,6 @@ class Emit:
     item: Any
 
 
-Effect = Send | Open | ReadLine | Sleep | ReadClock | AskPatience | Emit
+Effect = Send | Open | ReadLine | ReadPiece | Sleep | ReadClock | AskPatience | Emit
 Script = Generator[Effect, Any, T]
 """Yields effects, is sent their results, and returns a ``T``."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints.events import EventKind
 from wfdash.client.errors import Unsupported, refusal
 from wfdash.client.script import Emit, Exchange, NoResponse, Open, ReadLine, Script, Send, Sleep
 from wfdash.client.sending import delays, parsed, replied
@@ -15,7 +14,6 @@ from wfdash.client.sending import delays, parsed, replied
 STREAM = "text/event-stream"
 SILENCE = 45.0
 """Seconds without a line, comments included, after which a stream is taken for dead: three heartbeats."""
-LAST_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED})
 POLL = 1.0
 """Seconds between two looks where there is no stream."""
 
@@ -131,15 +129,7 @@ def _page_through(source: Source, after: str, last: int) -> Script[str]:
 
 def _page(source: Source, after: str, patience: float | None) -> Script[dict[str, Any]]:
     exchange = Exchange(method="GET", path=source.path, query={**source.query, "after": after or None})
-    return page_of(parsed((yield from replied(Send(exchange), patience))))
-
-
-def page_of(found: Any) -> dict[str, Any]:
-    """Return a page of events, also from a server that sends them as a list."""
-    if not isinstance(found, list):
-        return dict(found)
-    last = found[-1] if found else {}
-    return {"items": found, "next": last.get("seq", ""), "ended": last.get("kind") in LAST_KINDS}
+    return dict(parsed((yield from replied(Send(exchange), patience))))
 
 
 def _pages(source: Source, after: str, patience: float | None) -> Script[None]:

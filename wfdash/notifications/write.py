@@ -20,6 +20,7 @@ from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
+from wfdash.access.directory import services_among
 from wfdash.notifications.kinds import APPRISE, BROWSER, FED, MAIL, NAMED_FOR_WEBHOOKS, PERSONAL, PUSH, WEBHOOK
 from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.push_keys import is_installed
@@ -37,6 +38,7 @@ def notify(
     once: str = "",
 ) -> None:
     """Write a notification of this kind for each person and channel they chose, and for the subscribed webhooks.
+    Programs hear by webhooks alone: a service account among ``users`` is passed over.
 
     ``facts`` are added to it: ``by`` (a user name: that person is not notified of their own action), ``text``,
     ``verdict``. ``once``: a second call with the same key notifies no one. Call it inside ``write()``.
@@ -81,6 +83,8 @@ def reachable(user: User, channel: str) -> bool:
 
 def _rows(kind: str, workflow: str, users: Iterable[User], once: str, *, run: str) -> list[Notice]:
     now, people = database_now(), {user.pk: user for user in users if user.is_active}
+    for program in services_among(people):
+        del people[program]
     rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, run, now)]
     for row in rows:
         row.once = f"{once}:{row.channel}:{row.user_id or ''}{row.target}"[-200:] if once else None

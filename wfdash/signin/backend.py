@@ -9,11 +9,11 @@ from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.http import HttpRequest
 
+from checkpoints.models.user_model import User
 from wfdash.signin import attempt_limits
 from wfdash.signin.client_address import client_address
 from wfdash.signin.known_browsers import known_browser
 from wfdash.signin.password_slots import slots
-from wfdash.signin.tokens import is_service
 
 NAME, PASSWORD = 150, 1000
 """Maximum lengths in characters; longer ones match no user."""
@@ -35,11 +35,18 @@ class PasswordBackend(ModelBackend):
         with slots.take():
             attempt_limits.charge(counted)
             user = super().authenticate(request, username=username, password=password, **kwargs)
-        if user is not None and is_service(user):
-            return None
         if user is not None:
             attempt_limits.forgive(counted)
         return user
+
+    def get_user(self, user_id: Any) -> Any:
+        """Return the user of a session (one query); None if they may not sign in, however the session was started."""
+        user = User.objects.select_related("service_account").filter(pk=user_id).first()
+        return user if user is not None and self.user_can_authenticate(user) else None
+
+    def user_can_authenticate(self, user: Any) -> bool:
+        """Return whether an account may be signed in: it is active, and no service account."""
+        return super().user_can_authenticate(user) and not hasattr(user, "service_account")
 
     async def aauthenticate(self, request: HttpRequest | None, *args: Any, **kwargs: Any) -> Any:
         """Return the same, asynchronously; Django's own version would bypass the limits."""

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from checkpoints.models import SignInLink
 from checkpoints.models.user_model import User
+from wfdash.access.directory import is_service
 from wfdash.errors import NotFound, WrongState
-from wfdash.signin.tokens import is_service
 
 LIFETIME = timedelta(hours=1)
 

@@ -14,8 +14,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints.database.storage import write
-from checkpoints.models import ServiceAccount, Token
-from checkpoints.models.user_model import User
+from checkpoints.models import Token
+from wfdash.access.directory import is_service
 from wfdash.access.viewer import TokenScope, Viewer, viewer_for
 from wfdash.errors import BadToken, TooManyTries
 from wfdash.signin import attempt_limits, second_factor
@@ -77,11 +77,6 @@ def scope_of(token: Token) -> TokenScope:
 def viewer_of(token: Token) -> Viewer:
     """Return the program that acts with a token: its owner's rights, as far as its scopes go (three queries)."""
     return viewer_for(token.owner).with_token(token.name, scope_of(token))
-
-
-def is_service(user: User) -> bool:
-    """Return whether this is a service account (one query)."""
-    return ServiceAccount.objects.filter(pk=user.pk).exists()
 
 
 def _find(text: str) -> Token | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, DeliveryAttempt, Event, Grant, HumanRequest, Notice, Run, TallyMark
@@ -17,7 +18,6 @@ from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.common import append_event
 from wfdash.actions.hooks import deliveries, webhooks
 from wfdash.actions.hooks.feed import feed_webhooks
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.letters import Letter
 from wfdash.notifications.webhook import HookAttempt

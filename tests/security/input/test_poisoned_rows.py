@@ -13,6 +13,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Event, HumanRequest, Notice, Reply, Run, Schedule, Signal, TallyMark, Webhook
 from tests import people
 from wfdash.actions import sweep_backoff
@@ -20,7 +21,6 @@ from wfdash.actions.requests import announce, deadlines, decidability, finalize
 from wfdash.actions.runs import cancellation, migrate, search_index, signals
 from wfdash.actions.schedules import trigger
 from wfdash.actions.statistics import metrics_store
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.worker.jobs import outbox
 from wfdash.workflow.authoring.policy import Policy

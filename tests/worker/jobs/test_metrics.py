@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints import ids
+from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Answer, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.models.fields import encrypted_for
 from checkpoints.sql.postgres.conninfo import parameters_of
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.actions.statistics.metrics_store import KEPT, count_events, tidy
 from wfdash.domain.histograms import (
     ALL_TIME,
@@ -232,10 +232,40 @@ def test_an_id_taken_early_and_committed_late_is_not_passed_over(alias: str) -> 
         assert [count_events(high_water_mark, 100, alias) for _ in range(3)] == [0, 0, 0]
         open_transaction.commit()
         with open_transaction.transaction():
-            open_transaction.execute("UPDATE checkpoints_run SET seq=2 WHERE id=%s", (early.pk,))
+            open_transaction.execute(
+                "INSERT INTO checkpoints_event (run_id, seq, kind, data, at) VALUES (%s, 2, 'run.started', '{}', %s)",
+                (early.pk, THEN),
+            )
             # What began after the look does not hold it up.
             assert count_all(alias, high_water_mark) == 2
+            open_transaction.execute("DELETE FROM checkpoints_event WHERE run_id=%s AND seq=2", (early.pk,))
     assert counted(alias, Measure.STARTED) == counted(alias, Measure.COMPLETED) == {("expense", "", ""): 1}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("alias", ["postgres_alias"], indirect=True)
+def test_of_two_that_write_at_once_the_one_with_the_lower_id_may_commit_last(alias: str) -> None:
+    """The transaction that began later took the first id: nothing of it shows in a snapshot, but its lock does."""
+    first, second = make_run(alias), make_run(alias)
+    high_water_mark, parameters = HighWaterMark(alias), parameters_of(connections[alias].settings_dict)
+    with psycopg.connect(**parameters) as one, psycopg.connect(**parameters) as other:
+        for writer, run in (one, first), (other, second):
+            writer.execute("UPDATE checkpoints_run SET seq=1 WHERE id=%s", (run.pk,))
+        for writer, run in (other, second), (one, first):
+            writer.execute(
+                "INSERT INTO checkpoints_event (run_id, seq, kind, data, at) VALUES (%s, 1, 'run.started', '{}', %s)",
+                (run.pk, THEN),
+            )
+        one.commit()
+        assert [count_events(high_water_mark, 100, alias) for _ in range(3)] == [0, 0, 0]
+        assert high_water_mark.waits
+        other.commit()
+        # A transaction that writes no events holds up nothing.
+        with one.transaction():
+            one.execute("UPDATE checkpoints_run SET seq=2 WHERE id=%s", (first.pk,))
+            assert count_all(alias, high_water_mark) == 2
+    assert not high_water_mark.waits
+    assert counted(alias, Measure.STARTED) == {("expense", "", ""): 2}
 
 
 def test_days_that_are_over_are_put_together_and_old_ones_forgotten(alias: str) -> None:

@@ -11,10 +11,10 @@ from checkpoints.limits import findable
 from checkpoints.models import Absence
 from checkpoints.models.user_model import User, has_name
 from wfdash.access.administration import refuse_narrow
-from wfdash.access.directory import colleagues
+from wfdash.access.directory import colleagues, is_service
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
-from wfdash.errors import Invalid, NotFound
+from wfdash.errors import Invalid, NotFound, WrongState
 
 LONGEST = timedelta(days=366)
 
@@ -44,7 +44,11 @@ def end_absence(viewer: Viewer, absence_id: int) -> None:
 
 
 def insert_absence(person: Viewer, delegate: str, since: datetime, until: datetime) -> Absence:
-    """Insert an absence of this person in the caller's transaction, which has to audit it. ``Invalid``."""
+    """Insert an absence of this person in the caller's transaction, which has to audit it. ``Invalid``; ``WrongState``
+    for a service account: no one decides in the name of a program.
+    """
+    if is_service(person.user):
+        raise WrongState(f"{person.name} is a service account. Only people can be out of office")
     own = delegate == person.name
     found = person.user if own else colleagues(person).filter(has_name(findable(delegate))).first()
     problems = [*_no_delegate(person, found), *_no_time(since, until)]

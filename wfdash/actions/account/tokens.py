@@ -16,13 +16,14 @@ from checkpoints.models import Token
 from checkpoints.models.user_model import User
 from wfdash import pubsub
 from wfdash.access.administration import obstacle, refuse_token
+from wfdash.access.directory import is_service
 from wfdash.access.names import find_person
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.schemas.validate import Problem
-from wfdash.signin.tokens import is_service, new_secret
+from wfdash.signin.tokens import new_secret
 
 MOST = 100
 """Usable tokens one account may have."""

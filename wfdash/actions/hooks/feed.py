@@ -13,13 +13,13 @@ from django.db.models import Max
 from django.utils import timezone
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import FOR_PEOPLE, OPEN, Event, HumanRequest, Notice, Run, TallyMark, Webhook
 from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
 from wfdash.actions.runs.announce import error_class, title_for_everyone
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.actions.sweep_backoff import is_outage
 from wfdash.notifications.write import facts_of_request, hears, notice_to, webhooks_for
 

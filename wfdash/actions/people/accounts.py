@@ -13,6 +13,7 @@ from django.utils import timezone
 from checkpoints.limits import cleaned
 from checkpoints.models import ServiceAccount
 from checkpoints.models.user_model import EMAIL, User, new_user
+from wfdash.access.directory import is_service
 from wfdash.access.names import find_group, problem_of_person
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account.tokens import end_tokens
@@ -125,10 +126,12 @@ def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "") -> Invitatio
 
 
 def change_address(viewer: Viewer, name: str, email: str) -> None:
-    """Set the mail address of a person, or remove it. ``Invalid`` at ``email``."""
+    """Set the mail address of a person, or remove it. ``Invalid`` at ``email``; ``WrongState`` for a program."""
     email = email.strip()
     with administering(viewer):
         user = find_other(viewer, name)
+        if is_service(user):
+            raise WrongState(f"{name} is a service account: it gets no mail")
         if problems := no_address(email):
             raise Invalid(problems)
         setattr(user, EMAIL, email)

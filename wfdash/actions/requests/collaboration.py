@@ -13,7 +13,7 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, Draft, HumanRequest, Presence
 from checkpoints.records import Phase
-from wfdash.access.directory import people_who
+from wfdash.access.directory import is_service, people_who
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
@@ -205,6 +205,8 @@ def _assignable(viewer: Viewer, request: HumanRequest, name: str) -> Viewer:
     by = () if free else request.by
     if not found or not found[0].addressed(by, request.not_by, origin_of(request.run)):
         raise Invalid([{"loc": ["to"], "msg": f"{name} cannot answer this request. Choose someone who can"}])
+    if is_service(found[0].user):
+        raise Invalid([{"loc": ["to"], "msg": f"{name} is a service account, which is not notified. Choose a person"}])
     return found[0]
 
 

@@ -11,7 +11,7 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, Comment, HumanRequest
 from checkpoints.models.user_model import User
-from wfdash.access.directory import people_who, readers
+from wfdash.access.directory import is_service, people_who, readers
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
@@ -88,10 +88,13 @@ def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None 
 
 
 def asked_of(request: HumanRequest) -> list[User]:
-    """Return the people a reply is expected from: the starter of the run, else the operators of the workflow."""
-    if request.run.created_by is not None:
-        return [request.run.created_by]
-    return [person.user for person in people_who("operate", request.workflow)]
+    """Return the people a reply is expected from: the starter of the run, else the operators of the workflow. A
+    program that started it hears by its webhooks; operators reply.
+    """
+    starter = request.run.created_by
+    if starter is not None and not is_service(starter):
+        return [starter]
+    return [person.user for person in people_who("operate", request.workflow, programs=False)]
 
 
 def _add_comment(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment:

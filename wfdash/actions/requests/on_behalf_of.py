@@ -67,7 +67,7 @@ def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Righ
     """
     _refuse_unless_overridable(viewer, request, "Only operators can answer on behalf of someone")
     origin = origin_of(request.run)
-    found = people_who("answer", request.workflow, names=[name])
+    found = people_who("answer", request.workflow, names=[name], programs=False)
     assigned = bool(found) and request.assignee_id == found[0].user.pk
     named = found[0].right_for(request.by, request.not_by, origin) if found else None
     theirs = named or (found[0].right_for((), request.not_by, origin) if assigned else None)

@@ -15,10 +15,10 @@ from django.db.models import Count, Sum
 from django.db.models.functions import ExtractHour, TruncDate
 from django.utils import timezone
 
+from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.models import Tally, TallyMark
 from wfdash.actions.statistics.event_metrics import MetricKey, MetricSums, measure_events
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.actions.sweep_backoff import is_outage
 from wfdash.domain.histograms import ALL_TIME
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from wfdash.client.script import Emit, Script
 from wfdash.client.sending import get
-from wfdash.client.streams import page_of
 
 PAGE = 100
 
@@ -18,7 +17,7 @@ def pages(
     """Emit the items of a list, at most ``most``, reading the next page when it is needed."""
     left, query = most, dict(query)
     while left is None or left > 0:
-        page = page_of((yield from get(path, **query, limit=limit if left is None else min(limit, left))))
+        page = yield from get(path, **query, limit=limit if left is None else min(limit, left))
         for item in page["items"]:
             yield Emit(read(item))
         left = None if left is None else left - len(page["items"])

@@ -147,17 +147,18 @@ def thread(found: RequestView) -> tuple[CommentView, ...]:
 
 
 def assignable(found: RequestView) -> tuple[str, ...]:
-    """Return the user names this person may assign a request to."""
+    """Return the user names this person may assign a request to. No programs: no notification reaches them."""
     free = found.viewer.may("operate", found.workflow) and found.rules.override
     by = () if free else found.by
-    people = people_who("answer", found.workflow)
+    people = people_who("answer", found.workflow, programs=False)
     return tuple(person.name for person in people if person.addressed(by, found.not_by, found.origin))
 
 
 def assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
     """Return the user names to whom this person may assign requests of these workflows."""
     mine = [workflow for workflow in workflows if viewer.may("answer", workflow) or viewer.may("operate", workflow)]
-    return tuple(sorted({person.name for workflow in mine for person in people_who("answer", workflow)}))
+    people = (person for workflow in mine for person in people_who("answer", workflow, programs=False))
+    return tuple(sorted({person.name for person in people}))
 
 
 def answerable_for(found: RequestView) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import contextlib
 import logging
 from functools import partial
 
+from checkpoints.database.high_water_mark import HighWaterMark
 from wfdash.actions.hooks import feed
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)

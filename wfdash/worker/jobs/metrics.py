@@ -10,8 +10,8 @@ import time
 from functools import partial
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.high_water_mark import HighWaterMark
 from wfdash.actions.statistics import metrics_store
-from wfdash.actions.statistics.high_water_mark import HighWaterMark
 from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)

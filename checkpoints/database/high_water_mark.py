@@ -1,0 +1,62 @@
+"""High-water mark: the event id below which no further event can be committed.
+
+SQLite has one writer, so ids are committed in order. A transaction of PostgreSQL takes an id before it commits: a later
+id may become visible earlier, and a reader that trusted what it sees would skip the earlier one.
+"""
+
+from __future__ import annotations
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import Max
+
+from checkpoints.database.storage import run_statement
+from checkpoints.models import Event
+
+TABLE = Event._meta.db_table
+LOOK = (
+    f"SELECT coalesce(max(id), 0), ARRAY(SELECT DISTINCT virtualtransaction FROM pg_locks"  # noqa: S608
+    f" WHERE locktype = 'relation' AND relation = '{TABLE}'::regclass AND mode = 'RowExclusiveLock' AND granted"
+    f" AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    f" AND pid IS DISTINCT FROM pg_backend_pid()) FROM {TABLE}"
+)
+"""The last id, and then who writes events.
+
+A transaction that inserts has the table's lock before the id is taken and until after the commit is visible. Snapshots
+do not show that: their ``xmax`` follows the last transaction that has ended, and one that runs may have a later number.
+"""
+
+
+class HighWaterMark:
+    """The mark of one reader. It never goes back."""
+
+    def __init__(self, using: str = DEFAULT_DB_ALIAS, *, settled: int = 0) -> None:
+        """``settled``: an id that is known to be no higher than the mark."""
+        self._using = using
+        self._settled = settled
+        self._pending: tuple[int, frozenset[str]] | None = None
+        """An id, and the transactions that may still add events up to it."""
+
+    @property
+    def waits(self) -> bool:
+        """Return whether there were later events at the last look, which other transactions held up."""
+        return self._pending is not None and self._pending[0] > self._settled
+
+    def current(self) -> int:
+        """Return the id up to which no event can appear any more, 0 if none is known (one query).
+
+        Read the events afterwards: what ended during the look is not in its snapshot.
+        """
+        if connections[self._using].vendor == "sqlite":
+            return Event.objects.using(self._using).aggregate(last=Max("pk"))["last"] or 0
+        ((last, found),) = run_statement(connections[self._using], LOOK)
+        writing = frozenset(found)
+        if self._pending is not None and not writing & self._pending[1]:
+            self._settle(self._pending[0])
+        if not writing:
+            self._settle(last)
+        elif self._pending is None:
+            self._pending = last, writing
+        return self._settled
+
+    def _settle(self, last: int) -> None:
+        self._settled, self._pending = max(self._settled, last), None
