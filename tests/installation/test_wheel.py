@@ -1,14 +1,17 @@
-"""The wheel as a release would build it: what is in it, and the main job in an environment outside the checkout."""
+"""The archives of a release: what is in them, and the main job in an environment outside the checkout."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import signal
 import site
 import subprocess
 import sys
+import tarfile
+import tomllib
 import urllib.error
 import urllib.request
 import zipfile
@@ -39,11 +42,39 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+FOLDERS = {".ci", "checkpoints", "docs", "static", "templates", "tests", "wfdash"}
+FILES = {".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "manage.py", "pyproject.toml"}
+FILES |= {"requirements.lock", "requirements-dev.lock"}
+LEFT = ("data/secret_key", "data/wfdash.sqlite3-wal", "build/notes.txt", "todo.txt", "wfdash/.env", "tests/t.sqlite3")
+"""What lies about in a checkout in which someone works."""
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel as a release would."""
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the source archive of a checkout in which someone has worked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    checkout = folder / "checkout"
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, checkout)
+    for name in LEFT:
+        (checkout / name).parent.mkdir(exist_ok=True)
+        (checkout / name).write_text("private")
+    needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder / "backend"), *needs]
+    subprocess.run(pip, check=True, timeout=240)
+    build = [sys.executable, "-c", f"import hatchling.build as h; h.build_sdist({str(folder)!r})"]
+    env = os.environ | {"PYTHONPATH": str(folder / "backend")}
+    subprocess.run(build, cwd=checkout, env=env, check=True, timeout=60)
+    return next(folder.glob("wfdash-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as a release would: from the source archive, in an environment of its own."""
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(sdist)]
     subprocess.run(command, check=True, timeout=240)
     return next(folder.glob("wfdash-*.whl"))
 
@@ -118,6 +149,16 @@ def waiting(port: int, token: str, run_id: str) -> Any:
     return run["requests"] if run["status"] == "waiting" else None
 
 
+def test_the_source_archive_holds_what_is_tested_built_and_read_and_nothing_that_lies_about(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    files = [path for top in FOLDERS for path in (ROOT / top).rglob("*.*")]
+    wanted = {name_of(path) for path in files if "__pycache__" not in path.parts}
+    assert wanted - inside == set()
+    assert {name.partition("/")[0] for name in inside} == FOLDERS | FILES | {"PKG-INFO"}
+    assert inside.intersection(LEFT) == set()
+
+
 def test_the_wheel_carries_templates_static_files_migrations_and_sample_data(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = [
@@ -127,7 +168,8 @@ def test_the_wheel_carries_templates_static_files_migrations_and_sample_data(whe
         *(name_of(path) for path in (ROOT / "wfdash/examples").rglob("*.*") if "__pycache__" not in path.parts),
     ]
     assert [path for path in wanted if path not in inside] == []
-    assert [path for path in inside if path.startswith(("tests/", "docs/"))] == []
+    assert [path for path in inside if path.startswith(("tests/", "docs/")) or path in LEFT] == []
+    assert any(path.endswith(".dist-info/licenses/LICENSE") for path in inside)
 
 
 def test_the_installed_wheel_starts_asks_takes_an_answer_and_restores(installed: Path, tmp_path: Path) -> None:
