@@ -6,9 +6,11 @@ from typing import Any
 
 from django.db.models import Q
 
-from checkpoints.models.user_model import is_staff
+from checkpoints.models.user_model import User, is_staff
+from wfdash.access.directory import is_service
+from wfdash.access.names import find_person
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.errors import NotAllowed
+from wfdash.errors import Invalid, NotAllowed
 
 OWN = "You cannot do this to your own account. Use Settings, or ask another admin"
 NARROW = "This token has limits. For what is yours in every workflow, use one with all rights for every workflow"
@@ -34,6 +36,23 @@ def administered(viewer: Viewer) -> tuple[str, ...] | None:
     if viewer.may("admin", EVERY):
         return None
     return tuple(sorted(name for name, rights in viewer.rights.items() if "admin" in rights))
+
+
+def service_account(viewer: Viewer, name: str) -> User:
+    """Return the service account that an admin of every workflow gives something that acts as it: a token, a webhook.
+
+    No one gives that to another person. ``NotAllowed``; ``Invalid`` at ``owner``.
+    """
+    if not viewer.may("admin", EVERY):
+        raise NotAllowed("Only admins of every workflow can set up what acts as a service account")
+    user = find_person(name)
+    if user is None or not user.is_active:
+        raise Invalid([{"loc": ["owner"], "msg": f"No active account named {name[:80]}"}])
+    if not is_service(user):
+        raise NotAllowed(f"{name} is a person: they make their own tokens and webhooks in their settings")
+    if problem := obstacle(viewer, user):
+        raise NotAllowed(problem)
+    return user
 
 
 def refuse_narrow(viewer: Viewer) -> None:

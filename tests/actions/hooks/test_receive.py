@@ -21,6 +21,8 @@ from wfdash.actions import rate_limit
 from wfdash.actions.hooks import incoming
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.hooks.receive import forget_deliveries
+from wfdash.actions.people.accounts import create_service_account
+from wfdash.actions.people.grants import grant_role
 from wfdash.domain.hooks.mapping import mapped, template_problems
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.signing import signed_headers
@@ -218,10 +220,19 @@ def test_who_may_not_start_the_workflow_adds_no_address_for_it(otto: Viewer, per
         hook_of(narrow)
     with pytest.raises(NotAllowed):
         incoming.create_incoming(otto, IncomingPlan(name="n", workflow="orders", mapping=1), owner="vera")
-    with pytest.raises(NotAllowed):
-        incoming.create_incoming(
-            person("adam", "admin"), IncomingPlan(name="n", workflow="orders", mapping=1), owner="vera"
-        )
+
+
+def test_an_admin_lets_a_program_start_runs_and_no_other_person(otto: Viewer, person: Person) -> None:
+    adam, plan = person("adam", "admin"), IncomingPlan(name="n", workflow="orders", mapping={})
+    create_service_account(adam, "robot")
+    with pytest.raises(NotAllowed, match="is a person"):
+        incoming.create_incoming(adam, plan, owner="otto")
+    for owner, words in ("robot", "cannot start"), ("none", "No active account"):
+        with pytest.raises(Invalid) as refused:
+            incoming.create_incoming(adam, plan, owner=owner)
+        assert words in refused.value.by_field["owner"]
+    grant_role(adam, "operator", person="robot")
+    assert incoming.create_incoming(adam, plan, owner="robot")[0].owner.get_username() == "robot"
 
 
 @pytest.mark.parametrize(

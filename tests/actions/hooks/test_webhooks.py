@@ -7,6 +7,7 @@ import pytest
 from checkpoints.models import AuditEntry, Notice, Webhook
 from wfdash.access.viewer import Viewer
 from wfdash.actions.hooks import webhooks
+from wfdash.actions.people.accounts import create_service_account
 from wfdash.errors import Invalid, NotAllowed, NotFound
 
 Person = Callable[..., Viewer]
@@ -53,6 +54,20 @@ def test_only_admins_of_everything_look_after_webhooks_of_the_installation(adam:
             webhooks.find_webhook(viewer, webhook.pk)
     with pytest.raises(NotFound):
         webhooks.find_webhook(adam, "none")
+
+
+def test_a_webhook_of_a_service_account_is_added_by_admins_alone(adam: Viewer, person: Person) -> None:
+    create_service_account(adam, "robot", roles=[("reviewer", "expense")])
+    webhook, _ = webhooks.create_webhook(adam, name="n", url=URL, workflow="expense", owner="robot")
+    assert webhook.owner.get_username() == "robot"
+    with pytest.raises(NotAllowed):
+        webhooks.create_webhook(person("otto", "operator"), name="n", url=URL, owner="robot")
+    with pytest.raises(NotAllowed, match="is a person"):
+        webhooks.create_webhook(adam, name="n", url=URL, owner="otto")
+    for owner, facts, field in ("none", {}, "owner"), ("robot", {"values": True}, "values"):
+        with pytest.raises(Invalid) as refused:
+            webhooks.create_webhook(adam, name="n", url=URL, owner=owner, **facts)
+        assert [error["loc"] for error in refused.value.errors] == [[field]]
 
 
 def test_an_old_secret_signs_along_until_it_is_retired(adam: Viewer) -> None:

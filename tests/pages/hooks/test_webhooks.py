@@ -5,6 +5,8 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import DeliveryAttempt, Notice, Webhook
+from tests.people import viewer
+from wfdash.actions.people.accounts import create_service_account
 
 HOOK = {"name": "Chat", "url": "https://hooks.example.org/in", "workflow": "*"}
 
@@ -83,6 +85,19 @@ def test_a_webhook_s_secret_is_shown_once(adam: Client) -> None:
         shown = adam.get(url).content.decode()
         assert "Chat" in shown
         assert webhook.secret not in shown
+
+
+def test_an_admin_gives_a_webhook_to_a_service_account(adam: Client) -> None:
+    create_service_account(viewer("adam"), "robot", roles=[("viewer", "*")])
+    assert 'value="as:robot"' in adam.get("/settings/webhooks/").content.decode()
+    made = adam.post("/settings/webhooks/", {**HOOK, "whose": "as:robot"})
+    assert made.status_code == 201
+    assert Webhook.objects.get().owner.get_username() == "robot"
+    for shown in made.content.decode(), adam.get("/settings/webhooks/").content.decode():
+        assert "service account" in shown
+    refused = adam.post("/settings/webhooks/", {**HOOK, "whose": "as:nobody"})
+    assert 'id="hook-owner-error"' in refused.content.decode()
+    assert adam.post("/settings/webhooks/", {**HOOK, "whose": "as:ana"}).status_code == 403
 
 
 def test_an_address_inside_is_refused_at_its_field(adam: Client) -> None:

@@ -15,8 +15,7 @@ from checkpoints.limits import NAME, cleaned, is_storable
 from checkpoints.models import Token
 from checkpoints.models.user_model import User
 from wfdash import pubsub
-from wfdash.access.administration import obstacle, refuse_token
-from wfdash.access.directory import is_service
+from wfdash.access.administration import obstacle, refuse_token, service_account
 from wfdash.access.names import find_person
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import rate_limit
@@ -128,15 +127,11 @@ def _owner(viewer: Viewer, name: str) -> User:
         if owner.pk is None:
             raise Invalid([{"loc": ["owner"], "msg": "Say whose token it is"}])
         return owner
+    if viewer.user.pk is not None:
+        return service_account(viewer, name)
     user = find_person(name)
-    if not viewer.may("admin", EVERY):
-        raise NotAllowed("Only admins of every workflow can make tokens of service accounts")
     if user is None or not user.is_active:
         raise Invalid([{"loc": ["owner"], "msg": f"No active account named {name[:80]}"}])
-    if viewer.user.pk is not None and not is_service(user):
-        raise NotAllowed(f"{name} is a person: they make their own tokens under Settings, Tokens")
-    if problem := obstacle(viewer, user):
-        raise NotAllowed(problem)
     return user
 
 

@@ -14,11 +14,10 @@ from checkpoints import ids
 from checkpoints.content.canonical_json import dumps
 from checkpoints.database.storage import write
 from checkpoints.models import IncomingHook
-from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
 from wfdash import catalog
-from wfdash.access.administration import managed_by, refuse_narrow
-from wfdash.access.viewer import EVERY, Viewer, viewer_for
+from wfdash.access.administration import managed_by, refuse_narrow, service_account
+from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.domain.hooks.mapping import pointer_problem, template_problems
@@ -54,13 +53,13 @@ def create_incoming(
 ) -> tuple[IncomingHook, str]:
     """Create an incoming webhook. Returns it and its secret, a new one if none is given.
 
-    It acts as the viewer, or as ``owner`` if an admin of everything says so. ``Invalid`` with errors per field,
-    ``NotAllowed``, ``NotFound``.
+    It acts as the viewer, or as ``owner``, a service account, if an admin of everything says so. ``Invalid`` with
+    errors per field, ``NotAllowed``, ``NotFound``.
     """
+    _refuse_who_cannot_start(viewer, plan.workflow)
     acting = _acting(viewer, owner or viewer.name)
-    _refuse_who_cannot_start(acting, plan.workflow)
     secret = secret.strip() or new_secret()
-    if problems := [*plan_problems(plan), *_secret_problems(plan.scheme, secret)]:
+    if problems := [*plan_problems(plan), *_secret_problems(plan.scheme, secret), *_idle(acting, plan.workflow)]:
         raise Invalid(problems)
     with write():
         rate_limit.charge(viewer, "webhook")
@@ -175,18 +174,19 @@ def _acting(viewer: Viewer, name: str) -> Viewer:
     refuse_narrow(viewer)
     if name == viewer.name:
         return viewer
-    if not viewer.may("admin", EVERY):
-        raise NotAllowed("Only admins of all workflows can add webhooks that act as others")
-    user = User.objects.filter(has_name(name), is_active=True).first()
-    if user is None:
-        raise Invalid([{"loc": ["owner"], "msg": "No active account has this name"}])
-    return viewer_for(user)
+    return viewer_for(service_account(viewer, name))
 
 
 def _refuse_who_cannot_start(viewer: Viewer, workflow: str) -> None:
     catalog.get(workflow)
     if not viewer.may("start", workflow):
         raise NotAllowed("Only those who can start this workflow can let others start it")
+
+
+def _idle(acting: Viewer, workflow: str) -> list[Problem]:
+    if acting.may("start", workflow):
+        return []
+    return [{"loc": ["owner"], "msg": f"{acting.name} cannot start this workflow. Give it a role first"}]
 
 
 def _columns(plan: IncomingPlan) -> dict[str, Any]:

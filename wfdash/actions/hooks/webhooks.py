@@ -13,8 +13,7 @@ from checkpoints import ids
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, Webhook
-from checkpoints.models.user_model import User, has_name
-from wfdash.access.administration import managed_by, refuse_narrow
+from wfdash.access.administration import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
@@ -42,9 +41,9 @@ def create_webhook(
 ) -> tuple[Webhook, str]:
     """Create a webhook. Returns it and its secret, which is shown only this once. No kinds: all of them.
 
-    ``owner``: the user name of the viewer, or for an admin that of anyone: it is sent what that person may see. Empty:
-    a webhook of the installation. ``values``: deliveries carry answers, outputs and errors, as far as the owner may
-    inspect them. ``Invalid`` with errors per field, ``NotAllowed``.
+    ``owner``: the name of the viewer, or for an admin that of a service account: it is sent what that account may see.
+    Empty: a webhook of the installation. ``values``: deliveries carry answers, outputs and errors, as far as the owner
+    may inspect them. ``Invalid`` with errors per field, ``NotAllowed``.
     """
     whose = _owner(viewer, owner)
     if problems := [*_problems(name, url, workflow, kinds), *_missing_rights(whose, workflow.strip(), values)]:
@@ -142,14 +141,11 @@ def _owner(viewer: Viewer, name: str) -> Viewer | None:
     refuse_narrow(viewer)
     if name == viewer.name and name:
         return viewer
+    if name:
+        return viewer_for(service_account(viewer, name))
     if not viewer.may("admin", EVERY):
-        raise NotAllowed("Only admins of all workflows can add webhooks for others")
-    if not name:
-        return None
-    user = User.objects.filter(has_name(name), is_active=True).first()
-    if user is None:
-        raise Invalid([{"loc": ["owner"], "msg": "No active account has this name"}])
-    return viewer_for(user)
+        raise NotAllowed("Only admins of every workflow can add webhooks of the installation")
+    return None
 
 
 def _missing_rights(owner: Viewer | None, workflow: str, values: bool) -> list[Problem]:

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from checkpoints.models import IncomingHook
 from wfdash import catalog
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.viewer import Viewer
 from wfdash.actions.hooks import incoming as actions
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs.lifecycle import checked_input
@@ -22,6 +22,7 @@ from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import incoming as queries
 from wfdash.rendering import render
 
@@ -32,7 +33,7 @@ FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
 def incoming_list(request: HttpRequest) -> HttpResponse:
     """List the incoming webhooks that a person manages."""
     viewer = viewer_of(request)
-    context = {"rows": queries.incoming_hooks(viewer), "all": viewer.may("admin", EVERY), "here": "incoming"}
+    context = {"rows": queries.incoming_hooks(viewer), "here": "incoming"}
     return render(request, "hooks/incoming_list.html", context | {"workflows": _startable(viewer)})
 
 
@@ -44,7 +45,7 @@ def new_incoming(request: HttpRequest) -> HttpResponse:
         raise NotFound("No workflow of this name that you can start")
     entry = catalog.get(name)
     typed = _typed(request) if request.method == "POST" else _blank(suggested(entry.description.input_schema))
-    context: dict[str, Any] = {"workflow": name, "typed": typed, "all": viewer.may("admin", EVERY)}
+    context: dict[str, Any] = {"workflow": name, "typed": typed, "programs": service_accounts(viewer)}
     if request.method != "POST" or request.POST.get("act") == "preview":
         return _form(request, viewer, entry, context)
     try:

@@ -18,10 +18,12 @@ from wfdash.actions.hooks import deliveries, webhooks
 from wfdash.errors import Invalid, WrongState
 from wfdash.notifications.kinds import WEBHOOK_KINDS, type_of
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import webhooks as queries
 from wfdash.rendering import render
 
-OURS, MINE = "ours", "mine"
+OURS, MINE, PROGRAM = "ours", "mine", "as:"
+"""To whom a webhook belongs: the installation, the viewer, or the service account whose name follows."""
 
 
 @page("GET", "POST")
@@ -45,6 +47,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
         "problems": problems,
         "here": "webhooks",
         "all": viewer.may("admin", EVERY),
+        "programs": [(name, PROGRAM + name) for name in service_accounts(viewer)],
         "inspects": viewer.may_anywhere("inspect"),
         "local": conf.WFDASH_HOOKS_LOCAL,
         "inside": conf.WFDASH_HOOKS_HOSTS,
@@ -118,14 +121,14 @@ def _states(webhook_id: str, chosen: str) -> list[tuple[str, str, bool]]:
 
 def _posted(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
     post = request.POST
-    ours = viewer.may("admin", EVERY) and post.get("whose", OURS) == OURS
+    whose = post.get("whose", OURS) if viewer.may("admin", EVERY) else MINE
     return {
         "name": post.get("name", ""),
         "url": post.get("url", ""),
         "workflow": post.get("workflow", "") or EVERY,
         "kinds": post.getlist("kinds"),
         "values": bool(post.get("values")),
-        "owner": "" if ours else viewer.name,
+        "owner": {OURS: "", MINE: viewer.name}.get(whose, whose.removeprefix(PROGRAM)),
     }
 
 

@@ -60,6 +60,16 @@ def service_names() -> frozenset[str]:
     return frozenset(ServiceAccount.objects.values_list(f"user__{USERNAME}", flat=True))
 
 
+def service_accounts(viewer: Viewer) -> tuple[str, ...]:
+    """Return the names of active service accounts to which this person may give a token or a webhook (one query);
+    none for people who are not admins of every workflow.
+    """
+    if not viewer.may("admin", EVERY):
+        return ()
+    users = User.objects.filter(service_account__isnull=False, is_active=True).exclude(pk=viewer.user.pk)
+    return tuple(users.order_by(USERNAME).values_list(USERNAME, flat=True)[:SHOWN])
+
+
 def all_tokens(viewer: Viewer, *, owner: str = "", ended: bool = False) -> tuple[TokenRow, ...]:
     """Return everyone's tokens, or those of one account, the newest first. ``ended``: revoked and expired ones, too.
     ``NotAllowed`` for everyone but admins of every workflow.
