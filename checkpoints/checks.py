@@ -7,8 +7,10 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection, connections
+from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
+
+from checkpoints.database.alias import alias, connection
 
 SUPPORTED = frozenset({"sqlite", "postgresql"})
 
@@ -16,12 +18,21 @@ SUPPORTED = frozenset({"sqlite", "postgresql"})
 @register()
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Return errors for databases that cannot store runs, before anything is lost in them."""
-    if connection.vendor in SUPPORTED:
-        return check_file(connection.settings_dict)
+    if alias() not in connections.settings:
+        names = ", ".join(repr(name) for name in connections.settings)
+        return [
+            Error(
+                f"WFDASH_DATABASE_ALIAS is {alias()!r}, which is no database.",
+                hint=f"Name one of DATABASES ({names}), or leave it empty.",
+                id="checkpoints.E003",
+            )
+        ]
+    if connection().vendor in SUPPORTED:
+        return check_file(connection().settings_dict)
     return [
         Error(
-            f"Runs cannot be kept in {connection.vendor}.",
-            hint="Use SQLite or PostgreSQL in DATABASES['default'].",
+            f"Runs cannot be kept in {connection().vendor}.",
+            hint=f"Use SQLite or PostgreSQL in DATABASES[{alias()!r}].",
             id="checkpoints.E001",
         )
     ]
@@ -36,7 +47,7 @@ def refuse_database() -> None:
 def check_file(settings: dict[str, Any]) -> list[CheckMessage]:
     """Return an error for SQLite in memory: each thread would have a database of its own."""
     if settings["ENGINE"].endswith("sqlite3") and ":memory:" in str(settings["NAME"]):
-        hint = "Give DATABASES['default']['NAME'] a path."
+        hint = f"Give DATABASES[{alias()!r}]['NAME'] a path."
         return [Error("Runs need an SQLite database in a file.", hint=hint, id="checkpoints.E002")]
     return []
 

@@ -8,9 +8,10 @@ from functools import lru_cache, wraps
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
-from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import BooleanField, Model, Q, QuerySet
 from django.db.models.expressions import RawSQL
+
+from checkpoints.database.alias import alias, connection
 
 KEPT = 512
 """How many statements are kept for each query; the least recently used go first."""
@@ -27,7 +28,7 @@ class Statement:
         """Return what the query finds now, as it is stored: select texts and numbers, no times and no JSON."""
         if not self.sql:
             return []
-        with connection.cursor() as cursor:
+        with connection().cursor() as cursor:
             cursor.execute(self.sql, self.params)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
@@ -55,7 +56,7 @@ def compiled(build: Callable[..., QuerySet[Any, Any]]) -> Callable[..., Statemen
     def kept(vendor: str, *key: Hashable) -> Statement:
         return statement_of(build(*key))
 
-    return wraps(build)(lambda *key: kept(connection.vendor, *key))
+    return wraps(build)(lambda *key: kept(connection().vendor, *key))
 
 
 def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[..., Q]:
@@ -70,18 +71,18 @@ def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[...
         plain = build(*key)
         query = model._default_manager.filter(plain).query
         try:
-            sql, params = query.get_compiler(DEFAULT_DB_ALIAS).compile(query.where)
+            sql, params = query.get_compiler(alias()).compile(query.where)
         except EmptyResultSet:
             return Q(pk__in=[])
         return plain if len(query.alias_map) > 1 else Q(RawSQL(sql, tuple(params), BooleanField()))  # noqa: S611
 
-    return wraps(build)(lambda *key: kept(connection.vendor, *key))
+    return wraps(build)(lambda *key: kept(connection().vendor, *key))
 
 
 def statement_of(query: QuerySet[Any, Any]) -> Statement:
     """Return a query's statement."""
     try:
-        sql, params = query.query.sql_with_params()
+        sql, params = query.query.get_compiler(alias()).as_sql()
     except EmptyResultSet:
         return Statement(sql="")
     return Statement(sql=sql, params=tuple(params))

@@ -6,9 +6,10 @@ id may become visible earlier, and a reader that trusted what it sees would skip
 
 from __future__ import annotations
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import connections
 from django.db.models import Max
 
+from checkpoints.database.alias import alias
 from checkpoints.database.storage import run_statement
 from checkpoints.models import Event
 
@@ -29,9 +30,9 @@ do not show that: their ``xmax`` follows the last transaction that has ended, an
 class HighWaterMark:
     """The mark of one reader. It never goes back."""
 
-    def __init__(self, using: str = DEFAULT_DB_ALIAS, *, settled: int = 0) -> None:
+    def __init__(self, using: str | None = None, *, settled: int = 0) -> None:
         """``settled``: an id that is known to be no higher than the mark."""
-        self._using = using
+        self._using = using or alias()
         self._settled = settled
         self._pending: tuple[int, frozenset[str]] | None = None
         """An id, and the transactions that may still add events up to it."""

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.apps import apps
-from django.db import DEFAULT_DB_ALIAS, models
+from django.db import models
 
 from checkpoints.content.chunks import digest
 from checkpoints.content.encryption import encrypted_text_in
+from checkpoints.database.alias import alias
 from checkpoints.database.storage import write
 from checkpoints.models import Chunk
 from checkpoints.models.fields import EncryptedJsonField, EncryptedTextField, StoredDocument, current_encryptor
@@ -21,11 +22,12 @@ PAGE = 200
 """Rows per transaction: a commit may have to wait for these."""
 
 
-def rotate(using: str = DEFAULT_DB_ALIAS) -> dict[str, int]:
+def rotate(using: str | None = None) -> dict[str, int]:
     """Encrypt everything with the first key and return how many rows of each table were re-encrypted.
 
     ``Locked`` if something cannot be decrypted with the available keys: what was rotated before stays rotated.
     """
+    using = using or alias()
     counts = {model._meta.model_name or "": rotate_rows(model, using) for model in encrypted_tables()}
     return {**counts, "chunk": rotate_chunks(using)}
 

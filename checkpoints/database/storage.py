@@ -1,4 +1,4 @@
-"""The storage ports on Django's default database. The hot path bypasses the ORM: raw statements, own connections.
+"""The storage ports on Django's database. The hot path bypasses the ORM: raw statements, own connections.
 
 Django's async methods share one thread per process; nothing here waits for it. Rows are the models' own, so pages,
 admin and actions read and write them with the ORM. Actions write inside ``write()``.
@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.content.encryption import Encryptor, encryptor_of
+from checkpoints.database.alias import alias
 from checkpoints.errors import Unsupported
 from checkpoints.ids import RunId, WorkflowId
 from checkpoints.records import Phase, RunInfo
@@ -38,12 +39,13 @@ SYNCHRONOUS_FULL = 2
 
 
 @contextlib.contextmanager
-def write(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+def write(using: str | None = None) -> Iterator[None]:
     """Return a context manager: one transaction of an action, under the fair write lock on SQLite.
 
     May be nested in one thread. Take locks in the order run, claim, requests. Never wait for a storage inside:
     its writer waits for this transaction. What it commits survives a power failure, in either durability class.
     """
+    using = using or alias()
     connection = connections[using]
     turn = executor.write_lock if connection.vendor == "sqlite" else contextlib.nullcontext()
     with turn:
@@ -76,10 +78,10 @@ class DatabaseStorage(SqlStorage):
     connections of its own; those of a loop that ended without ``aclose()`` are closed when the next one needs some.
     """
 
-    def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
-        """``using`` names one of Django's databases; it is opened at first use."""
+    def __init__(self, using: str | None = None) -> None:
+        """``using`` names one of Django's databases, else it is wfdash's; it is opened at first use."""
         super().__init__(encryptor_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", "")))
-        self._using = using
+        self._using = using or alias()
 
     def close(self) -> None:
         """End threads (SQLite); for callers without a loop."""

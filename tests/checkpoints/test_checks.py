@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -17,7 +18,7 @@ def test_the_configured_database_is_supported() -> None:
 
 
 def test_another_engine_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "connection", SimpleNamespace(vendor="oracle"))
+    monkeypatch.setattr(checks, "connection", lambda: SimpleNamespace(vendor="oracle"))
     (error,) = checks.check_database(None)
     assert error.id == "checkpoints.E001"
     assert "SQLite or PostgreSQL" in str(error.hint)
@@ -25,7 +26,7 @@ def test_another_engine_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("vendor", ["mysql", "oracle"])
 def test_a_server_does_not_start_on_a_database_of_another_vendor(monkeypatch: pytest.MonkeyPatch, vendor: str) -> None:
-    monkeypatch.setattr(checks, "connection", SimpleNamespace(vendor=vendor))
+    monkeypatch.setattr(checks, "connection", lambda: SimpleNamespace(vendor=vendor))
     with pytest.raises(ImproperlyConfigured, match=f"cannot be kept in {vendor}. Use SQLite or PostgreSQL"):
         checks.refuse_database()
 
@@ -36,6 +37,12 @@ async def test_a_storage_does_not_open_a_database_of_another_vendor(
     monkeypatch.setattr(connections[sqlite_alias], "vendor", "mysql")
     with pytest.raises(Unsupported, match="cannot be kept in mysql: use SQLite or PostgreSQL"):
         await DatabaseStorage(sqlite_alias).get_latest(new_run_id())
+
+
+def test_a_name_that_is_none_of_the_databases_is_refused(settings: Any) -> None:
+    settings.WFDASH_DATABASE_ALIAS = "workflow"
+    (error,) = checks.check_database(None)
+    assert (error.id, error.hint) == ("checkpoints.E003", "Name one of DATABASES ('default'), or leave it empty.")
 
 
 def test_a_database_in_memory_is_refused() -> None:

@@ -1,4 +1,7 @@
-"""The project's settings: what it had before, and wfdash's two apps; one setting of its own, to wait for nothing."""
+"""The project's settings: what it had before, and wfdash's two apps; one setting of its own, to wait for nothing.
+
+With ``EMBEDDING_ALIAS`` runs and people are in a database of that name, and the shop's own tables in the default one.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,19 @@ MIDDLEWARE = [
 TEMPLATES = [
     {"BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [Path(__file__).parent / "templates"]}
 ]
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": BASE_DIR / "shop.sqlite3",
-        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
-    }
+SQLITE = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "OPTIONS": {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
+    },
 }
+DATABASES = {"default": SQLITE | {"NAME": BASE_DIR / "shop.sqlite3"}}
+if alias := os.environ.get("EMBEDDING_ALIAS"):
+    DATABASES[alias] = SQLITE | {"NAME": BASE_DIR / f"{alias}.sqlite3"}
+    WFDASH_DATABASE_ALIAS = alias
+    DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 WFDASH_UNDO = 0

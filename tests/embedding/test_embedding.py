@@ -14,10 +14,16 @@ from wfdash.installation.defaults import DEFAULTS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.process
-def test_the_dashboard_works_in_a_project_that_sets_nothing_for_it(tmp_path: Path) -> None:
+def environment(data: Path, **more: str) -> dict[str, str]:
+    """Return the variables of a process of the project."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-    env |= {"DJANGO_SETTINGS_MODULE": "tests.embedding.settings", "EMBEDDING_DATA": str(tmp_path)}
+    return env | {"DJANGO_SETTINGS_MODULE": "tests.embedding.settings", "EMBEDDING_DATA": str(data), **more}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("more", [{}, {"EMBEDDING_ALIAS": "workflows"}], ids=["default database", "own database"])
+def test_the_dashboard_works_in_a_project_that_sets_nothing_for_it(tmp_path: Path, more: dict[str, str]) -> None:
+    env = environment(tmp_path, **more)
     done = subprocess.run([sys.executable, "-m", "tests.embedding.story"], env=env, text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr
 

@@ -7,10 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
 
+from tests.embedding.shop.models import Order
+
 
 def shop_front(request: HttpRequest) -> HttpResponse:
     """Show the project's own page."""
-    return render(request, "base.html", {"heading": "The shop"})
+    return render(request, "base.html", {"heading": "The shop", "orders": Order.objects.count()})
 
 
 def lost(request: HttpRequest, exception: Exception) -> HttpResponse:

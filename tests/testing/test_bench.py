@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -53,6 +54,17 @@ def workflow(policy: Policy | None = None, *, once: bool = False) -> Workflow:
 
 
 JANA = {"customer": "Jana", "amount": 80}
+
+
+async def test_a_bench_serves_a_project_whose_runs_have_a_database_of_their_own(settings: Any) -> None:
+    settings.WFDASH_DATABASE_ALIAS = "workflows"
+    settings.DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
+    async with bench(workflow(), people=["ana"]) as t:
+        run = await t.start(Contract(customer="Jana", amount=80))
+        await t.answer(run, "approve", by="ana")
+        await t.advance("1d")
+        assert run.output == "R-80"
+        assert await get_user_model().objects.using("default").filter(username="ana").aexists()
 
 
 async def test_a_run_goes_from_a_question_through_a_sleep_to_its_output() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from checkpoints.database.alias import connection, on_commit
 from checkpoints.events import EventKind, check_event
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.records import EventDraft, Phase
@@ -61,7 +61,7 @@ def lock_request(request: HumanRequest) -> HumanRequest:
 
     Where a transaction locks the whole database (SQLite), a row read inside it is current already.
     """
-    if not connection.features.has_select_for_update:
+    if not connection().features.has_select_for_update:
         return request
     run = Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=request.run_id)
     request = HumanRequest.objects.get(pk=request.pk)
@@ -79,7 +79,7 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     row = event_row(run.pk, seq, event.kind, event.step, event.data)
     Event.objects.create(**dict(zip(EVENT, row, strict=True)), at=now)
     run_id = run.pk
-    transaction.on_commit(lambda: pubsub.runs_changed.publish(run_id, seq))
+    on_commit(lambda: pubsub.runs_changed.publish(run_id, seq))
     if kind.noun == "request" and event.data.get("request"):
         notify_request(run.workflow, event.data["request"])
     return seq
@@ -102,7 +102,7 @@ def _next_seq(run: Run, now: datetime, wake: bool) -> int:
 
 def notify_request(workflow: str, request_id: str, part: str = "request") -> None:
     """Publish to those who have this request open, once the caller's transaction is committed."""
-    transaction.on_commit(lambda: pubsub.requests_changed.publish(workflow, part, request_id))
+    on_commit(lambda: pubsub.requests_changed.publish(workflow, part, request_id))
 
 
 def fence(run: Run) -> None:
@@ -125,8 +125,8 @@ def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -
 
 
 def notify_workers(run_id: str) -> None:
-    transaction.on_commit(lambda: pubsub.runs_due.publish(run_id))
+    on_commit(lambda: pubsub.runs_due.publish(run_id))
 
 
 def notify_inbox(workflow: str) -> None:
-    transaction.on_commit(lambda: pubsub.inbox_changed.publish(workflow))
+    on_commit(lambda: pubsub.inbox_changed.publish(workflow))

@@ -12,10 +12,11 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import Count
 from django.utils import timezone
 
+from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.models import IdempotencyKey
 from checkpoints.records import Json
@@ -94,7 +95,7 @@ def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyK
 def _claim(row: IdempotencyKey) -> bool:
     """Take the key and return True, or False if it is taken; waits for a concurrent call that is about to take it."""
     try:
-        with transaction.atomic():
+        with atomic():
             row.save(force_insert=True)
     except IntegrityError:
         return False

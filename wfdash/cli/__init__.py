@@ -184,9 +184,9 @@ def _add_to(variable: str, value: str, *, separator: str) -> None:
 
 
 def _has_server() -> bool:
-    from django.db import connection
+    from checkpoints.database.alias import connection
 
-    return connection.vendor != "sqlite"
+    return connection().vendor != "sqlite"
 
 
 def _prepare(*, demo: bool) -> str:
@@ -266,13 +266,13 @@ def _in_thread(make: Callable[[], str]) -> str:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from django.db import connection
+    from checkpoints.database.alias import connection
 
     def call() -> str:
         try:
             return make()
         finally:
-            connection.close()
+            connection().close()
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(call).result()

@@ -14,6 +14,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_APPRISE": {},
     "WFDASH_ASK_PEOPLE": True,
     "WFDASH_AUDIT_KEY": "",
+    "WFDASH_DATABASE_ALIAS": "",
     "WFDASH_DURABILITY": "full",
     "WFDASH_EMBED": True,
     "WFDASH_ENCRYPTION_KEYS": "",

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from checkpoints.database.alias import connection
 from checkpoints.models import Event, Notice, Run
 from checkpoints.records import ENDED
 
@@ -31,7 +31,7 @@ class DatabaseThreads:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="live", initializer=self._remember_connection)
 
     def _remember_connection(self) -> None:
-        kept = connections[DEFAULT_DB_ALIAS]
+        kept = connection()
         kept.inc_thread_sharing()  # so that ``close`` may close it from another thread
         self._connections.append(kept)
 
@@ -55,7 +55,7 @@ def _guarded(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     try:
         return function(*args, **kwargs)
     except Exception:
-        connection.close()
+        connection().close()
         raise
 
 

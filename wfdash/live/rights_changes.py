@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
+from checkpoints.database.alias import on_commit
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User
 from wfdash import pubsub
@@ -42,4 +42,4 @@ def _rights_changed(sender: Any, instance: Any, **_: Any) -> None:
 
 
 def _publish(user: int | None) -> None:
-    transaction.on_commit(lambda: pubsub.rights_changed.publish(user))
+    on_commit(lambda: pubsub.rights_changed.publish(user))

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from checkpoints import ids
+from checkpoints.database.alias import on_commit
 from checkpoints.database.clock import database_now
 from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Run, Webhook
 from checkpoints.models.fields import decrypted
@@ -94,7 +94,7 @@ def _rows(kind: str, workflow: str, users: Iterable[User], once: str, *, run: st
 def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
     Notice.objects.bulk_create(rows, batch_size=ROWS, ignore_conflicts=bool(once))
     for user in {user.pk for user in users}:
-        transaction.on_commit(lambda user=user: pubsub.notifications_changed.publish(user))  # type: ignore[misc]
+        on_commit(lambda user=user: pubsub.notifications_changed.publish(user))  # type: ignore[misc]
 
 
 def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:

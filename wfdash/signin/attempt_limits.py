@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
@@ -66,7 +65,7 @@ def key_of(kind: str, *parts: str) -> str:
     return f"{kind}:{salted_hmac('wfdash.signin', chr(10).join(parts), algorithm='sha256').hexdigest()[:40]}"
 
 
-def check(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None:
+def check(limits: Sequence[AttemptLimit], using: str | None = None) -> None:
     """Raise ``TooManyTries`` if one of these is exceeded; counts nothing (one query)."""
     now, counters = timezone.now(), SignInTries.objects.using(using)
     most = {limit.key: limit.most for limit in limits}
@@ -76,7 +75,7 @@ def check(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None
         raise too_many(max(ends), now)
 
 
-def charge(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None:
+def charge(limits: Sequence[AttemptLimit], using: str | None = None) -> None:
     """Count one attempt for all of these, or for none: ``TooManyTries`` if one is exceeded."""
     now, counters = timezone.now(), SignInTries.objects.using(using)
     codes = [limit for limit in limits if limit.key.startswith("code:")]
@@ -92,7 +91,7 @@ def charge(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> Non
                 counters.filter(began__lte=now - PERIOD).delete()
 
 
-def forgive(limits: Sequence[AttemptLimit], using: str = DEFAULT_DB_ALIAS) -> None:
+def forgive(limits: Sequence[AttemptLimit], using: str | None = None) -> None:
     """Uncount a successful attempt."""
     with write(using):
         for limit in sorted(limits):

@@ -10,11 +10,11 @@ from hashlib import sha256
 
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.models import Session
-from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from checkpoints.database.alias import on_commit
 from wfdash import pubsub
 from wfdash.signin.sessions import stored_key
 
@@ -65,7 +65,7 @@ def end_sessions(user_id: int, *, but: str | None = "", only: str = "") -> int:
     keys = [row.session_key for row, _ in _rows(user_id) if row.session_key != kept]
     ended = [key for key in keys if not only or _id(key) == only]
     Session.objects.filter(session_key__in=ended).delete()
-    transaction.on_commit(lambda: pubsub.rights_changed.publish(user_id))
+    on_commit(lambda: pubsub.rights_changed.publish(user_id))
     return len(ended)
 
 

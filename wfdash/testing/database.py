@@ -17,6 +17,7 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.utils import ConnectionHandler
 
+from checkpoints.database.alias import alias, connection
 from checkpoints.database.storage import DatabaseStorage, scripts_for
 from checkpoints.sql.durability import Durability
 from checkpoints.sql.sqlite import executor
@@ -33,15 +34,15 @@ _in_use: list[str] = []
 
 
 class Redirected(ConnectionHandler):
-    """Django's connections while a bench is open: the default database is the bench's, in every thread."""
+    """Django's connections while a bench is open: the default database and wfdash's are its one, in every thread."""
 
-    def __getitem__(self, alias: str) -> Any:
-        return super().__getitem__(_in_use[-1] if alias == DEFAULT_DB_ALIAS and _in_use else alias)
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(_in_use[-1] if _in_use and name in {DEFAULT_DB_ALIAS, alias()} else name)
 
 
 @contextmanager
 def own_database(folder: Path) -> Iterator[None]:
-    """Put a new database in the place of Django's default one. Call it outside of event loops."""
+    """Put a new database in the place of the default one, and of wfdash's. Call it outside of event loops."""
     file = folder / "bench.sqlite3"
     shutil.copy(template(), file)
     with redirected(file):
@@ -50,21 +51,21 @@ def own_database(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def redirected(file: Path) -> Iterator[None]:
-    """Let the default database be this file, as long as it is open."""
-    alias = f"wfdash bench {next(_numbers)}"
-    connections.settings[alias] = {"ENGINE": ENGINE, "NAME": str(file), "OPTIONS": OPTIONS}
+    """Let the default database, and wfdash's, be this file, as long as it is open."""
+    name = f"wfdash bench {next(_numbers)}"
+    connections.settings[name] = {"ENGINE": ENGINE, "NAME": str(file), "OPTIONS": OPTIONS}
     connections.configure_settings(connections.settings)
     usual = type(connections)
     connections.__class__ = Redirected
-    _in_use.append(alias)
+    _in_use.append(name)
     try:
         yield
     finally:
-        connections[alias].close()
-        _in_use.remove(alias)
+        connections[name].close()
+        _in_use.remove(name)
         _close_opened()
         connections.__class__ = usual
-        del connections.settings[alias]
+        del connections.settings[name]
 
 
 def _close_opened() -> None:
@@ -97,13 +98,12 @@ def _create_tables() -> None:
     from checkpoints.models import AuditHead
     from checkpoints.models.fields import current_keyring
 
-    connection = connections[DEFAULT_DB_ALIAS]
-    with connection.schema_editor() as editor:
+    with connection().schema_editor() as editor:
         for model in apps.get_models():
             if model._meta.managed and not model._meta.proxy and not model._meta.swapped:
                 editor.create_model(model)
     AuditHead.objects.get_or_create(pk=1, defaults={"signature": current_keyring().sign("head", "0", "")})
-    with connection.cursor() as cursor:
+    with connection().cursor() as cursor:
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
@@ -116,7 +116,7 @@ class BenchStorage(DatabaseStorage):
             "later": SQLITE.later.replace("'now'", f"'now','{clock.modifier}'"),
         }
         scripts = scripts_for(replace(SQLITE, **moved), self.encryptor)
-        path = str(connections[DEFAULT_DB_ALIAS].settings_dict["NAME"])
+        path = str(connection().settings_dict["NAME"])
         return SqliteDatabase(path, scripts, executor.write_lock, durability=Durability.RELAXED)
 
     async def follow_clock(self) -> None:

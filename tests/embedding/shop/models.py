@@ -1,4 +1,4 @@
-"""People with a UUID and an email address, and nothing else that Django's own user has."""
+"""People with a UUID and an email address, and nothing else that Django's own user has; and what they ordered."""
 
 from __future__ import annotations
 
@@ -26,3 +26,10 @@ class Person(AbstractBaseUser, PermissionsMixin):
 
     class Meta:
         db_table = "user"
+
+
+class Order(models.Model):
+    goods = models.TextField()
+
+    def __str__(self) -> str:
+        return self.goods

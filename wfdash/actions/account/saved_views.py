@@ -5,10 +5,11 @@ Views are personal settings, so they are not audited; a shared one is visible to
 
 from __future__ import annotations
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.models import SavedView
 from wfdash.access.administration import refuse_narrow
@@ -34,7 +35,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
         if SavedView.objects.filter(owner=viewer.user).count() >= MOST:
             raise Invalid([{"loc": ["name"], "msg": f"You have {MOST} views. Delete one first"}])
         try:
-            with transaction.atomic():
+            with atomic():
                 view = SavedView.objects.create(
                     id=ids.new_request_id(),
                     owner=viewer.user,
@@ -61,7 +62,7 @@ def change_view(viewer: Viewer, view_id: str, *, name: str, query: str | None = 
         rate_limit.charge(viewer, "view")
         before = _own_view(viewer, view_id)
         try:
-            with transaction.atomic():
+            with atomic():
                 SavedView.objects.filter(pk=before.pk).update(**changes)
         except IntegrityError:
             raise _duplicate_name(name) from None

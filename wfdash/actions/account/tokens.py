@@ -6,10 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import Q
 from django.utils import timezone
 
+from checkpoints.database.alias import atomic, on_commit
 from checkpoints.database.storage import write
 from checkpoints.limits import NAME, cleaned, is_storable
 from checkpoints.models import Token
@@ -103,7 +104,7 @@ def end_tokens(user: User, *, only: str = "") -> int:
     rows = Token.objects.filter(owner=user, revoked__isnull=True)
     count = (rows.filter(pk=only) if only else rows).update(revoked=timezone.now())
     owner = user.pk
-    transaction.on_commit(lambda: pubsub.rights_changed.publish(owner))
+    on_commit(lambda: pubsub.rights_changed.publish(owner))
     return count
 
 
@@ -139,7 +140,7 @@ def _insert(token: Token) -> Token:
     expired = Token.objects.filter(owner=token.owner, name=token.name, expires__lte=token.created)
     expired.filter(revoked__isnull=True).update(revoked=token.created)
     try:
-        with transaction.atomic():
+        with atomic():
             token.save(force_insert=True)
     except IntegrityError:
         words = f"There is a token named {token.name}. Revoke it first, or choose another name"

@@ -14,11 +14,11 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.signals import user_logged_in, user_logged_out
-from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 from django.http import HttpRequest
 
+from checkpoints.database.alias import alias
 from checkpoints.database.storage import write
 from checkpoints.models import Grant, SecondFactor, SignInLink
 from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
@@ -108,7 +108,7 @@ def _factor_changed(sender: Any, user: User, act: str, **_: Any) -> None:
 
 
 def _factor_removed(sender: Any, instance: SecondFactor, using: str, **_: Any) -> None:
-    if instance.confirmed is not None and using == DEFAULT_DB_ALIAS:
+    if instance.confirmed is not None and using == alias():
         _record("second factor: remove", {"user": instance.user.get_username()})
 
 
@@ -119,7 +119,7 @@ def _address(request: HttpRequest | None) -> str:
 
 def _ignored(raw: bool, using: str) -> bool:
     """Return whether a save is not a person's: a fixture is loaded, or another database is written."""
-    return raw or using != DEFAULT_DB_ALIAS
+    return raw or using != alias()
 
 
 def _before_save(
@@ -178,7 +178,7 @@ def _grant_saved(sender: Any, instance: Grant, created: bool, raw: bool, using: 
 
 
 def _deleted(sender: type[Model], instance: Any, using: str, **_: Any) -> None:
-    if using != DEFAULT_DB_ALIAS:
+    if using != alias():
         return
     if isinstance(instance, Grant):
         _record("revoke", _granted(instance), workflow=instance.workflow)
@@ -199,7 +199,7 @@ def _relation_changed(
     sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: set[Any] | None, using: str, **_: Any
 ) -> None:
     """Record who joined or left a group, and which of Django's permissions were granted or revoked."""
-    if action not in VERBS or using != DEFAULT_DB_ALIAS:
+    if action not in VERBS or using != alias():
         return
     field = next(f for owner in (User, Group) for f in owner._meta.many_to_many if f.remote_field.through is sender)
     found = _related(field, instance, reverse) if pk_set is None else model._default_manager.filter(pk__in=pk_set)

@@ -11,10 +11,11 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
+from checkpoints.database.alias import atomic
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
@@ -208,7 +209,7 @@ def _locked_head() -> AuditHead:
     if head is not None:
         return head
     try:
-        with transaction.atomic():
+        with atomic():
             return AuditHead.objects.create(pk=1)
     except IntegrityError:
         return AuditHead.objects.select_for_update().get(pk=1)

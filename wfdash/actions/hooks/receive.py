@@ -11,10 +11,11 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.models import IncomingDelivery, IncomingHook, Run
 from checkpoints.records import Json
@@ -158,7 +159,7 @@ def _words(problem: Mapping[str, Any]) -> str:
 def _log(hook: IncomingHook, received: Received, outcome: str, run: str, key: str | None = None) -> Done:
     row = _row(hook, received, outcome, status=200 if outcome == "duplicate" else 202, run=run, key=key)
     try:
-        with write(), transaction.atomic():
+        with write(), atomic():
             row.save(force_insert=True)
     except IntegrityError:
         # The same delivery twice at once: the run was started once, by its key.

@@ -10,11 +10,11 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 
-from django.db import connection
 from django.db.models import Count
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
+from checkpoints.database.alias import connection
 from checkpoints.database.storage import write
 from checkpoints.errors import Damaged
 from checkpoints.models import HumanRequest, Notice
@@ -48,7 +48,7 @@ def announce_opened(limit: int = 100) -> int:
 def _announce(requests: Sequence[str]) -> int:
     with write():
         rows = UNANNOUNCED.filter(pk__in=requests).select_related("run", "run__created_by").order_by("created")
-        if connection.features.has_select_for_update_skip_locked:
+        if connection().features.has_select_for_update_skip_locked:
             rows = rows.select_for_update(of=("self",), skip_locked=True)
         found = list(rows)
         HumanRequest.objects.filter(pk__in=[request.pk for request in found]).update(told=timezone.now())

@@ -13,10 +13,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core import signing
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.urls import reverse
 from django.utils import timezone
 
+from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, HumanRequest, Reply, UsedLink
 from checkpoints.models.user_model import User
@@ -151,7 +152,7 @@ def _record_refusal(link: AnswerLink, signed_in: User, wanted: str) -> None:
 
 def _use(link: AnswerLink) -> None:
     try:
-        with transaction.atomic():
+        with atomic():
             UsedLink.objects.create(nonce=link.nonce, request_id=link.request, user=link.viewer.user, at=timezone.now())
     except IntegrityError:
         raise LinkUsed() from None

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError
 from django.db.models import F, Min, QuerySet
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.models import Bulk, Run
 from checkpoints.records import ENDED, Json, Phase
@@ -237,7 +238,7 @@ def _apply_next(bulk: Bulk) -> bool:
 def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
     """Apply the operation to one run. Returns why it is unchanged, empty if it accepted."""
     try:
-        with transaction.atomic():
+        with atomic():
             VERBS[bulk.verb].do(viewer, run, bulk.facts)
     except Invalid as error:
         return error.summary

@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import DEFAULT_DB_ALIAS, connection
 from django.utils import timezone
 
 from checkpoints.database import runs
+from checkpoints.database.alias import alias, connection
 from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.errors import Conflict
 from checkpoints.ids import RunId
@@ -95,7 +95,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _remove(run: str) -> Removed:
     try:
-        removed = runs.remove_run(DEFAULT_DB_ALIAS, run)
+        removed = runs.remove_run(alias(), run)
     except Conflict as error:
         raise WrongState(str(error).split(",")[0].capitalize()) from error
     return removed or Removed(relative=None)
@@ -104,7 +104,7 @@ def _remove(run: str) -> Removed:
 def _try(run: str) -> Removed | None:
     """Remove a run and return it, or None if someone resumed it in the meantime."""
     try:
-        return runs.remove_run(DEFAULT_DB_ALIAS, run)
+        return runs.remove_run(alias(), run)
     except Conflict:
         return None
 
@@ -124,7 +124,7 @@ def _drop_content(removed: Any) -> None:
     then.
     """
     relatives = {one.relative for one in removed if one.relative is not None}
-    if relatives and not connection.in_atomic_block:
+    if relatives and not connection().in_atomic_block:
         async_to_sync(_prune)(sorted(relatives))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Run, WorkflowVersion
@@ -108,7 +109,7 @@ def begin_run(
     """
     recorded = dict(facts or {})
     remember_version(entry.description)
-    with transaction.atomic():
+    with atomic():
         run = _create_run(viewer, entry, message, start_key, requesters)
     search_index.index_run(run, message)
     append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **recorded))

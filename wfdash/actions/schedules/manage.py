@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from checkpoints import ids
+from checkpoints.database.alias import atomic, connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Run, RunFact, Schedule
@@ -147,7 +148,7 @@ def run_now(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Run:
 def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Schedule:
     """Return a schedule through its viewer, locked inside a transaction. ``NotFound``, ``NotAllowed``."""
     rows = Schedule.objects.select_related("owner").filter(viewer.scope("see"), pk=schedule_id)
-    if transaction.get_connection().in_atomic_block:
+    if connection().in_atomic_block:
         rows = rows.select_for_update(of=("self",))
     row = rows.first()
     if row is None:
@@ -226,7 +227,7 @@ def _write_plan(row: Schedule, plan: SchedulePlan, next_at: datetime | None) -> 
         setattr(row, name, value)
     row.next_at, row.updated = next_at, database_now()
     try:
-        with transaction.atomic():
+        with atomic():
             row.save()
     except IntegrityError:
         message = f"This workflow already has a schedule named {row.name!r}. Choose another name"

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import Group
-from django.db import DEFAULT_DB_ALIAS
 from django.db.models.fields.json import KT
 
 from checkpoints.content.encryption import Locked
@@ -86,7 +85,7 @@ class EventContext:
     errors: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
-def measure_events(after: int, last: int, using: str = DEFAULT_DB_ALIAS) -> dict[MetricKey, MetricSums]:
+def measure_events(after: int, last: int, using: str | None = None) -> dict[MetricKey, MetricSums]:
     """Return the metrics of the events with these ids: each both in its hour and under ``ALL_TIME``."""
     events = _counted_events(after, last, using)
     context = _look_up(events, using)
@@ -113,7 +112,7 @@ def _hour(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def _counted_events(after: int, last: int, using: str) -> list[CountedEvent]:
+def _counted_events(after: int, last: int, using: str | None) -> list[CountedEvent]:
     rows = Event.objects.using(using).filter(pk__gt=after, pk__lte=last, kind__in=MEASURED)
     # Only the fields that are counted: an event may carry a step's whole output.
     rows = rows.annotate(ms=KT("data__ms"), request=KT("data__request")).order_by("pk")
@@ -125,7 +124,7 @@ def _counted_events(after: int, last: int, using: str) -> list[CountedEvent]:
     ]
 
 
-def _look_up(events: list[CountedEvent], using: str) -> EventContext:
+def _look_up(events: list[CountedEvent], using: str | None) -> EventContext:
     runs = Run.objects.using(using).filter(pk__in={event.run for event in events})
     asked = {event.request for event in events if event.kind == EventKind.REQUEST_ANSWERED and event.request}
     groups = Group.objects.using(using).values_list("name", flat=True) if asked else ()
@@ -137,7 +136,7 @@ def _look_up(events: list[CountedEvent], using: str) -> EventContext:
     )
 
 
-def _requests(ids: Iterable[str], using: str) -> dict[str, AnsweredRequest]:
+def _requests(ids: Iterable[str], using: str | None) -> dict[str, AnsweredRequest]:
     rows = HumanRequest.objects.using(using).filter(pk__in=ids)
     found = rows.values_list("pk", "step", "kind", "by", "created", "answer__at", "answer__by_id")
     return {
@@ -146,7 +145,7 @@ def _requests(ids: Iterable[str], using: str) -> dict[str, AnsweredRequest]:
     }
 
 
-def _errors(failed: list[CountedEvent], using: str) -> dict[tuple[str, int], str]:
+def _errors(failed: list[CountedEvent], using: str | None) -> dict[tuple[str, int], str]:
     """Return the class of the error of each failure; it is readable even where events are encrypted."""
     if not failed:
         return {}

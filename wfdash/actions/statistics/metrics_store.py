@@ -10,11 +10,12 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import connections
 from django.db.models import Count, Sum
 from django.db.models.functions import ExtractHour, TruncDate
 from django.utils import timezone
 
+from checkpoints.database.alias import alias
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.models import Tally, TallyMark
@@ -42,7 +43,7 @@ ADD = (
 )
 
 
-def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str = DEFAULT_DB_ALIAS) -> int:
+def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str | None = None) -> int:
     """Count the next events. Returns how many ids that were, 0 if there is none or another process was faster."""
     mark = _mark(using)
     last = min(high_water_mark.current(), mark + limit)
@@ -51,7 +52,7 @@ def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str 
     return last - mark if keep(_measured(mark, last, using), mark, last, using) else 0
 
 
-def _measured(mark: int, last: int, using: str) -> Mapping[MetricKey, MetricSums]:
+def _measured(mark: int, last: int, using: str | None) -> Mapping[MetricKey, MetricSums]:
     """Return the metrics of these events. An event that cannot be measured is left out, or counting would stop at
     it.
     """
@@ -71,7 +72,7 @@ def _measured(mark: int, last: int, using: str) -> Mapping[MetricKey, MetricSums
     return sums
 
 
-def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str = DEFAULT_DB_ALIAS) -> bool:
+def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str | None = None) -> bool:
     """Add these sums if the events after ``mark`` are not counted yet, and move the mark to ``last``. Returns the mark
     moved.
     """
@@ -82,7 +83,7 @@ def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str 
         return moved == 1
 
 
-def tidy(now: datetime, using: str = DEFAULT_DB_ALIAS) -> int:
+def tidy(now: datetime, using: str | None = None) -> int:
     """Merge the hours of past days into one row, and delete old rows. Returns how many rows that saved."""
     old = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=now - KEPT)
     saved = 0
@@ -96,7 +97,7 @@ def tidy(now: datetime, using: str = DEFAULT_DB_ALIAS) -> int:
     return saved + sum(_merge_day(datetime.combine(day, time(), UTC), measure, using) for day, measure in parts)
 
 
-def _merge_day(day: datetime, measure: str, using: str) -> int:
+def _merge_day(day: datetime, measure: str, using: str | None) -> int:
     """Merge a day's hours of one measure, in one transaction. Returns how many rows that saved."""
     with write(using):
         # A counter may still add to this hour; the row lock serialises the two.
@@ -115,7 +116,7 @@ def _day(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _mark(using: str) -> int:
+def _mark(using: str | None) -> int:
     found: int | None = TallyMark.objects.using(using).filter(pk=MARK).values_list("event", flat=True).first()
     if found is not None:
         return found
@@ -124,9 +125,9 @@ def _mark(using: str) -> int:
         return mark
 
 
-def _add_rows(sums: Mapping[MetricKey, MetricSums], using: str) -> None:
+def _add_rows(sums: Mapping[MetricKey, MetricSums], using: str | None) -> None:
     """Add rows, in one fixed order, so that two counters do not deadlock."""
-    connection = connections[using]
+    connection = connections[using or alias()]
     adapt = Tally._meta.get_field("hour").get_db_prep_value
     rows = [
         (key.measure, adapt(key.hour, connection), *key[2:], row.count, row.total)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from wfdash.pages.ui.times import duration
 from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
@@ -86,7 +87,7 @@ def _last_migrations() -> frozenset[tuple[str, str]]:
 
 
 def _check_migrations(now: datetime) -> Check:
-    missing = sorted(_last_migrations() - MigrationRecorder(connection).applied_migrations().keys())
+    missing = sorted(_last_migrations() - MigrationRecorder(connection()).applied_migrations().keys())
     words = ", ".join(f"{app}.{name}" for app, name in missing)
     return Check(name="migrations", good=not missing, words=f"not applied: {words}" if missing else "all applied")
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
-
+from checkpoints.database.alias import connection
 from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, HumanRequest, Run, RunFact
 from wfdash.domain.search_attributes import TITLE
@@ -47,7 +46,7 @@ def candidates(wanted: str) -> Candidates:
     found = Candidates()
     if not parts:
         return found
-    with connection.cursor() as cursor:
+    with connection().cursor() as cursor:
         cursor.execute(
             " UNION ALL ".join(sql for sql, _ in parts), [findable(one) for _, given in parts for one in given]
         )
@@ -73,7 +72,7 @@ def _parts(wanted: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _sql(template: str, kind: str, table: str = "") -> str:
-    postgres = connection.vendor == "postgresql"
+    postgres = connection().vendor == "postgresql"
     # The operators that compare bytes: an index of its own serves them, whatever the language.
     least, below, newest = ("~>=~", "~<~", "id USING ~>~") if postgres else (">=", "<", "id DESC")
     given: dict[str, Any] = {"least": least, "below": below, "newest": newest, "most": MOST, "reach": NEWEST}

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, Exists, Func, Model, OuterRef, Q
 from django.db.models.lookups import GreaterThanOrEqual, In, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
+from checkpoints.database.alias import connection
 from checkpoints.models import Run, RunFact
 
 MOST_VALUES = 10
@@ -176,7 +176,7 @@ def within(column: Any, span: tuple[datetime | None, datetime | None]) -> Q:
 
 def texts_beginning(name: str, prefix: str, most: int = MOST_VALUES) -> tuple[str, ...] | None:
     """Return the texts of facts of that name that begin so (one query), None if they are more than ``most``."""
-    end, postgres = prefix_end(prefix), connection.vendor == "postgresql"
+    end, postgres = prefix_end(prefix), connection().vendor == "postgresql"
     least, beyond, below = ("~>=~", "~>~", "~<~") if postgres else (">=", ">", "<")
     order = f"text USING {below}" if postgres else "text"
     until, last = (f" AND text {below} %s", (end,)) if end is not None else ("", ())
@@ -199,7 +199,7 @@ def _skip(first: str, given: tuple[Any, ...], after: str, then: tuple[Any, ...],
         WITH RECURSIVE found(text) AS (
             SELECT ({first}) UNION ALL SELECT ({after}) FROM found WHERE found.text IS NOT NULL
         ) SELECT text FROM found WHERE text IS NOT NULL LIMIT {int(most) + 1}"""  # noqa: S608
-    with connection.cursor() as cursor:
+    with connection().cursor() as cursor:
         cursor.execute(sql, (*given, *then))
         texts = tuple(row[0] for row in cursor.fetchall())
     return texts if len(texts) <= most else None

@@ -15,9 +15,9 @@ from operator import and_
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection
 from django.db.models import F, Q, QuerySet
 
+from checkpoints.database.alias import connection
 from checkpoints.limits import findable
 from wfdash.queries.runs.expressions import (
     ENDED_TOO,
@@ -200,7 +200,7 @@ def _compiled(rows: QuerySet[Any, dict[str, Any]]) -> tuple[str, Iterable[Any]]:
 def _fetch(sql: str, params: Iterable[Any]) -> list[tuple[Any, ...]]:
     if not sql:
         return []
-    with connection.cursor() as cursor:
+    with connection().cursor() as cursor:
         cursor.execute(sql, [findable(one) if isinstance(one, str) else one for one in params])
         return list(cursor.fetchall())
 

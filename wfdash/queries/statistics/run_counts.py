@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection
-
+from checkpoints.database.alias import connection
 from checkpoints.models import Run
 from checkpoints.records import ENDED
 from wfdash.access.viewer import EVERY, Viewer
@@ -38,7 +37,7 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     """Return rows of runs beside the slot they lie in: slots come first, so that each is one stretch of an index."""
     adapt = Run._meta.get_field("created").get_db_prep_value
-    edges = [adapt(at, connection) for slot in slots for at in (slot.since, slot.until)]
+    edges = [adapt(at, connection()) for slot in slots for at in (slot.since, slot.until)]
     values = ", ".join(f"({place}, %s, %s)" for place in range(len(slots)))
     names = _names(viewer, workflow)
     among = "" if names is None else f" AND r.workflow IN ({', '.join(['%s'] * len(names)) or 'NULL'})"
@@ -46,7 +45,7 @@ def _rows(
         f"WITH s(n, since, until) AS (VALUES {values}) SELECT {wanted} FROM s CROSS JOIN {TABLE} r"  # noqa: S608
         f" WHERE r.{column} >= s.since AND r.{column} < s.until{also}{among} GROUP BY {groups}"
     )
-    with connection.cursor() as cursor:
+    with connection().cursor() as cursor:
         cursor.execute(sql, [*edges, *(names or ())])
         return list(cursor.fetchall())
 

@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import F, Min, Q
 from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.claims.renewal import boottime
+from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, PushSubscription
@@ -127,7 +127,7 @@ def _claim(bundle: Bundle) -> list[Notice]:
     now, limit = database_now(), LETTERS if bundle.channel == WEBHOOK else BUNDLE
     with write():
         mine = _due(now).filter(channel=bundle.channel, user_id=bundle.user, target=bundle.target).order_by("created")
-        if connection.features.has_select_for_update_skip_locked:
+        if connection().features.has_select_for_update_skip_locked:
             mine = mine.select_for_update(of=("self",), skip_locked=True)
         claimed = list(mine.values_list("pk", flat=True)[:limit])
         Notice.objects.filter(pk__in=claimed).update(due=now + LEASE, attempts=F("attempts") + 1)
