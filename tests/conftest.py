@@ -136,6 +136,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_template(folder: Path) -> None:
     """Migrate in a process that knows nothing of the tests' settings."""
+    folder.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
     command = [sys.executable, "-m", "wfdash", "manage", "migrate", "-v0"]
     subprocess.run(command, env=kept | {"WFDASH_AUDIT_KEY": AUDIT_KEY, "WFDASH_DATA": str(folder)}, check=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,28 +14,61 @@ import pytest
 from wfdash import cli
 from wfdash.installation import location
 
+WITHOUT = {"up", "new", "check", "completion", "manage"}
+"""Commands that begin a data directory, or need none."""
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["signin", "ana"],
-        ["verify"],
-        ["verify", "pack.json"],
-        ["runs", "list"],
-        ["checkpoints", "list", "x"],
-        ["checkpoints", "restore", "x", "1"],
-        ["manage", "signin", "ana"],
-        ["manage", "createsuperuser"],
-        ["manage", "work"],
-    ],
-)
+
+def leaves(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[list[str]]:
+    """Yield a complete command line for each command of a parser."""
+    branches = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not branches:
+        yield [*path, *needed(parser)]
+    for name, inner in branches[0].choices.items() if branches else ():
+        yield from leaves(inner, (*path, name))
+
+
+def needed(parser: argparse.ArgumentParser) -> list[str]:
+    """Return arguments that a command takes, as few as it may have."""
+    words: list[str] = []
+    for group in parser._mutually_exclusive_groups:
+        if group.required:
+            words += [group._group_actions[0].option_strings[-1], "1"]
+    for action in parser._actions:
+        value = str(next(iter(action.choices))) if action.choices else "1"
+        if action.option_strings:
+            words += [action.option_strings[-1], value] if action.required else []
+        elif action.nargs not in ("?", "*"):
+            words += [value]
+    return words
+
+
+EVERY = [words for words in leaves(cli._parser()) if words[0] not in WITHOUT]
+DJANGO = [["manage", name] for name in ("signin", "work", "createsuperuser", "migrate", "runserver")]
+
+
+@pytest.mark.parametrize("arguments", [*EVERY, ["verify", "pack.json"], *DJANGO], ids=" ".join)
 def test_a_command_in_a_wrong_folder_says_so_and_leaves_nothing_behind(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WFDASH_DATA", "")
-    monkeypatch.delenv("WFDASH_AUDIT_KEY", raising=False)
+    for name in ("WFDASH_AUDIT_KEY", "WFDASH_URL", "WFDASH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
     assert cli.main(arguments) == 1
     assert "No wfdash data in ./wfdash-data. Use --data" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_command_was_tried() -> None:
+    tried = {words[0] for words in EVERY}
+    assert {"signin", "verify", "runs", "requests", "checkpoints", "workflows", "schedules"} < tried
+    assert {"token", "person", "group", "grant", "apply"} < tried
+    assert len(EVERY) > 30
+
+
+def test_an_empty_directory_that_exists_may_be_migrated(tmp_path) -> None:
+    env = {"WFDASH_DATA": str(tmp_path)}
+    assert not location.needs_data(["migrate"], env)
+    assert location.needs_data(["migrate"], {"WFDASH_DATA": str(tmp_path / "elsewhere")})
+    assert location.needs_data(["work"], env)
 
 
 def test_a_data_directory_that_is_named_is_looked_at(tmp_path, monkeypatch, capsys) -> None:
@@ -62,11 +97,14 @@ def test_links_lead_to_where_the_server_was_last_up(tmp_path) -> None:
 
 
 @pytest.mark.process
-def test_the_package_is_a_command_and_proves_a_pack_without_data(tmp_path: Path) -> None:
+def test_the_package_is_a_command_that_proves_packs_and_checks_settings_without_data(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
     env["PYTHONPATH"] = str(Path(__file__).parents[2])
     (tmp_path / "pack.json").write_text("{}")
     command = [sys.executable, "-m", "wfdash", "verify", "--without-key", "pack.json"]
     told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
     assert "is not an audit pack" in told.stderr
+    command = [sys.executable, "-m", "wfdash", "manage", "check", "--deploy"]
+    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
+    assert "System check identified" in told.stdout + told.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["pack.json"]

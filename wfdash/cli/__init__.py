@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
     if arguments[:1] == ["manage"]:
-        from django.core.management import execute_from_command_line
-
-        os.umask(PRIVATE)
-        if location.needs_data(arguments[1:]) and (missing := location.missing_data(os.environ)):
-            return _print_error(missing)
-        execute_from_command_line(["wfdash manage", *arguments[1:]])
-        return 0
+        return _manage(arguments[1:])
     options = _parser().parse_args(arguments)
     if getattr(options, "data", None) is not None:
         os.environ["WFDASH_DATA"] = str(options.data)
@@ -47,6 +41,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if missing := location.missing_data(os.environ):
         return _print_error(missing)
     return _reading(options)
+
+
+def _manage(command: list[str]) -> int:
+    """Run one of Django's commands; only in an existing data directory, or without any."""
+    from django.core.management import execute_from_command_line
+
+    os.umask(PRIVATE)
+    missing = location.missing_data(os.environ)
+    if missing and location.needs_data(command, os.environ):
+        return _print_error(missing)
+    with location.no_data() if missing and not location.uses_data(command) else nullcontext():
+        execute_from_command_line(["wfdash manage", *command])
+    return 0
 
 
 def _print_error(words: str) -> int:
@@ -226,8 +233,8 @@ def _verify(options: argparse.Namespace) -> int:
         return _print_error(missing + more)
     if not missing:
         return _proven(options)
-    with tempfile.TemporaryDirectory() as empty:
-        options.data = Path(empty)
+    options.data = None
+    with location.no_data():
         return _proven(options)
 
 

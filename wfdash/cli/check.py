@@ -7,13 +7,11 @@ import json
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from wfdash.installation import workflow_sources
+from wfdash.installation import location, workflow_sources
 
 OK, WRONG, USAGE = 0, 1, 2
 
@@ -32,7 +30,7 @@ def _check(options: argparse.Namespace, setup: Callable[[argparse.Namespace], An
     if not options.sources and not named:
         print("Say what to check: wfdash check workflows.py", file=sys.stderr)
         return USAGE
-    with tempfile.TemporaryDirectory() as empty, mock.patch.dict(os.environ, {"WFDASH_DATA": empty}):
+    with location.no_data():
         setup(options)
         logging.disable(logging.CRITICAL)
         try:

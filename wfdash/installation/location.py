@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ADDRESS = "address"
@@ -14,8 +15,10 @@ SOURCES = "sources"
 """The file in the data directory that names the workflows of the last server."""
 NAMED = ("WFDASH_APPS", "WFDASH_WORKFLOWS", "WFDASH_ASK_PEOPLE", "WFDASH_REPOSITORIES")
 NOWHERE = "http://127.0.0.1:8000"
-MAKERS = frozenset({"migrate", "check", "help", "version", "makemigrations", "collectstatic", "runserver", "test"})
-"""Django's commands that create a data directory, or do not need a complete one."""
+DATALESS = frozenset({"check", "help", "version", "makemigrations", "collectstatic", "test"})
+"""Django's commands that use no data."""
+MIGRATING = frozenset({"migrate", "runserver"})
+"""Django's commands that begin with an empty database, but in a directory that exists."""
 
 
 def data_dir(env: Mapping[str, str]) -> Path:
@@ -35,9 +38,30 @@ def missing_data(env: Mapping[str, str]) -> str:
     return "" if found else f"No wfdash data in {shown}. Use --data DIRECTORY or WFDASH_DATA"
 
 
-def needs_data(command: list[str]) -> bool:
-    """Return whether one of Django's commands needs existing data."""
-    return bool(command) and not command[0].startswith("-") and command[0] not in MAKERS and "--help" not in command
+def needs_data(command: list[str], env: Mapping[str, str]) -> bool:
+    """Return whether one of Django's commands needs more than there is where the data is missing."""
+    if not uses_data(command):
+        return False
+    return not (command[0] in MIGRATING and data_dir(env).is_dir())
+
+
+def uses_data(command: list[str]) -> bool:
+    """Return whether one of Django's commands looks at data."""
+    return bool(command) and not command[0].startswith("-") and command[0] not in DATALESS and "--help" not in command
+
+
+@contextlib.contextmanager
+def no_data() -> Iterator[None]:
+    """Let settings find an empty data directory, which is removed again."""
+    before = os.environ.get("WFDASH_DATA")
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["WFDASH_DATA"] = empty
+        try:
+            yield
+        finally:
+            os.environ.pop("WFDASH_DATA")
+            if before is not None:
+                os.environ["WFDASH_DATA"] = before
 
 
 def note_address(folder: Path, address: str) -> None:
