@@ -127,9 +127,8 @@ class Drawer:
             FieldOption(sent="true", label="Yes", chosen=value is True),
             FieldOption(sent="false", label="No", chosen=value is False),
         )
-        return self._field(
-            "radios", spec, place, options=options, blank="Not set", text="x" if isinstance(value, bool) else ""
-        )
+        text, original = "x" if isinstance(value, bool) else "", _emptiness(spec, place, value)
+        return self._field("radios", spec, place, options=options, blank="Not set", text=text, original=original)
 
     def _choice(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         options = options_of(spec, [] if value is MISSING or value is None else [value])
@@ -181,7 +180,7 @@ class Drawer:
         spot = place.inner(index, label, True)
         field = self.draw(schema, spot, self._unless_blank(spot, item))
         return FieldRow(
-            index=index, name=field.name, number=index + 1, first=index == 0, last=index == count - 1, field=field
+            index=index, name=spot.name, number=index + 1, first=index == 0, last=index == count - 1, field=field
         )
 
     def _unless_blank(self, place: FieldSlot, item: Any) -> Any:
@@ -214,7 +213,7 @@ class Drawer:
         fresh = place.name in self.notes.pairs
         return FieldRow(
             index=index,
-            name=field.name,
+            name=inner.name,
             number=index + 1,
             first=index == 0,
             last=index == count - 1,
@@ -239,7 +238,7 @@ class Drawer:
         picked = self.notes.picks.get(place.name)
         if picked is not None:
             return picked
-        if value is MISSING and not spec.nullable and not place.required:
+        if value is MISSING and not spec.stays(place.required):
             return ""
         return match_branch(self.schemas, spec, value)
 
