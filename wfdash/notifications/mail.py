@@ -14,6 +14,7 @@ from checkpoints.models.user_model import User, email_of
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.preferences import Preferences
 from wfdash.rendering import render_to_string
+from wfdash.rendering.addresses import absolute
 
 MOST = 50
 """Letters that one mail lists; of the others it gives the number."""
@@ -34,8 +35,8 @@ def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMul
         "letters": letters[:MOST],
         "more": max(0, len(letters) - MOST),
         "zone": ZoneInfo(zone),
-        "base": settings.WFDASH_URL,
-        "settings_url": settings.WFDASH_URL + reverse("wfdash:settings"),
+        "inbox_url": absolute(reverse("wfdash:inbox")),
+        "settings_url": absolute(reverse("wfdash:settings")),
     }
     name = "notice" if len(letters) == 1 else "digest"
     subject = letters[0].headline if len(letters) == 1 else f"{len(letters)} notifications from wfdash"

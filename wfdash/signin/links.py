@@ -13,12 +13,13 @@ from checkpoints.models import SignInLink
 from checkpoints.models.user_model import User
 from wfdash.access.directory import is_service
 from wfdash.errors import NotFound, WrongState
+from wfdash.rendering.addresses import absolute
 
 LIFETIME = timedelta(hours=1)
 
 
 def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -> str:
-    """Return a link that signs ``user`` in once; ``base`` is e.g. ``http://127.0.0.1:8000``.
+    """Return a link that signs ``user`` in once, absolute with ``base``, e.g. ``http://127.0.0.1:8000``.
 
     ``WrongState`` for a service account, which never signs in.
     """
@@ -26,7 +27,8 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -
         raise WrongState(f"{user.get_username()} is a service account: it acts by tokens and never signs in")
     secret = secrets.token_urlsafe(32)
     SignInLink.objects.create(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
-    return base + reverse("wfdash:sign-in-link", args=[secret])
+    path = reverse("wfdash:sign-in-link", args=[secret])
+    return absolute(path, base=base) if base else path
 
 
 def revoke_links(user: User) -> int:

@@ -29,6 +29,7 @@ from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
+from wfdash.rendering.addresses import absolute
 
 SALT = "wfdash.desk.links.answer"
 
@@ -56,7 +57,7 @@ def answer_link(request: HumanRequest, user: User) -> str:
         "f": fingerprint(request.card, request.answer_schema),
     }
     token = _signer().sign_object(payload, compress=True)
-    return settings.WFDASH_URL + reverse("wfdash:answer-link", args=[token])
+    return absolute(reverse("wfdash:answer-link", args=[token]))
 
 
 def read_link(token: str) -> AnswerLink:

@@ -51,7 +51,7 @@ def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
         user = links.use_link(secret)
     except NotFound as error:
         return render(request, "account/signin/stale.html", {"reason": str(error)}, status=404)
-    return enter(request, user, "/", how="link")
+    return enter(request, user, reverse("wfdash:inbox"), how="link")
 
 
 @never_cache
@@ -71,10 +71,11 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 
 def _target(request: HttpRequest) -> str:
-    target = request.POST.get("next") or request.GET.get("next") or "/"
+    home = reverse("wfdash:inbox")
+    target = request.POST.get("next") or request.GET.get("next") or home
     safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
     # A path: other safe values could be the name of a page, and would be resolved as one.
-    return target if safe and target.startswith("/") else "/"
+    return target if safe and target.startswith("/") else home
 
 
 def _form(request: HttpRequest, target: str, name: str = "", problem: str = "", status: int = 200) -> HttpResponse:

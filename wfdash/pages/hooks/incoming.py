@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -25,6 +24,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import incoming as queries
 from wfdash.rendering import render
+from wfdash.rendering.addresses import absolute
 
 FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
 
@@ -107,7 +107,7 @@ def _incoming(
         "hook": hook,
         "secret": secret,
         "two": len(hook.secret.split()) > 1,
-        "address": f"{settings.WFDASH_URL}{reverse('wfdash:receive-hook', args=[hook.pk])}",
+        "address": absolute(reverse("wfdash:receive-hook", args=[hook.pk])),
         "scheme": scheme,
         "header": hook.header or scheme.header,
         "mapping": _pretty(hook.mapping),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db.models import F, Min, Q
 from django.urls import reverse
 from django.utils import timezone
@@ -36,6 +35,7 @@ from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
 from wfdash.queries.requests.tabs import count_open
+from wfdash.rendering.addresses import absolute
 from wfdash.worker.jobs.hook_content import hook_refusal, recipient_of, values_for
 
 log = logging.getLogger(__name__)
@@ -243,11 +243,11 @@ def _url(notice: Notice, viewer: Viewer | None) -> str:
     """Return where to look: for a person who is asked for an answer, the link by which they can give it."""
     request = notice.request
     if request is None:
-        return f"{settings.WFDASH_URL}{page_of(notice.kind, notice.payload)}"
+        return absolute(page_of(notice.kind, notice.payload))
     may = viewer is not None and notice.kind in ANSWERABLE and viewer.may("answer", request.workflow)
     if viewer is not None and may and viewer.right_to(request):
         return answer_link(request, viewer.user)
-    return settings.WFDASH_URL + reverse("wfdash:request", args=[request.pk])
+    return absolute(reverse("wfdash:request", args=[request.pk]))
 
 
 def _postpone(tried: Sequence[Notice], untried: Sequence[Notice], error: str) -> None:
