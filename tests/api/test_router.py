@@ -152,16 +152,3 @@ def test_the_reference_shows_every_operation_and_every_kind_of_error(as_) -> Non
     assert "http://testserver/api/v1/runs" in page
     assert as_("ana").get("/api/")["Location"] == "/api/v1/docs/"
     assert as_("").get("/api/v1/docs/").status_code == 302
-
-
-def test_a_key_makes_a_group_or_a_view_once(as_) -> None:
-    for client, address, given in (
-        (as_("adam"), "/api/v1/groups", {"name": "legal"}),
-        (as_("ana"), "/api/v1/views", {"name": "Mine", "query": "q=risk:high"}),
-    ):
-        headers = {"Idempotency-Key": "once"}
-        answers = [client.post(address, given, content_type="application/json", headers=headers) for _ in range(2)]
-        assert [one.status_code for one in answers] == [201, 201]
-        assert answers[0].json() == answers[1].json()
-        other = client.post(address, {**given, "name": "b"}, content_type="application/json", headers=headers)
-        assert (other.status_code, other.json()["code"]) == (409, "key_reused")

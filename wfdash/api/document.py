@@ -47,6 +47,8 @@ MATCH = {
 }
 EDITED = frozenset({"change_schedule", "change_view"})
 """Operations that replace what someone else may have changed since."""
+PURE = frozenset({"check_start", "preview"})
+"""Operations by POST that change nothing: they take no key."""
 CONDITIONAL = (412, 428)
 ALWAYS = (401, 403, 422, 429, 503)
 FOUND = (404, 409)
@@ -110,7 +112,7 @@ def _operation(path: str, method: str, one: Document, schemas: Document) -> Docu
     found["security"] = [{SECURITY.get(name, name): scopes for name, scopes in way.items()} for way in one["security"]]
     if one["operationId"] in EDITED:
         found["parameters"] = [*one["parameters"], MATCH]
-    if method == "post":
+    if method == "post" and one["operationId"] not in PURE:
         found["parameters"] = [*one["parameters"], KEY]
     if "requestBody" in one:
         found["requestBody"] = _with_example(one["requestBody"], schemas)

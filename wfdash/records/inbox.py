@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from wfdash.records.base import ApiRecord, Body
 
@@ -46,17 +48,17 @@ class ChosenRequest(Body):
 
 
 class AnswerMany(Body):
-    """One answer for several requests of one kind, at most 200."""
+    """One answer for several requests of one kind, at most 500."""
 
-    requests: list[ChosenRequest]
+    requests: Annotated[list[ChosenRequest], Field(min_length=1, max_length=500)]
     value: Any = None
     verdict: str = ""
 
 
 class AssignMany(Body):
-    """Requests, and the user name they are assigned to; null: to no one."""
+    """Requests, at most 200, and the user name they are assigned to; null: to no one."""
 
-    requests: list[str]
+    requests: Annotated[list[str], Field(min_length=1, max_length=200)]
     to: str | None = None
 
 
@@ -76,9 +78,9 @@ class OutcomeList(ApiRecord):
 
 
 class UndoMany(Body):
-    """Requests whose answers to undo."""
+    """Requests whose answers to undo, at most 500."""
 
-    requests: list[str]
+    requests: Annotated[list[str], Field(min_length=1, max_length=500)]
 
 
 class UndoneCount(ApiRecord):

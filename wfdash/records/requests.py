@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AwareDatetime
 
@@ -122,7 +122,7 @@ class WriteComment(Body):
     """A text: ``kind`` comment, ask (a question back) or reply (to it); markdown."""
 
     text: str
-    kind: str = "comment"
+    kind: Literal["comment", "ask", "reply"] = "comment"
 
 
 class CommentRecord(ApiRecord):

@@ -58,12 +58,15 @@ def answer_batch(
     ]
 
 
-def undo_batch(viewer: Viewer, requests: Iterable[str]) -> tuple[int, int]:
-    """Undo one's answers to these requests. Returns how many were undone, and for how many it was too late."""
+def undo_batch(viewer: Viewer, requests: Iterable[str], *, key: str | None = None) -> tuple[int, int]:
+    """Undo one's answers to these requests. Returns how many were undone, and for how many it was too late.
+
+    ``key``: sent twice, it counts once.
+    """
     done = late = 0
     for request_id in requests:
         try:
-            undo_answer(viewer, request_id)
+            undo_answer(viewer, request_id, key=f"{key} {request_id}" if key else None)
             done += 1
         except (WrongState, NotFound):
             late += 1

@@ -27,14 +27,15 @@ def list_absences(request: HttpRequest) -> Any:
 def create_absence(request: HttpRequest, given: SetAbsence) -> Any:
     """Name a delegate for a time. 422 at ``delegate``, ``since`` or ``until``."""
     viewer = viewer_of(request)
-    made = once(
-        request, "away", given, lambda: str(actions.set_absence(viewer, given.delegate, given.since, given.until).pk)
-    )
-    return Status(201, {"id": made})
+
+    def act() -> dict[str, Any]:
+        return {"id": str(actions.set_absence(viewer, given.delegate, given.since, given.until).pk)}
+
+    return Status(201, once(request, "away", given.model_dump(mode="json"), act))
 
 
 @router.post("/absences/{absence_id}/end", response={204: None})
 def end_absence(request: HttpRequest, absence_id: Number) -> Any:
     """End an absence now; one that has not started is deleted. 404 once it is over."""
-    actions.end_absence(viewer_of(request), absence_id)
+    once(request, "back", [absence_id], lambda: actions.end_absence(viewer_of(request), absence_id))
     return Status(204, None)

@@ -9,6 +9,7 @@ from ninja import Router
 
 from wfdash.actions.account.preferences import read_notices
 from wfdash.api.auth import viewer_of
+from wfdash.api.once import once
 from wfdash.api.params import Limit
 from wfdash.queries.account.notifications import count_unread, notices
 from wfdash.records import NotificationPage, ReadCount, ReadNotifications
@@ -27,4 +28,5 @@ def list_notifications(request: HttpRequest, after: str = "", limit: Limit = 30)
 @router.post("/notifications/read", response=ReadCount)
 def read_notifications(request: HttpRequest, given: ReadNotifications) -> Any:
     """Mark notifications as read: the given ones, or all. Doing it twice changes nothing."""
-    return {"read": read_notices(viewer_of(request), given.ids)}
+    viewer = viewer_of(request)
+    return once(request, "read", given.ids, lambda: {"read": read_notices(viewer, given.ids)})

@@ -27,8 +27,11 @@ def list_views(request: HttpRequest, page: Literal["inbox", "runs"] = "inbox") -
 def create_view(request: HttpRequest, given: SaveView) -> Any:
     """Save a filter under a name. 422 for an invalid filter, or a name that you have already."""
     viewer, rest = viewer_of(request), given.model_dump(exclude={"name", "query"})
-    found = once(request, "view", given, lambda: actions.save_view(viewer, given.name, given.query, **rest).pk)
-    return Status(201, {"id": found})
+
+    def act() -> dict[str, Any]:
+        return {"id": actions.save_view(viewer, given.name, given.query, **rest).pk}
+
+    return Status(201, once(request, "view", given.model_dump(), act))
 
 
 @router.get("/views/{view_id}", response=SavedViewRecord)

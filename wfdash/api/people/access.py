@@ -30,8 +30,8 @@ def get_access(request: HttpRequest, workflow: str, after: PageNumber = "") -> A
 def grant_role(request: HttpRequest, given: GrantRole) -> Any:
     """Give a role. 422 with errors per field, also where they have it already."""
     viewer = viewer_of(request)
-    made = once(request, "grant", given, lambda: str(grants.grant_role(viewer, **given.model_dump()).pk))
-    return Status(201, {"id": made})
+    named = given.model_dump()
+    return Status(201, once(request, "grant", named, lambda: {"id": str(grants.grant_role(viewer, **named).pk)}))
 
 
 @router.delete("/grants/{grant_id}", response={204: None})

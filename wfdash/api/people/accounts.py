@@ -9,6 +9,7 @@ from ninja import Router, Status
 
 from wfdash.actions.people import accounts, security
 from wfdash.api.auth import viewer_of
+from wfdash.api.once import once
 from wfdash.api.params import PageNumber
 from wfdash.queries.people import people
 from wfdash.queries.people.person import person
@@ -40,19 +41,20 @@ def get_person(request: HttpRequest, name: str) -> Any:
 @router.post("/people/{name}/deactivate", response={204: None})
 def deactivate_person(request: HttpRequest, name: str) -> Any:
     """Deactivate an account: no one can sign in with it, and its sessions end. 409 if it is deactivated."""
-    accounts.deactivate_person(viewer_of(request), name)
+    once(request, "deactivate", [name], lambda: accounts.deactivate_person(viewer_of(request), name))
     return Status(204, None)
 
 
 @router.post("/people/{name}/reactivate", response={204: None})
 def reactivate_person(request: HttpRequest, name: str) -> Any:
     """Let an account be used again. 409 if it is active."""
-    accounts.reactivate_person(viewer_of(request), name)
+    once(request, "reactivate", [name], lambda: accounts.reactivate_person(viewer_of(request), name))
     return Status(204, None)
 
 
 @router.post("/people/{name}/end-sessions", response={204: None})
 def end_sessions(request: HttpRequest, name: str) -> Any:
     """Sign another person out everywhere, and end their unused sign-in links."""
-    security.end_sessions_of(viewer_of(request), name)
+    viewer = viewer_of(request)
+    once(request, "end sessions", [name], lambda: {"ended": security.end_sessions_of(viewer, name)})
     return Status(204, None)

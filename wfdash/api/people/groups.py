@@ -27,8 +27,12 @@ def list_groups(request: HttpRequest) -> Any:
 def make_group(request: HttpRequest, given: MakeGroup) -> Any:
     """Make a group. 422 at ``name`` or ``members``."""
     viewer = viewer_of(request)
-    name = once(request, "group", given, lambda: groups.make_group(viewer, given.name, members=given.members).name)
-    return Status(201, _group(viewer, name))
+
+    def act() -> dict[str, Any]:
+        return {"id": groups.make_group(viewer, given.name, members=given.members).name}
+
+    made = once(request, "group", given.model_dump(), act)
+    return Status(201, _group(viewer, str(made["id"])))
 
 
 @router.get("/groups/{name}", response=GroupDetail)

@@ -9,6 +9,7 @@ from ninja import Router, Status
 
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.once import once
 from wfdash.errors import NotFound
 from wfdash.records import (
     Amend,
@@ -38,7 +39,7 @@ def write_comment(request: HttpRequest, request_id: str, given: WriteComment) ->
     """Comment, ask back, or reply to a question."""
     verbs = {"comment": actions.comment_on, "ask": actions.ask_back, "reply": actions.reply_to_ask}
     viewer = viewer_of(request)
-    line = verbs.get(given.kind, actions.comment_on)(viewer, request_id, given.text, key=key_of(request))
+    line = verbs[given.kind](viewer, request_id, given.text, key=key_of(request))
     facts = {"id": line.pk, "by": viewer.name, "kind": line.kind, "text": line.text}
     return Status(201, {**facts, "mentions": line.mentions, "at": line.at})
 
@@ -60,7 +61,7 @@ def extend_deadline(request: HttpRequest, request_id: str, given: SetDeadline) -
 @router.post("/requests/{request_id}/take", response={204: None})
 def take_request(request: HttpRequest, request_id: str) -> Any:
     """Take it over from those who have it open, and notify them. They can still answer."""
-    actions.take_over(viewer_of(request), request_id)
+    once(request, "take", [request_id], lambda: actions.take_over(viewer_of(request), request_id))
     return Status(204, None)
 
 

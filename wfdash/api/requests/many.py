@@ -8,7 +8,8 @@ from django.http import HttpRequest
 from ninja import Router
 
 from wfdash import actions, queries
-from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.auth import viewer_of
+from wfdash.api.once import bound_key
 from wfdash.api.params import Limit
 from wfdash.records import AnswerMany, AssignMany, DecisionPage, InboxCounts, OutcomeList, UndoMany, UndoneCount
 
@@ -31,18 +32,20 @@ def list_decisions(request: HttpRequest, q: str = "", after: str = "", limit: Li
 def answer_many(request: HttpRequest, given: AnswerMany) -> Any:
     """Give several requests the same answer. Each is checked by itself; one refusal stops no other."""
     chosen = [(one.id, one.seen) for one in given.requests]
-    done = actions.answer_batch(viewer_of(request), chosen, given.value, verdict=given.verdict, key=key_of(request))
-    return {"items": done}
+    with bound_key(request, "answer many", given.model_dump()) as key:
+        return {"items": actions.answer_batch(viewer_of(request), chosen, given.value, verdict=given.verdict, key=key)}
 
 
 @router.post("/requests/assign", response=OutcomeList)
 def assign_many(request: HttpRequest, given: AssignMany) -> Any:
     """Assign several requests. One refusal stops no other."""
-    return {"items": actions.assign_requests(viewer_of(request), given.requests, given.to, key=key_of(request))}
+    with bound_key(request, "assign many", given.model_dump()) as key:
+        return {"items": actions.assign_requests(viewer_of(request), given.requests, given.to, key=key)}
 
 
 @router.post("/requests/undo", response=UndoneCount)
 def undo_many(request: HttpRequest, given: UndoMany) -> Any:
     """Undo your own answers to several requests, where they have not taken effect. Doing it twice changes nothing."""
-    undone, late = actions.undo_batch(viewer_of(request), given.requests)
+    with bound_key(request, "undo many", given.model_dump()) as key:
+        undone, late = actions.undo_batch(viewer_of(request), given.requests, key=key)
     return {"undone": undone, "late": late}
