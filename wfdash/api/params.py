@@ -22,6 +22,9 @@ PageNumber = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,5})?$")]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 
+STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
+"""What the reference adds where the same address answers with an event stream."""
+
 
 def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
     """Return the view that refuses a parameter of the address it does not know: a typo must not become a default."""

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Header, Router
+from pydantic import Field
 
 from wfdash import queries
 from wfdash.api.auth import viewer_of
-from wfdash.records import WorkflowDetail, WorkflowPage
+from wfdash.api.params import STREAM, Limit
+from wfdash.live.streams.stream import wants_stream
+from wfdash.live.streams.workflow_stream import follow_workflow
+from wfdash.records import WorkflowDetail, WorkflowEvents, WorkflowPage
 
 router = Router()
+
+EventCursor = Annotated[str, Field(max_length=40)]
+Resumed = Annotated[EventCursor | None, Header(alias="Last-Event-ID")]
 
 
 @router.get("/workflows", response=WorkflowPage)
 def list_workflows(request: HttpRequest, q: str = "") -> Any:
     """Return the catalogue by title, all of it; ``q`` is the filter language of its page."""
     return {"items": queries.matching(queries.workflows(viewer_of(request)), q)}
+
+
+# Before the address of one workflow, which would take "/events" for a part of the name.
+@router.get("/workflows/{path:name}/events", response=WorkflowEvents, openapi_extra=STREAM)
+def list_workflow_events(
+    request: HttpRequest, name: str, after: EventCursor = "", limit: Limit = 500, last_event_id: Resumed = None
+) -> Any:
+    """Return the events of all runs of a workflow behind a cursor, in one order; ``now`` is the cursor behind what has
+    happened. With ``Accept: text/event-stream`` they are streamed: those after ``Last-Event-ID`` or ``after``, then
+    what follows.
+    """
+    viewer = viewer_of(request)
+    if not wants_stream(request):
+        return queries.workflow_events(viewer, name, after=after, limit=limit)
+    if last_event_id:
+        place = queries.workflow_place(viewer, name, last_event_id, field="Last-Event-ID")
+    else:
+        place = queries.workflow_place(viewer, name, after)
+    return follow_workflow(request, viewer, name, after=place)
 
 
 @router.get("/workflows/{path:name}", response=WorkflowDetail)

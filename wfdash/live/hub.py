@@ -17,6 +17,7 @@ from wfdash.live.admissions import Admissions
 from wfdash.live.database import DatabaseThreads, Head, read_heads
 from wfdash.live.feeds.encoding import EventWriter, Render, render_nothing
 from wfdash.live.feeds.feed import Feed, Watcher
+from wfdash.live.feeds.workflow_feed import WorkflowFeed, WorkflowWatcher
 from wfdash.live.limits import Limits
 from wfdash.live.lists import ListUpdates, ListWatcher
 from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
@@ -43,6 +44,7 @@ class Hub:
         self.feeds: dict[str, Feed] = {}
         self.lists = ListUpdates(reader=self.front, limits=self.limits)
         self.write = EventWriter(render)
+        self.workflows = WorkflowFeed(reader=self.reader, write=self.write.of_workflow, limits=self.limits)
         self._bridge: PubSubBridge | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -106,6 +108,18 @@ class Hub:
         self.lists.watchers.discard(watcher)
         self._maybe_sleep()
 
+    async def watch_workflows(self, watcher: WorkflowWatcher) -> None:
+        """Add a stream of a workflow; after the return the mark is current, and it is woken when that moves."""
+        self.workflows.watchers.add(watcher)
+        self._wake_up()
+        await self.workflows.look()
+        self.workflows.notify()
+
+    def leave_workflows(self, watcher: WorkflowWatcher) -> None:
+        """Remove a stream of a workflow."""
+        self.workflows.leave(watcher)
+        self._maybe_sleep()
+
     async def close(self) -> None:
         """Unsubscribe, end the tasks and the threads. Sockets still open get nothing more."""
         self._sleep()
@@ -118,12 +132,17 @@ class Hub:
 
     def _wake_up(self) -> None:
         if self._bridge is None:
-            self._bridge = PubSubBridge(self.feeds, lists=lambda: bool(self.lists.watchers), deliver=self._deliver)
+            self._bridge = PubSubBridge(self.feeds, lists=self._collects, deliver=self._deliver)
             self._start(self.poll_forever())
             self._start(self.lists.serve())
+            self._start(self.workflows.serve())
+
+    def _collects(self) -> bool:
+        """Return whether someone wants to hear of every run."""
+        return bool(self.lists.watchers or self.workflows.watchers)
 
     def _maybe_sleep(self) -> None:
-        if not self.feeds and not self.lists.watchers:
+        if not self.feeds and not self.lists.watchers and not self.workflows.watchers:
             self._sleep()
 
     def _sleep(self) -> None:
@@ -145,9 +164,12 @@ class Hub:
         for (run, _), piece in post.texts.items():
             if run in self.feeds:
                 self.feeds[run].stream(piece)
-        self.lists.notify_at_once(post.requests)
-        self.lists.notify_people(post.notified)
-        self.lists.collect(runs=post.runs, inboxes=post.inboxes)
+        if post.runs:
+            self.workflows.notify()
+        if self.lists.watchers:
+            self.lists.notify_at_once(post.requests)
+            self.lists.notify_people(post.notified)
+            self.lists.collect(runs=post.runs, inboxes=post.inboxes)
 
     async def poll_forever(self) -> None:
         while True:
@@ -162,6 +184,7 @@ class Hub:
             for run, head in (await self.front.call(read_heads, list(self.feeds))).items():
                 if run in self.feeds:
                     self.feeds[run].learn(head)
+        self.workflows.notify()
         if self.lists.watchers:
             await self.lists.poll()
 

@@ -37,6 +37,10 @@ class Limits:
     stream_chars: int = 16_000
     """Streamed text buffered per step between two messages; older text of the interval is dropped."""
     lists_every: float = 0.5
+    workflows_every: float = 0.05
+    """The pause between two looks for events of workflows that are followed."""
+    mark_every: float = 0.02
+    """The same while a transaction holds up what others have committed."""
     recheck_every: float = 60.0
     spread: float = 2.0
     """The period over which all sockets check their rights again, after a right of many has changed."""

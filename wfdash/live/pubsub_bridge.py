@@ -25,7 +25,7 @@ class PendingUpdates:
     """Watched run -> highest seq."""
     texts: dict[tuple[str, str], TextPiece] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
-    """Every run that changed, watched or not, while lists are watched."""
+    """Every run that changed, watched or not, while lists or workflows are watched."""
     inboxes: set[str] = field(default_factory=set)
     requests: set[tuple[str, str]] = field(default_factory=set)
     """``(request:id | people:id, workflow)``."""

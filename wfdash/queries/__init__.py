@@ -36,6 +36,7 @@ from wfdash.queries.history.events import (
 )
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import StepCounts, count_states, step_counts, step_transitions
+from wfdash.queries.history.workflow_events import workflow_events, workflow_place
 from wfdash.queries.palette.everything import Everything, RunHit, WorkflowHit, named, search_everything
 from wfdash.queries.people.people import whom_to_ask
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, similar_requests
@@ -311,6 +312,8 @@ __all__ = [
     "whom_to_ask",
     "without_secrets",
     "workflow",
+    "workflow_events",
+    "workflow_place",
     "workflow_suggestions",
     "workflows",
 ]

@@ -117,6 +117,8 @@ from wfdash.records.runs import (
     SignalList,
     StartRun,
     WaitingFor,
+    WorkflowEvent,
+    WorkflowEvents,
 )
 from wfdash.records.schedules import (
     ChangeSchedule,
@@ -314,6 +316,8 @@ __all__ = [
     "WaitingRequestRecord",
     "WorkerRecord",
     "WorkflowDetail",
+    "WorkflowEvent",
+    "WorkflowEvents",
     "WorkflowPage",
     "WorkflowSummary",
     "WriteComment",

@@ -130,6 +130,28 @@ class RunEvents(ApiRecord):
     ended: bool
 
 
+class WorkflowEvent(EventRecord):
+    """An event of some run of a workflow.
+
+    ``cursor``: the place behind it. Keep it once you are done with the event, and continue there.
+    """
+
+    run: str
+    cursor: str
+
+
+class WorkflowEvents(ApiRecord):
+    """Some of the events of a workflow's runs, in one order.
+
+    ``next``: the cursor (``after``) of those that follow. ``more``: there may be some already, also where a page is
+    empty: one page looks at so many events only, those of other workflows included.
+    """
+
+    items: list[WorkflowEvent]
+    next: str
+    more: bool
+
+
 class SendSignal(Body):
     """A message to a run."""
 

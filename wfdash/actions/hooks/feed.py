@@ -9,11 +9,10 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from django.db.models import Max
 from django.utils import timezone
 
 from checkpoints.database.clock import database_now
-from checkpoints.database.high_water_mark import HighWaterMark
+from checkpoints.database.high_water_mark import HighWaterMark, settled_id
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import FOR_PEOPLE, OPEN, Event, HumanRequest, Notice, Run, TallyMark, Webhook
@@ -44,8 +43,7 @@ def open_feed() -> None:
     active.
     """
     if not Webhook.objects.filter(active=True).exists():
-        last = Event.objects.aggregate(last=Max("pk"))["last"] or 0
-        TallyMark.objects.update_or_create(pk=MARK, defaults={"event": last, "at": timezone.now()})
+        TallyMark.objects.update_or_create(pk=MARK, defaults={"event": settled_id(), "at": timezone.now()})
 
 
 def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:

@@ -16,7 +16,7 @@ from django.db.models.functions import ExtractHour, TruncDate
 from django.utils import timezone
 
 from checkpoints.database.alias import alias
-from checkpoints.database.high_water_mark import HighWaterMark
+from checkpoints.database.high_water_mark import STATISTICS, HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.models import Tally, TallyMark
 from wfdash.actions.statistics.event_metrics import MetricKey, MetricSums, measure_events
@@ -32,7 +32,7 @@ HOURS = timedelta(days=3)
 KEPT = timedelta(days=400)
 FORGOTTEN = 5_000
 """Rows deleted in one transaction."""
-MARK = 1
+MARK = STATISTICS
 
 TABLE = Tally._meta.db_table
 COLUMNS = "measure, hour, workflow, step, label, bucket, count, total"

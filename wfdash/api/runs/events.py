@@ -9,15 +9,13 @@ from ninja import Header, Router
 
 from wfdash import queries
 from wfdash.api.auth import viewer_of
-from wfdash.api.params import Limit, Seq
+from wfdash.api.params import STREAM, Limit, Seq
 from wfdash.live.streams.run_stream import follow_run
 from wfdash.live.streams.stream import wants_stream
 from wfdash.records import RunEvents
 
 router = Router()
 
-STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
-"""What the reference adds: the same address answers with a stream."""
 Resumed = Annotated[Seq | None, Header(alias="Last-Event-ID")]
 
 

@@ -6,8 +6,9 @@ import logging
 from typing import Any, Protocol
 
 from checkpoints.models import Event
-from wfdash.live.feeds.messages import EventForm, Style, html_event, json_event, sse
+from wfdash.live.feeds.messages import EventForm, Style, html_event, json_text, sse
 from wfdash.queries.history.events import event_of
+from wfdash.queries.history.workflow_events import cursor_at
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,14 @@ class EventWriter:
         """Return the event's text."""
         if form.style is Style.HTML:
             return html_event(event.seq, event.kind, event.step, event.at, self._row(event, form.inspect))
-        text = json_event(self._record(event, form.inspect))
+        text = json_text(self._record(event, form.inspect))
         return sse(text, event=event.kind, id=event.seq) if form.style is Style.SSE else text
+
+    def of_workflow(self, event: Event, workflow: str, *, inspect: bool) -> str:
+        """Return the event as a message of its workflow's stream."""
+        cursor = cursor_at(workflow, event.pk)
+        record = {**self._record(event, inspect), "run": event.run_id, "cursor": cursor}
+        return sse(json_text(record), event=event.kind, id=cursor)
 
     def _row(self, event: Event, inspect: bool) -> str:
         try:

@@ -75,7 +75,7 @@ def html_event(seq: int, kind: str, step: str | None, at: datetime, html: str) -
     return json.dumps({"seq": seq, "kind": kind, "step": step, "at": at.isoformat(), "html": html})
 
 
-def json_event(record: Mapping[str, Any]) -> str:
+def json_text(record: Mapping[str, Any]) -> str:
     """Return an event as programs get it: the text of the API's record."""
     return json.dumps(record, cls=DjangoJSONEncoder)
 

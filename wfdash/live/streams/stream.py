@@ -68,6 +68,10 @@ class Stream:
         """Give what there is to send now; sets ``done`` after the last message."""
         raise NotImplementedError
 
+    def heartbeat(self) -> str:
+        """Return what is sent when there is nothing to say: a comment."""
+        return ":\n\n"
+
     def wake(self) -> None:
         """Note that there may be something to send."""
         self._woken.set()
@@ -100,7 +104,7 @@ class Stream:
             async for text in self.messages():
                 yield text
             if not self.done and not await self._woken_in_time():
-                yield ":\n\n"
+                yield self.heartbeat()
 
     async def _woken_in_time(self) -> bool:
         """Wait for something to send; False when it is time for a heartbeat instead."""
