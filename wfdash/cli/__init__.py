@@ -1,6 +1,7 @@
 """The ``wfdash`` command: ``up`` serves, ``signin`` prints a one-time link, ``verify`` checks the audit chain.
 
-``runs``, ``requests``, ``checkpoints``, ``workflows`` and ``schedules`` use the API of a server or of a data directory.
+``runs``, ``requests``, ``checkpoints``, ``workflows``, ``schedules``, ``people`` and ``audit`` use the API: of a server
+or of a data directory.
 ``manage`` is Django's command line.
 """
 

@@ -8,16 +8,30 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from wfdash.client.calls import audit as audit_calls
 from wfdash.client.calls import checkpoints as checkpoint_calls
+from wfdash.client.calls import inbox as inbox_calls
+from wfdash.client.calls import people as people_calls
 from wfdash.client.calls import requests as request_calls
+from wfdash.client.calls import run_parts as part_calls
 from wfdash.client.calls import runs as run_calls
 from wfdash.client.calls import schedules as schedule_calls
+from wfdash.client.calls import statistics as statistics_calls
 from wfdash.client.calls import workflows as workflow_calls
 from wfdash.client.drivers import AsyncDriver, SyncDriver, headers_for
 from wfdash.client.errors import ClientError
 from wfdash.client.methods import ApiIterator, ApiMethod, Awaiting, Blocking
 from wfdash.client.script import Script
-from wfdash.records import EventRecord, RequestSummary, RunSummary
+from wfdash.records import (
+    ActivationRecord,
+    AuditRecord,
+    DecisionRecord,
+    EventRecord,
+    LogLineRecord,
+    PersonSummary,
+    RequestSummary,
+    RunSummary,
+)
 
 T = TypeVar("T")
 SECONDS = 30.0
@@ -39,6 +53,15 @@ class Calls:
     delete_run = ApiMethod(run_calls.delete_run)
     signal = ApiMethod(run_calls.signal)
     signals = ApiMethod(run_calls.signals)
+    steps = ApiMethod(part_calls.steps)
+    all_steps = ApiIterator(part_calls.all_steps, ActivationRecord)
+    logs = ApiMethod(part_calls.logs)
+    all_logs = ApiIterator(part_calls.all_logs, LogLineRecord)
+    values = ApiMethod(part_calls.values)
+    tag = ApiMethod(part_calls.tag)
+    graph_change = ApiMethod(part_calls.graph_change)
+    migrate = ApiMethod(part_calls.migrate)
+    override = ApiMethod(part_calls.override)
     events = ApiIterator(run_calls.events, EventRecord)
     watch = ApiIterator(run_calls.watch, EventRecord)
     bulk = ApiMethod(run_calls.bulk)
@@ -54,11 +77,22 @@ class Calls:
     comment = ApiMethod(request_calls.comment)
     assign = ApiMethod(request_calls.assign)
     set_deadline = ApiMethod(request_calls.set_deadline)
+    amend = ApiMethod(inbox_calls.amend)
+    draft = ApiMethod(inbox_calls.draft)
+    save_draft = ApiMethod(inbox_calls.save_draft)
+    drop_draft = ApiMethod(inbox_calls.drop_draft)
+    answer_many = ApiMethod(inbox_calls.answer_many)
+    assign_many = ApiMethod(inbox_calls.assign_many)
+    undo_many = ApiMethod(inbox_calls.undo_many)
+    decisions = ApiMethod(inbox_calls.decisions)
+    all_decisions = ApiIterator(inbox_calls.all_decisions, DecisionRecord)
 
     checkpoints = ApiMethod(checkpoint_calls.checkpoints)
     checkpoint = ApiMethod(checkpoint_calls.checkpoint)
     compare = ApiMethod(checkpoint_calls.compare)
     preview = ApiMethod(checkpoint_calls.preview)
+    editable = ApiMethod(checkpoint_calls.editable)
+    replay = ApiMethod(checkpoint_calls.replay)
     restore = ApiMethod(checkpoint_calls.restore)
     fork = ApiMethod(checkpoint_calls.fork)
     label = ApiMethod(checkpoint_calls.label)
@@ -67,6 +101,7 @@ class Calls:
     schedules = ApiMethod(schedule_calls.schedules)
     schedule = ApiMethod(schedule_calls.schedule)
     create_schedule = ApiMethod(schedule_calls.create_schedule)
+    change_schedule = ApiMethod(schedule_calls.change_schedule)
     pause_schedule = ApiMethod(schedule_calls.pause_schedule)
     resume_schedule = ApiMethod(schedule_calls.resume_schedule)
     run_schedule = ApiMethod(schedule_calls.run_schedule)
@@ -76,6 +111,32 @@ class Calls:
     workflow = ApiMethod(workflow_calls.workflow)
     check = ApiMethod(workflow_calls.check)
     me = ApiMethod(workflow_calls.me)
+    statistics = ApiMethod(statistics_calls.statistics)
+    operations = ApiMethod(statistics_calls.operations)
+
+    audit = ApiMethod(audit_calls.audit)
+    all_audit = ApiIterator(audit_calls.all_audit, AuditRecord)
+    audit_entry = ApiMethod(audit_calls.audit_entry)
+    audit_of_run = ApiMethod(audit_calls.audit_of_run)
+    audit_head = ApiMethod(audit_calls.audit_head)
+    export_audit = ApiIterator(audit_calls.export_audit, bytes)
+
+    people = ApiMethod(people_calls.people)
+    all_people = ApiIterator(people_calls.all_people, PersonSummary)
+    person = ApiMethod(people_calls.person)
+    deactivate_person = ApiMethod(people_calls.deactivate_person)
+    reactivate_person = ApiMethod(people_calls.reactivate_person)
+    end_sessions = ApiMethod(people_calls.end_sessions)
+    groups = ApiMethod(people_calls.groups)
+    group = ApiMethod(people_calls.group)
+    make_group = ApiMethod(people_calls.make_group)
+    rename_group = ApiMethod(people_calls.rename_group)
+    delete_group = ApiMethod(people_calls.delete_group)
+    add_member = ApiMethod(people_calls.add_member)
+    remove_member = ApiMethod(people_calls.remove_member)
+    access = ApiMethod(people_calls.access)
+    grant_role = ApiMethod(people_calls.grant_role)
+    revoke_role = ApiMethod(people_calls.revoke_role)
 
 
 class Client(Calls, Blocking):

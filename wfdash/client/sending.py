@@ -11,6 +11,7 @@ import random
 import uuid
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from wfdash.client.errors import ApiError, Unreachable, error_of
 from wfdash.client.script import AskPatience, Exchange, NoResponse, Open, ReadClock, Response, Script, Send, Sleep
@@ -25,6 +26,12 @@ KEY = "Idempotency-Key"
 def get(path: str, *, patience: float | None = None, timeout: float = 0.0, **query: Any) -> Script[Any]:
     """Read something."""
     return _json(Exchange(method="GET", path=ROOT + path, query=query, timeout=timeout), patience)
+
+
+def get_with_etag(path: str) -> Script[tuple[Any, str]]:
+    """Read something that is edited, with what ``If-Match`` takes for a change of it."""
+    reply = yield from replied(Send(Exchange(method="GET", path=ROOT + path)), None)
+    return parsed(reply), reply.headers.get("etag", "")
 
 
 def post(
@@ -43,6 +50,14 @@ def put(path: str, body: Any = None, *, headers: dict[str, str] | None = None) -
 def delete(path: str, *, headers: dict[str, str] | None = None) -> Script[Any]:
     """Delete something."""
     return _json(Exchange(method="DELETE", path=ROOT + path, headers=headers or {}), None)
+
+
+def part(name: str | int) -> str:
+    """Return an id or a name as one part of an address. ``ValueError`` for a text that would mean another address."""
+    text = str(name)
+    if text in {"", ".", ".."}:
+        raise ValueError(f"{text!r} is neither an id nor a name")
+    return quote(text, safe="@")
 
 
 def delays(first: float = FIRST_DELAY) -> Iterator[float]:

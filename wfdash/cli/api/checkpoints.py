@@ -92,21 +92,20 @@ def _preview(client: Client, options: argparse.Namespace, output: Output) -> Non
     found = client.preview(options.id, checkpoint_id(client, options), verb=verb)
     if output.as_json:
         return output.data(found)
-    for name, text in (("again", "runs again"), ("stays", "stays done"), ("repeats", "may run again after that")):
-        output.line(f"{text}: {', '.join(_steps(found.get(name))) or 'nothing'}")
-    calls = found.get("outside") or {}
-    output.line(f"calls made again: {', '.join(_steps(calls.get('repeated'))) or 'none'}")
-    if calls.get("unknown"):
-        output.line(f"calls of unknown outcome: {', '.join(_steps(calls['unknown']))}")
-    output.line(f"restore exactly this with: --seen {found.get('mark', '')}")
+    if found.problem:
+        output.line(f"not possible: {found.problem}")
+    for text, names in (
+        ("runs again", [one.step for one in found.again]),
+        ("stays done", [one.step for one in found.stays]),
+        ("may run again after that", found.repeats),
+        ("calls made again", [one.name for one in found.outside.repeated]),
+        ("calls of unknown outcome", [one.name for one in found.outside.unknown]),
+        ("opens again", [str(one.request.card.get("subject", one.request.key)) for one in found.reopens]),
+        ("closes", [one.subject for one in found.closes]),
+    ):
+        output.line(f"{text}: {', '.join(names) or 'nothing'}")
+    output.line(f"{found.verb} exactly this with: --seen {found.mark}")
     return None
-
-
-def _steps(found: Any) -> list[str]:
-    """Return the names of steps or calls in a preview."""
-    return [
-        str(one.get("step") or one.get("name") or one) if isinstance(one, dict) else str(one) for one in found or ()
-    ]
 
 
 def _restore(client: Client, options: argparse.Namespace, output: Output) -> None:

@@ -8,13 +8,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MOST = 1_000
+MOST, MOST_DAYS = 1_000, 30
 
 
 def limit(text: str) -> int:
     """Return how many rows to list."""
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MOST:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST}")
+    return _number(text, MOST)
+
+
+def days(text: str) -> int:
+    """Return how many days to look at."""
+    return _number(text, MOST_DAYS)
+
+
+def _number(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {most}")
     return int(text)
 
 

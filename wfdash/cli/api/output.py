@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 WIDEST = 80
 """Characters of a cell where no terminal says how many there is room for."""
+
+
+Shown = Callable[[Any], Mapping[str, Any]]
+
+
+class Advance(Protocol):
+    """Says how much is done, and what is being done if that has changed."""
+
+    def __call__(self, done: float, text: str = "") -> None: ...
 
 
 class Output:
@@ -23,6 +32,11 @@ class Output:
     def is_terminal(self) -> bool:
         """Whether a person watches."""
         return sys.stdout.isatty()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a person sees what is printed besides the result."""
+        return sys.stderr.isatty()
 
     def data(self, value: Any) -> None:
         """Print JSON."""
@@ -50,23 +64,35 @@ class Output:
         else:
             self.line(text)
 
-    def rows(self, items: Sequence[Any], columns: Sequence[str], *, none: str = "(none)") -> None:
-        """Print records: all of them as JSON, or a table with the columns that a person reads."""
+    def rows(
+        self,
+        items: Sequence[Any],
+        columns: Sequence[str],
+        *,
+        shown: Shown | None = None,
+        none: str = "(none)",
+    ) -> None:
+        """Print records: all of them as JSON, or a table with the columns that a person reads.
+
+        ``shown``: what a person reads of a record, where that is not what JSON has.
+        """
         if self.as_json:
             return self.data(items)
-        table = [[cell(plain(item).get(name)) for name in columns] for item in items]
+        found = [(shown or plain)(item) for item in items]
+        table = [[cell(one.get(name)) for name in columns] for one in found]
         heads = [name.replace("_", " ").upper() for name in columns]
         if not table:
             return self.line(none)
         return self._table(heads, table) if self.is_terminal else _plain_table(heads, table)
 
-    def fields(self, value: Any, named: Sequence[str]) -> None:
+    def fields(self, value: Any, named: Sequence[str], *, shown: Shown | None = None) -> None:
         """Print one record: all of it as JSON, or the fields that a person reads, without empty ones."""
         if self.as_json:
             return self.data(value)
-        shown = {name: found for name in named if (found := plain(value).get(name)) not in (None, "", [], {})}
-        width = max((len(name) for name in shown), default=0) + 2
-        for name, found in shown.items():
+        known = (shown or plain)(value)
+        given = {name: found for name in named if (found := known.get(name)) not in (None, "", [], {})}
+        width = max((len(name) for name in given), default=0) + 2
+        for name, found in given.items():
             head = f"{name.replace('_', ' ')}:".ljust(width)
             first, *more = _block(found)
             self.line("\n".join([f"{head}{first}", *(" " * width + line for line in more)]))
@@ -86,17 +112,29 @@ class Output:
         Console().print(table)
 
     @contextmanager
-    def progress(self, text: str, total: int | None) -> Iterator[Any]:
-        """Give a function ``advance(done)`` that draws a bar on a terminal, on standard error."""
-        if not sys.stderr.isatty():
-            yield lambda done: None
+    def progress(
+        self, text: str, total: float | None, *, bytes_of: bool = False, counted: bool = True
+    ) -> Iterator[Advance]:
+        """Give a function ``advance(done, text="")`` that draws a bar on a terminal, on standard error.
+
+        ``total``: None if no one knows. ``bytes_of``: what is done is counted in bytes. ``counted``: how many are done
+        is shown besides.
+        """
+        if not self.is_watched:
+            yield _no_advance
             return
         from rich.console import Console
-        from rich.progress import Progress
+        from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        with Progress(console=Console(stderr=True), transient=True) as bar:
+        numbers = [DownloadColumn()] if bytes_of else [MofNCompleteColumn()] if counted else []
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), *numbers, TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(clean(text), total=total)
-            yield lambda done: bar.update(task, completed=done)
+            yield lambda done, text="": bar.update(task, completed=done, description=clean(text) or None)
+
+
+def _no_advance(done: float, text: str = "") -> None:
+    """Draw nothing: no one watches."""
 
 
 STYLES = {

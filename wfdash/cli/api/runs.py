@@ -9,6 +9,7 @@ from wfdash.cli.api import inputs
 from wfdash.cli.api.bulk import add_bulk
 from wfdash.cli.api.commands import UNSUCCESSFUL, command, family
 from wfdash.cli.api.output import Output
+from wfdash.cli.api.run_parts import add_parts
 from wfdash.cli.api.watch import watch
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
     signal.add_argument("name")
     signal.add_argument("value", nargs="?", type=inputs.json_value, help="JSON; @FILE, @- for standard input")
     _of_run(command(runs, "delete", _delete, "delete an ended run with everything it has"))
+    add_parts(runs)
     add_bulk(runs)
 
 
@@ -92,7 +94,7 @@ def _show(client: Client, options: argparse.Namespace, output: Output) -> None:
 def _start(client: Client, options: argparse.Namespace, output: Output) -> int:
     run = client.start(options.workflow, _message(options), key=options.key)
     if options.wait:
-        return _ended(client.wait(run.id, timeout=options.timeout), output)
+        return _ended(_waited(client, run.id, options, output), output)
     output.result(run, run.id)
     return 0
 
@@ -107,8 +109,25 @@ def _message(options: argparse.Namespace) -> Any:
 
 
 def _wait(client: Client, options: argparse.Namespace, output: Output) -> int:
-    found = client.wait(options.id, timeout=options.timeout, for_people=options.for_people)
-    return _ended(found, output)
+    return _ended(_waited(client, options.id, options, output), output)
+
+
+def _waited(client: Client, run_id: str, options: argparse.Namespace, output: Output) -> RunDetail:
+    """Wait for a run, with its progress before people who watch."""
+    for_people = bool(getattr(options, "for_people", False))
+    with output.progress(run_id, 1.0, counted=False) as advance:
+        return client.wait(
+            run_id,
+            timeout=options.timeout,
+            for_people=for_people,
+            looked=(lambda run: advance(*_state_of(run))) if output.is_watched else None,
+        )
+
+
+def _state_of(run: RunDetail) -> tuple[float, str]:
+    """Return how far a run is, from 0 to 1, and what it does."""
+    words = [run.workflow, run.status, *run.waiting_for, str(run.progress.get("text") or "")]
+    return float(run.progress.get("fraction") or 0), " · ".join(word for word in words if word)
 
 
 def _ended(run: RunDetail, output: Output) -> int:

@@ -18,6 +18,10 @@ DETAILS = (
     *("next_at", "last_at", "last_run", "message"),
 )
 
+CHANGED = ("name", "cron", "zone", "missed", "overlap")
+UNCHANGED = object()
+"""The input that is not given: null is one."""
+
 
 def add(commands: Any) -> None:
     """Add the family."""
@@ -34,6 +38,13 @@ def add(commands: Any) -> None:
     create.add_argument("--input", type=inputs.json_value, help="JSON; @FILE reads a file, @- standard input")
     create.add_argument("--missed", choices=["skip", "once", "all"], default="once", help="after a time without server")
     create.add_argument("--overlap", choices=["allow", "skip"], default="allow", help="while a run of it is active")
+    change = _of_schedule(command(schedules, "change", _change, "change a schedule; its runs are yours from then on"))
+    change.add_argument("--name", default=None)
+    change.add_argument("--cron", default=None, help="five fields, as in crontab")
+    change.add_argument("--zone", default=None)
+    change.add_argument("--input", type=inputs.json_value, default=UNCHANGED, help="JSON; @FILE, @-")
+    change.add_argument("--missed", choices=["skip", "once", "all"], default=None)
+    change.add_argument("--overlap", choices=["allow", "skip"], default=None)
     _of_schedule(command(schedules, "pause", _pause, "pause a schedule until it is resumed"))
     _of_schedule(command(schedules, "resume", _resume, "resume a schedule with its next time"))
     _of_schedule(command(schedules, "run", _run, "start a run of a schedule now"))
@@ -56,6 +67,15 @@ def _show(client: Client, options: argparse.Namespace, output: Output) -> None:
 def _create(client: Client, options: argparse.Namespace, output: Output) -> None:
     plan: dict[str, Any] = {name: getattr(options, name) for name in ("zone", "missed", "overlap")}
     made = client.create_schedule(options.workflow, options.name, options.cron, message=options.input, **plan)
+    output.result(made, f"{made.id}: {made.words}")
+
+
+def _change(client: Client, options: argparse.Namespace, output: Output) -> None:
+    given: Any = {name: value for name in CHANGED if (value := getattr(options, name)) is not None}
+    given |= {} if options.input is UNCHANGED else {"message": options.input}
+    if not given:
+        raise ValueError("Say what to change: --name, --cron, --zone, --input, --missed or --overlap")
+    made = client.change_schedule(client.schedule(options.id), **given)
     output.result(made, f"{made.id}: {made.words}")
 
 

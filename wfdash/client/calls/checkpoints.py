@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from wfdash.client.script import Script
-from wfdash.client.sending import delete, get, post
-from wfdash.records import CheckpointComparison, CheckpointDetail, CheckpointPage, Created
+from wfdash.client.sending import delete, get, part, post
+from wfdash.records import (
+    CheckpointComparison,
+    CheckpointDetail,
+    CheckpointPage,
+    CheckpointPreview,
+    Created,
+    EditableParts,
+    ReplayRecord,
+)
 
 Edits = dict[str, Any]
 """``state``, ``messages``, ``answers`` and ``reason``, as docs/time-machine.md describes them."""
@@ -14,47 +22,59 @@ Edits = dict[str, Any]
 
 def checkpoints(run_id: str, *, limit: int = 50, after: str = "") -> Script[CheckpointPage]:
     """Return a page of a run's checkpoints, newest first, without their content."""
-    return CheckpointPage.model_validate((yield from get(f"/runs/{run_id}/checkpoints", limit=limit, after=after)))
+    found = yield from get(f"/runs/{part(run_id)}/checkpoints", limit=limit, after=after)
+    return CheckpointPage.model_validate(found)
 
 
 def checkpoint(run_id: str, checkpoint_id: str) -> Script[CheckpointDetail]:
     """Return a checkpoint with its content."""
-    return CheckpointDetail.model_validate((yield from get(f"/runs/{run_id}/checkpoints/{checkpoint_id}")))
+    return CheckpointDetail.model_validate((yield from get(_at(run_id, checkpoint_id))))
 
 
 def compare(run_id: str, a: str, b: str) -> Script[CheckpointComparison]:
     """Return the differences from checkpoint ``a`` to ``b``: each a number in this run, or any checkpoint's id."""
-    return CheckpointComparison.model_validate((yield from get(f"/runs/{run_id}/compare", a=a, b=b)))
+    return CheckpointComparison.model_validate((yield from get(f"/runs/{part(run_id)}/compare", a=a, b=b)))
 
 
 def preview(
     run_id: str, checkpoint_id: str, *, verb: Literal["restore", "fork"] = "restore", edits: Edits | None = None
-) -> Script[dict[str, Any]]:
+) -> Script[CheckpointPreview]:
     """Return what restoring or forking would do. Changes nothing. ``mark`` in it is what ``seen`` takes."""
     body = {"verb": verb, "edits": edits}
-    found: dict[str, Any] = yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/preview", body)
-    return found
+    return CheckpointPreview.model_validate((yield from post(f"{_at(run_id, checkpoint_id)}/preview", body)))
+
+
+def editable(run_id: str, checkpoint_id: str) -> Script[EditableParts]:
+    """Return what ``edits`` may change of a checkpoint: state, messages in progress, requests; or why nothing may."""
+    return EditableParts.model_validate((yield from get(f"{_at(run_id, checkpoint_id)}/edits")))
+
+
+def replay(run_id: str, seq: int) -> Script[ReplayRecord]:
+    """Return a run as it was after event ``seq``. Nothing runs."""
+    return ReplayRecord.model_validate((yield from get(f"/runs/{part(run_id)}/at/{part(seq)}")))
 
 
 def restore(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
     """Make a checkpoint the run's head again; the run waits for someone to resume it. Returns the new head."""
     body = {"edits": edits, "seen": seen}
-    return Created.model_validate((yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/restore", body)))
+    return Created.model_validate((yield from post(f"{_at(run_id, checkpoint_id)}/restore", body)))
 
 
 def fork(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
     """Start a new run from a checkpoint and return its id."""
     body = {"edits": edits, "seen": seen}
-    return Created.model_validate((yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/fork", body)))
+    return Created.model_validate((yield from post(f"{_at(run_id, checkpoint_id)}/fork", body)))
 
 
 def label(run_id: str, checkpoint_id: str, text: str) -> Script[Created]:
     """Set a checkpoint's label, or remove it with an empty one."""
-    return Created.model_validate(
-        (yield from post(f"/runs/{run_id}/checkpoints/{checkpoint_id}/label", {"label": text}))
-    )
+    return Created.model_validate((yield from post(f"{_at(run_id, checkpoint_id)}/label", {"label": text})))
 
 
 def delete_checkpoint(run_id: str, checkpoint_id: str) -> Script[None]:
     """Delete a checkpoint that is not needed."""
-    yield from delete(f"/runs/{run_id}/checkpoints/{checkpoint_id}")
+    yield from delete(_at(run_id, checkpoint_id))
+
+
+def _at(run_id: str, checkpoint_id: str) -> str:
+    return f"/runs/{part(run_id)}/checkpoints/{part(checkpoint_id)}"

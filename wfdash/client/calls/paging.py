@@ -12,15 +12,25 @@ PAGE = 100
 
 
 def pages(
-    path: str, read: Callable[[Any], Any], query: Mapping[str, Any], *, most: int | None = None, limit: int = PAGE
+    path: str,
+    read: Callable[[Any], Any],
+    query: Mapping[str, Any],
+    *,
+    most: int | None = None,
+    limit: int | None = PAGE,
 ) -> Script[None]:
-    """Emit the items of a list, at most ``most``, reading the next page when it is needed."""
+    """Emit the items of a list, at most ``most``, reading the next page when it is needed.
+
+    ``limit``: items of a page; None for a list that knows no such parameter.
+    """
     left, query = most, dict(query)
     while left is None or left > 0:
-        page = yield from get(path, **query, limit=limit if left is None else min(limit, left))
-        for item in page["items"]:
+        size = limit if left is None or limit is None else min(limit, left)
+        page = yield from get(path, **query, limit=size)
+        items = page["items"][:left]
+        for item in items:
             yield Emit(read(item))
-        left = None if left is None else left - len(page["items"])
-        if not page["next"] or not page["items"] or page.get("ended"):
+        left = None if left is None else left - len(items)
+        if not page["next"] or not items or page.get("ended"):
             return
         query["after"] = page["next"]

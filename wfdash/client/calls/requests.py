@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
-from wfdash.client.sending import get, post
+from wfdash.client.sending import get, part, post
 from wfdash.records import (
     AcceptedAnswer,
     Assignment,
@@ -37,7 +37,7 @@ def request(request_id: str, *, wait: float = 0.0, patience: float | None = None
 
     ``wait``: seconds, at most 60, that the server waits until it is answered or closed.
     """
-    found = yield from get(f"/requests/{request_id}", wait=int(wait) or None, timeout=wait, patience=patience)
+    found = yield from get(f"/requests/{part(request_id)}", wait=int(wait) or None, timeout=wait, patience=patience)
     return RequestDetail.model_validate(found)
 
 
@@ -57,29 +57,30 @@ def answer(
     was first.
     """
     body = {"value": value, "reason": reason, "seen": seen, "override": override, "on_behalf_of": on_behalf_of}
-    return AcceptedAnswer.model_validate((yield from post(f"/requests/{request_id}/answer", body, key=key)))
+    return AcceptedAnswer.model_validate((yield from post(f"/requests/{part(request_id)}/answer", body, key=key)))
 
 
 def undo(request_id: str) -> Script[None]:
     """Undo one's own answer, or withdraw one's vote, while it has not taken effect."""
-    yield from post(f"/requests/{request_id}/undo")
+    yield from post(f"/requests/{part(request_id)}/undo")
 
 
 def comments(request_id: str) -> Script[list[CommentRecord]]:
     """Return what was said about a request, oldest first."""
-    return CommentPage.model_validate((yield from get(f"/requests/{request_id}/comments"))).items
+    return CommentPage.model_validate((yield from get(f"/requests/{part(request_id)}/comments"))).items
 
 
 def comment(request_id: str, text: str) -> Script[CommentRecord]:
     """Comment on a request."""
-    return CommentRecord.model_validate((yield from post(f"/requests/{request_id}/comments", {"text": text})))
+    return CommentRecord.model_validate((yield from post(f"/requests/{part(request_id)}/comments", {"text": text})))
 
 
 def assign(request_id: str, to: str | None) -> Script[Assignment]:
     """Assign a request to someone who may answer it, or to no one."""
-    return Assignment.model_validate((yield from post(f"/requests/{request_id}/assign", {"to": to})))
+    return Assignment.model_validate((yield from post(f"/requests/{part(request_id)}/assign", {"to": to})))
 
 
 def set_deadline(request_id: str, due: datetime) -> Script[Deadline]:
     """Change the deadline of a request."""
-    return Deadline.model_validate((yield from post(f"/requests/{request_id}/deadline", {"due": due.isoformat()})))
+    found = yield from post(f"/requests/{part(request_id)}/deadline", {"due": due.isoformat()})
+    return Deadline.model_validate(found)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from wfdash.client.calls.paging import pages
 from wfdash.client.calls.requests import request
 from wfdash.client.errors import NotAllowed, NotFound, TimedOut
 from wfdash.client.script import ReadClock, Script, Sleep
-from wfdash.client.sending import ROOT, delays, get, post
+from wfdash.client.sending import ROOT, delays, get, part, post
 from wfdash.client.sending import delete as remove
 from wfdash.client.streams import Source, follow
 from wfdash.records import (
@@ -31,6 +31,8 @@ BREATH, LONGEST_BREATH = 0.3, 2.0
 """Seconds between two looks at a run for which the server does not wait: it is paused, say."""
 LONGEST_POLL = 50.0
 """Seconds that one request may wait for an answer: proxies tend to end those of a minute."""
+OFTEN = 2.0
+"""The same where someone watches."""
 
 
 def start(
@@ -43,7 +45,7 @@ def start(
 
 def run(run_id: str, *, wait: float = 0.0, patience: float | None = None) -> Script[RunDetail]:
     """Return a run. ``wait``: seconds, at most 60, that the server waits until it has ended or needs people."""
-    found = yield from get(f"/runs/{run_id}", wait=int(wait) or None, timeout=wait, patience=patience)
+    found = yield from get(f"/runs/{part(run_id)}", wait=int(wait) or None, timeout=wait, patience=patience)
     return RunDetail.model_validate(found)
 
 
@@ -57,78 +59,88 @@ def all_runs(filter: str = "", *, most: int | None = None) -> Script[None]:  # n
     yield from pages("/runs", RunSummary.model_validate, {"q": filter}, most=most)
 
 
-def wait(run_id: str, *, timeout: float | None = None, for_people: bool = False) -> Script[RunDetail]:
+def wait(
+    run_id: str,
+    *,
+    timeout: float | None = None,
+    for_people: bool = False,
+    looked: Callable[[RunDetail], object] | None = None,
+) -> Script[RunDetail]:
     """Wait until a run has ended and return it; with ``for_people`` until it has ended or a person is needed.
 
     Survives restarts of the server. ``TimedOut`` after ``timeout`` seconds; None: waits as long as it takes.
+    ``looked`` is called with the run as it is, every few seconds: to show its ``progress``.
     """
     end = (yield ReadClock()) + (FOREVER if timeout is None else timeout)
     breaths = delays(BREATH)
+    poll = LONGEST_POLL if looked is None else OFTEN
     while True:
         left = max(end - (yield ReadClock()), 0.0)
-        found = yield from run(run_id, wait=min(LONGEST_POLL, left), patience=max(left, 1.0))
+        found = yield from run(run_id, wait=min(poll, left), patience=max(left, 1.0))
+        if looked is not None:
+            looked(found)
         if found.status in ENDED or (for_people and found.status == "waiting"):
             return found
         if left <= 0:
             raise TimedOut(f"Run {run_id} has not ended in {timeout:g} s: it is {found.status}")
         began = yield ReadClock()
-        yield from _answered(found, left)
+        yield from _answered(found, min(poll, left), patience=max(left, 1.0))
         if (yield ReadClock()) - began < BREATH:
             yield Sleep(min(next(breaths), LONGEST_BREATH, left))
 
 
-def _answered(run: RunDetail, left: float) -> Script[None]:
+def _answered(run: RunDetail, seconds: float, *, patience: float) -> Script[None]:
     """Wait until the first open request of a run is answered or closed: the run itself rests until then."""
     asked = next((one.id for one in run.requests if not one.signal), None)
     if asked is None:
         return
     try:
-        yield from request(asked, wait=min(LONGEST_POLL, left), patience=max(left, 1.0))
+        yield from request(asked, wait=seconds, patience=patience)
     except (NotFound, NotAllowed):
         return
 
 
 def cancel(run_id: str, *, after_step: bool = False) -> Script[Created]:
     """Cancel a run at once, or once the running step has ended."""
-    return Created.model_validate((yield from post(f"/runs/{run_id}/cancel", after_step=after_step or None)))
+    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/cancel", after_step=after_step or None)))
 
 
 def pause(run_id: str, *, now: bool = False) -> Script[Created]:
     """Pause a run once the running steps have ended, or ``now``, which interrupts them."""
-    return Created.model_validate((yield from post(f"/runs/{run_id}/pause", now=now or None)))
+    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/pause", now=now or None)))
 
 
 def resume(run_id: str, *, force: bool = False) -> Script[Created]:
     """Resume a paused run."""
-    return Created.model_validate((yield from post(f"/runs/{run_id}/resume", force=force or None)))
+    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/resume", force=force or None)))
 
 
 def retry(run_id: str) -> Script[Created]:
     """Retry a failed run from its latest checkpoint."""
-    return Created.model_validate((yield from post(f"/runs/{run_id}/retry")))
+    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/retry")))
 
 
 def delete_run(run_id: str) -> Script[None]:
     """Delete an ended run with everything it has."""
-    yield from remove(f"/runs/{run_id}")
+    yield from remove(f"/runs/{part(run_id)}")
 
 
 def signal(run_id: str, name: str, value: Any = None, *, key: str | None = None) -> Script[SentSignal]:
     """Send a signal into a run."""
     return SentSignal.model_validate(
-        (yield from post(f"/runs/{run_id}/signals", {"name": name, "value": value}, key=key))
+        (yield from post(f"/runs/{part(run_id)}/signals", {"name": name, "value": value}, key=key))
     )
 
 
 def signals(run_id: str) -> Script[SignalList]:
     """Return the signals that a run waits for, and those it has stored."""
-    return SignalList.model_validate((yield from get(f"/runs/{run_id}/signals")))
+    return SignalList.model_validate((yield from get(f"/runs/{part(run_id)}/signals")))
 
 
 def events(run_id: str, *, after: int = 0, most: int | None = None) -> Script[None]:
     """Emit a run's events that have happened, in order."""
     query = {"after": str(after) if after else ""}
-    yield from pages(f"/runs/{run_id}/events", EventRecord.model_validate, query, most=most, limit=500)
+    yield from pages(f"/runs/{part(run_id)}/events", EventRecord.model_validate, query, most=most, limit=500)
 
 
 def watch(run_id: str, *, after: int = 0, patience: float | None = None) -> Script[None]:
@@ -136,7 +148,7 @@ def watch(run_id: str, *, after: int = 0, patience: float | None = None) -> Scri
 
     Begins with those that have happened (``after``: behind this ``seq``), and survives restarts of the server.
     """
-    source = Source(path=f"{ROOT}/runs/{run_id}/events", read=EventRecord.model_validate)
+    source = Source(path=f"{ROOT}/runs/{part(run_id)}/events", read=EventRecord.model_validate)
     yield from follow(source, str(after) if after else "", patience=patience)
 
 
@@ -166,7 +178,7 @@ def bulk_preview(
 
 def bulk_progress(bulk_id: str) -> Script[BulkProgress]:
     """Return how far a bulk operation is."""
-    return BulkProgress.model_validate((yield from get(f"/bulk/{bulk_id}")))
+    return BulkProgress.model_validate((yield from get(f"/bulk/{part(bulk_id)}")))
 
 
 def _bulk(

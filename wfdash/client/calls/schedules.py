@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
+from typing_extensions import Unpack
+
+from wfdash.client.errors import Outdated
 from wfdash.client.script import Script
-from wfdash.client.sending import delete, get, post
-from wfdash.records import Created, ScheduleDetail, SchedulePage, ScheduleSummary
+from wfdash.client.sending import delete, get, get_with_etag, part, post, put
+from wfdash.records import ChangeSchedule, Created, ScheduleDetail, SchedulePage, ScheduleSummary
+
+
+class ScheduleChanges(TypedDict, total=False):
+    """What can be changed of a schedule. ``missed``: skip, once or all; ``overlap``: allow or skip."""
+
+    name: str
+    cron: str
+    zone: str
+    message: Any
+    missed: str
+    overlap: str
 
 
 def schedules(filter: str = "", *, workflow: str = "") -> Script[list[ScheduleSummary]]:  # noqa: A002
@@ -17,7 +31,7 @@ def schedules(filter: str = "", *, workflow: str = "") -> Script[list[ScheduleSu
 
 def schedule(schedule_id: str) -> Script[ScheduleDetail]:
     """Return a schedule."""
-    return ScheduleDetail.model_validate((yield from get(f"/schedules/{schedule_id}")))
+    return ScheduleDetail.model_validate((yield from get(f"/schedules/{part(schedule_id)}")))
 
 
 def create_schedule(
@@ -35,21 +49,36 @@ def create_schedule(
     return ScheduleDetail.model_validate((yield from post("/schedules", {"workflow": workflow, **plan})))
 
 
+def change_schedule(schedule: ScheduleDetail, **changes: Unpack[ScheduleChanges]) -> Script[ScheduleDetail]:
+    """Change a schedule as it was read; its runs are started on behalf of the caller from then on.
+
+    ``Outdated`` if someone else has changed it since: read it again. Secrets of its message are not read: give the
+    whole ``message`` where it has some.
+    """
+    path = f"/schedules/{part(schedule.id)}"
+    found, etag = yield from get_with_etag(path)
+    present = ScheduleDetail.model_validate(found)
+    if any(getattr(present, name) != getattr(schedule, name) for name in ChangeSchedule.model_fields):
+        raise Outdated("The schedule was changed since it was read", status=412, code="outdated", facts={"etag": etag})
+    body = {name: getattr(schedule, name) for name in ChangeSchedule.model_fields} | dict(changes)
+    return ScheduleDetail.model_validate((yield from put(path, body, headers={"If-Match": etag})))
+
+
 def pause_schedule(schedule_id: str) -> Script[ScheduleDetail]:
     """Pause a schedule until it is resumed."""
-    return ScheduleDetail.model_validate((yield from post(f"/schedules/{schedule_id}/pause")))
+    return ScheduleDetail.model_validate((yield from post(f"/schedules/{part(schedule_id)}/pause")))
 
 
 def resume_schedule(schedule_id: str) -> Script[ScheduleDetail]:
     """Resume a schedule with its next time."""
-    return ScheduleDetail.model_validate((yield from post(f"/schedules/{schedule_id}/resume")))
+    return ScheduleDetail.model_validate((yield from post(f"/schedules/{part(schedule_id)}/resume")))
 
 
 def run_schedule(schedule_id: str) -> Script[Created]:
     """Start a run of a schedule now and return its id."""
-    return Created.model_validate((yield from post(f"/schedules/{schedule_id}/run")))
+    return Created.model_validate((yield from post(f"/schedules/{part(schedule_id)}/run")))
 
 
 def delete_schedule(schedule_id: str) -> Script[None]:
     """Delete a schedule. Its runs stay."""
-    yield from delete(f"/schedules/{schedule_id}")
+    yield from delete(f"/schedules/{part(schedule_id)}")

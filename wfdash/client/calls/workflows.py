@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wfdash.client.script import Script
-from wfdash.client.sending import get, post
+from wfdash.client.sending import get, part, post
 from wfdash.records import CheckedMessage, Me, WorkflowDetail, WorkflowPage, WorkflowSummary
 
 
@@ -16,7 +16,7 @@ def workflows(filter: str = "") -> Script[list[WorkflowSummary]]:  # noqa: A002
 
 def workflow(name: str) -> Script[WorkflowDetail]:
     """Return a workflow with its steps and edges, and the schemas of what it takes and gives."""
-    return WorkflowDetail.model_validate((yield from get(f"/workflows/{name}")))
+    return WorkflowDetail.model_validate((yield from get(f"/workflows/{part(name)}")))
 
 
 def check(workflow: str, message: Any = None) -> Script[Any]:
