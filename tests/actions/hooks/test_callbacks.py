@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from checkpoints.events import EventKind
-from checkpoints.models import Run, Webhook
+from checkpoints.models import Notice, Run, Webhook
 from tests.actions.hooks.test_feed import feed, happen, sent
-from tests.actions.hooks.test_receive import STANDARD, entry_of, otto  # noqa: F401 (a fixture)
+from tests.actions.hooks.test_receive import STANDARD, Person, entry_of, otto  # noqa: F401 (a fixture)
 from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.hooks.callbacks import start_with_callback
 from wfdash.errors import Invalid, NotAllowed
+from wfdash.queries.hooks.webhooks import CallbackView, callback_of
 from wfdash.records import Callback
 
 URL = "https://hooks.example.org/back"
@@ -44,6 +46,35 @@ def test_a_program_gets_no_value_by_a_callback_that_it_could_not_read(otto: View
     assert not Run.objects.exists()
     start_with_callback(narrow, "orders", MESSAGE, Callback(url=URL, secret=STANDARD, values=False))
     assert not Webhook.objects.get().values
+
+
+def test_a_run_shows_what_became_of_its_callback_and_links_to_the_deliveries(otto: Viewer, client: Client) -> None:  # noqa: F811
+    run = start_with_callback(otto, "orders", MESSAGE, Callback(url=URL, secret=STANDARD))
+    hook, address = Webhook.objects.get(), f"/runs/{run.pk}/"
+    client.force_login(otto.user)
+    assert "nothing sent yet" in client.get(address).content.decode()
+    now = timezone.now()
+    facts = {"channel": "webhook", "target": hook.pk, "created": now, "due": now, "kind": "completed"}
+    for n, became in enumerate([{"sent": now}, {"sent": now}, {"attempts": 1}, {"attempts": 10, "given_up": now}]):
+        Notice.objects.create(id=f"n{n}", **facts, **became)
+    found = callback_of(otto, run.pk, "orders")
+    assert (found.id, found.counts) == (hook.pk, {"sent": 2, "retrying": 1, "given up": 1})
+    page = client.get(address).content.decode()
+    assert f"/settings/webhooks/{hook.pk}/" in page
+    assert "given up" in page
+    Webhook.objects.update(active=False)
+    deliveries = client.get(f"/settings/webhooks/{hook.pk}/").content.decode()
+    assert address in deliveries
+    assert "Send again" in deliveries
+    assert 'value="wake"' not in deliveries
+
+
+def test_only_who_operates_or_manages_a_callback_sees_that_it_is_there(otto: Viewer, person: Person) -> None:  # noqa: F811
+    run = start_with_callback(otto, "orders", MESSAGE, Callback(url=URL, secret=STANDARD))
+    assert callback_of(person("vera", "viewer"), run.pk, "orders") is None
+    assert callback_of(person("olga", "operator"), run.pk, "orders") == CallbackView(id="", counts={})
+    assert callback_of(person("adam", "admin"), run.pk, "orders").id == Webhook.objects.get().pk
+    assert callback_of(otto, make_run(workflow="orders").pk, "orders") is None
 
 
 @pytest.mark.parametrize(

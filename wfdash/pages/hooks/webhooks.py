@@ -106,6 +106,7 @@ def _webhook(
         "deliveries": queries.deliveries(found, state=state, before=request.GET.get("before", "")),
         "state": state,
         "states": _states(webhook_id, state),
+        "resends": found.active or found.run_id is not None,
         "lost": queries.count_given_up(found, timezone.now() - timedelta(days=1)),
         "here": "webhooks",
     }

@@ -14,6 +14,7 @@ from wfdash.pages.runs import actions
 from wfdash.pages.runs.error_hints import hint
 from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, status_sentence
 from wfdash.pages.ui.code_links import linked_trace
+from wfdash.queries.hooks.webhooks import callback_of
 
 DRIVEN = frozenset({"running"})
 PASSING = ("fragment", "before", "after", "seq", "older")
@@ -59,6 +60,7 @@ def head(
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": queries.graph_difference(run),
         "schedule": queries.schedule_of(viewer, run.id),
+        "callback": callback_of(viewer, run.id, run.workflow),
         "tabs": tabs(run, here),
     }
 

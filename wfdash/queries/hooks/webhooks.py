@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import DeliveryAttempt, Notice, Webhook
@@ -61,6 +61,17 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CallbackView:
+    """The callback of a run. ``id``: of its webhook, empty for people who do not manage it.
+
+    ``counts``: state -> number of deliveries, without those that are 0.
+    """
+
+    id: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeliveryPage:
     """A page of deliveries. ``older``: the cursor of the next page, empty at the end."""
 
@@ -77,6 +88,20 @@ def webhooks(viewer: Viewer) -> list[tuple[Webhook, str]]:
     rows = list(_managed(viewer).order_by("name").annotate(last=Subquery(newest.values("pk")[:1])))
     last = {row.pk: row for row in Notice.objects.filter(pk__in=[hook.last for hook in rows if hook.last])}
     return [(hook, _state(last[hook.last]) if hook.last in last else "") for hook in rows]
+
+
+def callback_of(viewer: Viewer, run: str, workflow: str) -> CallbackView | None:
+    """Return the callback of a run that was found through the viewer (one query, two with a callback).
+
+    None without one, and for people who neither manage it nor operate the workflow.
+    """
+    webhook = Webhook.objects.filter(run=run).annotate(own=Q(managed_by(viewer))).values_list("pk", "own").first()
+    if webhook is None or not (webhook[1] or viewer.may("operate", workflow)):
+        return None
+    rows = Notice.objects.filter(channel=WEBHOOK, target=webhook[0])
+    counts = rows.aggregate(**{f"n_{n}": Count("pk", filter=state) for n, state in enumerate(STATES.values())})
+    named = {name.replace("-", " "): counts[f"n_{n}"] for n, name in enumerate(STATES)}
+    return CallbackView(id=webhook[0] if webhook[1] else "", counts={name: n for name, n in named.items() if n})
 
 
 def deliveries(webhook: Webhook, *, state: str = "", before: str = "", limit: int = PAGE) -> DeliveryPage:
