@@ -43,13 +43,26 @@ MATCH = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "maxLength": 500},
-    "description": "The ETag that you read, or * to replace whatever is there. Without it the change is refused (428).",
+    "description": "The ETag that you read, or * for whatever is there. Nothing is done if it has changed since (412).",
 }
 EDITED = frozenset({"change_schedule", "change_view"})
-"""Operations that replace what someone else may have changed since."""
+"""Operations that replace as a whole what someone else may have changed since: they need ``If-Match``."""
+MATCHING = EDITED | frozenset(
+    {"delete_schedule", "delete_view", "rename_group", "delete_group", "save_draft", "drop_draft"}
+)
+"""Operations that take ``If-Match``."""
+NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 500},
+    "description": "The ETag of the answer that you have: 304 without a body where it is still the same.",
+}
+STREAMED = frozenset({"export_audit"})
+"""GETs whose answer has no ETag, because it is never whole in memory."""
+SAME = {"description": "Still what `If-None-Match` names"}
 PURE = frozenset({"check_start", "preview"})
 """Operations by POST that change nothing: they take no key."""
-CONDITIONAL = (412, 428)
 ALWAYS = (401, 403, 422, 429, 503)
 FOUND = (404, 409)
 WITH_BODY = (400, 413)
@@ -103,15 +116,19 @@ def operations(document: Document) -> Iterator[tuple[str, str, Document]]:
 def _operation(path: str, method: str, one: Document, schemas: Document) -> Document:
     statuses = [*ALWAYS, *(FOUND if "{" in path or method != "get" else ())]
     statuses += WITH_BODY if "requestBody" in one else ()
-    statuses += CONDITIONAL if one["operationId"] in EDITED else ()
+    statuses += [412] if one["operationId"] in MATCHING else []
+    statuses += [428] if one["operationId"] in EDITED else []
     problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in sorted(set(statuses))}
     given = {str(status): found for status, found in one["responses"].items()}
     said = " ".join(one.get("description", "").replace("``", "`").split())
     found = {**one, "summary": summary_of(one["operationId"]), "description": said}
     found["responses"] = {**{status: _success(one, schemas) for status, one in given.items()}, **problems}
     found["security"] = [{SECURITY.get(name, name): scopes for name, scopes in way.items()} for way in one["security"]]
-    if one["operationId"] in EDITED:
-        found["parameters"] = [*one["parameters"], MATCH]
+    if one["operationId"] in MATCHING:
+        found["parameters"] = [*one["parameters"], {**MATCH, "required": one["operationId"] in EDITED}]
+    if method == "get" and one["operationId"] not in STREAMED:
+        found["parameters"] = [*one["parameters"], NONE_MATCH]
+        found["responses"]["304"] = SAME
     if method == "post" and one["operationId"] not in PURE:
         found["parameters"] = [*one["parameters"], KEY]
     if "requestBody" in one:

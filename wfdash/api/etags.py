@@ -1,15 +1,22 @@
-"""``ETag`` and ``If-Match``: no one replaces what someone else has changed since it was read."""
+"""``ETag``, ``If-None-Match`` and ``If-Match``: nothing is sent twice, and no one replaces what someone else has
+changed since it was read.
+
+A tag says two things, joined by a dot: what a change replaces (where that can be changed), and the whole answer.
+``If-Match`` compares the first part alone: a schedule that has fired since is still the one that was read.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from hashlib import sha256
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.http import parse_etags
 
 from checkpoints.database.storage import write
 from wfdash.errors import ConditionMissing, Outdated
@@ -18,30 +25,63 @@ ANY = "*"
 
 
 def etag_of(value: Mapping[str, Any]) -> str:
-    """Return the tag of a value: it changes with each of its fields."""
-    return f'"{sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]}"'
+    """Return the tag of what a change replaces: it changes with each of its fields."""
+    return f'"{_digest(json.dumps(value, sort_keys=True, default=str).encode())}"'
 
 
 def with_etag(response: HttpResponse, value: Mapping[str, Any]) -> None:
-    """Give a response the tag of the value that it shows."""
+    """Give a response the tag of what a change replaces."""
     response["ETag"] = etag_of(value)
 
 
+def sent_once(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Return the view whose answer to a GET has a tag, and which answers 304 where ``If-None-Match`` has that tag."""
+
+    @wraps(view)
+    def asked(request: HttpRequest, *args: Any, **values: Any) -> HttpResponse:
+        response = view(request, *args, **values)
+        if request.method != "GET" or response.status_code != 200 or response.streaming:
+            return response
+        replaced = response.headers["ETag"].strip('"') + "." if "ETag" in response.headers else ""
+        tag = f'"{replaced}{_digest(response.content)}"'
+        response["ETag"] = tag
+        known = {_strong(one) for one in parse_etags(request.headers.get("If-None-Match", ""))}
+        return HttpResponseNotModified(headers={"ETag": tag}) if known & {tag, ANY} else response
+
+    return asked
+
+
 @contextmanager
-def if_match(request: HttpRequest, rows: QuerySet[Any], present: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
+def if_match(
+    request: HttpRequest, rows: QuerySet[Any], present: Callable[[], Mapping[str, Any]], *, required: bool = False
+) -> Iterator[None]:
     """Run a change in one transaction, if the value is still the one whose tag ``If-Match`` names.
 
     ``rows``: what to lock, so that no one comes between. ``present`` reads the value. ``Outdated``; without the header
-    ``ConditionMissing``.
+    ``ConditionMissing`` where it is required.
     """
     given = request.headers.get("If-Match", "")
-    if not given:
+    if not given and required:
         present()  # What is not there, or not theirs, is not found.
         raise ConditionMissing
     with write():
-        list(rows.select_for_update().values_list("pk", flat=True))
-        now = etag_of(present())
-        # A proxy or our own compression makes a tag weak; the value is the same.
-        if given != ANY and now not in {one.strip().removeprefix("W/") for one in given.split(",")}:
-            raise Outdated(etag=now)
+        if given not in {"", ANY}:
+            list(rows.select_for_update().values_list("pk", flat=True))
+            now = etag_of(present())
+            if now not in {_replaced(one) for one in parse_etags(given)}:
+                raise Outdated(etag=now)
         yield
+
+
+def _strong(tag: str) -> str:
+    """Return a tag that a proxy or our own compression may have made weak: the value is the same."""
+    return tag.removeprefix("W/")
+
+
+def _replaced(tag: str) -> str:
+    """Return the part of a tag that says what a change replaces."""
+    return '"' + _strong(tag).strip('"').partition(".")[0] + '"'
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:32]

@@ -60,7 +60,7 @@ def change_schedule(request: HttpRequest, response: HttpResponse, schedule_id: s
     def present() -> dict[str, Any]:
         return _edited(_schedule_out(queries.schedule(viewer, schedule_id)))
 
-    with if_match(request, Schedule.objects.filter(pk=schedule_id), present):
+    with if_match(request, Schedule.objects.filter(pk=schedule_id), present, required=True):
         changed = actions.change_schedule(viewer, schedule_id, plan, key=key_of(request))
     found = _found(request, changed)
     with_etag(response, _edited(found))
@@ -69,8 +69,14 @@ def change_schedule(request: HttpRequest, response: HttpResponse, schedule_id: s
 
 @router.delete("/schedules/{schedule_id}", response={204: None})
 def delete_schedule(request: HttpRequest, schedule_id: str) -> Any:
-    """Delete it. Its runs stay."""
-    actions.delete_schedule(viewer_of(request), schedule_id, key=key_of(request))
+    """Delete it. Its runs stay. With ``If-Match`` only as it was read."""
+    viewer = viewer_of(request)
+
+    def present() -> dict[str, Any]:
+        return _edited(_schedule_out(queries.schedule(viewer, schedule_id)))
+
+    with if_match(request, Schedule.objects.filter(pk=schedule_id), present):
+        actions.delete_schedule(viewer, schedule_id, key=key_of(request))
     return Status(204, None)
 
 

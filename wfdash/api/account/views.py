@@ -46,7 +46,8 @@ def get_view(request: HttpRequest, response: HttpResponse, view_id: str) -> Any:
 def change_view(request: HttpRequest, response: HttpResponse, view_id: str, given: ChangeView) -> Any:
     """Rename a view of yours, change its filter, share it or no longer. ``If-Match``: the ``ETag`` that was read."""
     viewer = viewer_of(request)
-    with if_match(request, SavedView.objects.filter(pk=view_id), lambda: _edited(queries.view(viewer, view_id))):
+    rows = SavedView.objects.filter(pk=view_id)
+    with if_match(request, rows, lambda: _edited(queries.view(viewer, view_id)), required=True):
         actions.change_view(viewer, view_id, **given.model_dump())
     found = queries.view(viewer, view_id)
     with_etag(response, _edited(found))
@@ -55,8 +56,10 @@ def change_view(request: HttpRequest, response: HttpResponse, view_id: str, give
 
 @router.delete("/views/{view_id}", response={204: None})
 def delete_view(request: HttpRequest, view_id: str) -> Any:
-    """Delete a view of yours."""
-    actions.delete_view(viewer_of(request), view_id)
+    """Delete a view of yours. With ``If-Match`` only as it was read."""
+    viewer = viewer_of(request)
+    with if_match(request, SavedView.objects.filter(pk=view_id), lambda: _edited(queries.view(viewer, view_id))):
+        actions.delete_view(viewer, view_id)
     return Status(204, None)
 
 

@@ -16,7 +16,7 @@ from wfdash.queries.people.person import person
 from wfdash.records import PersonPage, PersonSummary
 
 router = Router()
-Shown = Literal["", "all", "off", "away", "open", "never"]
+Shown = Literal["", "all", "off", "away", "open", "never", "service"]
 
 
 @router.get("/people", response=PersonPage)

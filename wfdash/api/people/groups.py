@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.contrib.auth.models import Group
+from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.people import groups
 from wfdash.api.auth import viewer_of
+from wfdash.api.etags import if_match, with_etag
 from wfdash.api.once import once
 from wfdash.queries.people import groups as group_queries
 from wfdash.records import GroupDetail, GroupPage, MakeGroup, RenameGroup
@@ -36,22 +38,30 @@ def make_group(request: HttpRequest, given: MakeGroup) -> Any:
 
 
 @router.get("/groups/{name}", response=GroupDetail)
-def get_group(request: HttpRequest, name: str) -> Any:
-    """Return a group with its members."""
-    return _group(viewer_of(request), name)
+def get_group(request: HttpRequest, response: HttpResponse, name: str) -> Any:
+    """Return a group with its members. Its ``ETag`` is what ``If-Match`` takes."""
+    found = _group(viewer_of(request), name)
+    with_etag(response, found)
+    return found
 
 
 @router.put("/groups/{name}", response=GroupDetail)
 def rename_group(request: HttpRequest, name: str, given: RenameGroup) -> Any:
-    """Rename a group. 409 if policies name it: they would then mean no one."""
+    """Rename a group. 409 if policies name it: they would then mean no one. With ``If-Match`` only as it was read."""
     viewer = viewer_of(request)
-    return _group(viewer, groups.rename_group(viewer, name, given.name).name)
+    with if_match(request, Group.objects.filter(name=name), lambda: _group(viewer, name)):
+        renamed = groups.rename_group(viewer, name, given.name).name
+    return _group(viewer, renamed)
 
 
 @router.delete("/groups/{name}", response={204: None})
 def delete_group(request: HttpRequest, name: str) -> Any:
-    """Delete a group with its roles. 409 if policies name it, or if no admin would be left."""
-    groups.delete_group(viewer_of(request), name)
+    """Delete a group with its roles; with ``If-Match`` only as it was read. 409 if policies name it, or if no admin
+    would be left.
+    """
+    viewer = viewer_of(request)
+    with if_match(request, Group.objects.filter(name=name), lambda: _group(viewer, name)):
+        groups.delete_group(viewer, name)
     return Status(204, None)
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
+from checkpoints.models import Draft
 from wfdash import actions, queries
+from wfdash.access.viewer import Viewer
 from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.etags import if_match, with_etag
 from wfdash.api.once import once
 from wfdash.errors import NotFound
+from wfdash.queries.requests.collaboration import DraftView
 from wfdash.records import (
     Amend,
     Assign,
@@ -66,25 +72,28 @@ def take_request(request: HttpRequest, request_id: str) -> Any:
 
 
 @router.get("/requests/{request_id}/draft", response=DraftRecord)
-def get_draft(request: HttpRequest, request_id: str) -> Any:
-    """Return your own draft of an answer. 404 without one."""
+def get_draft(request: HttpRequest, response: HttpResponse, request_id: str) -> Any:
+    """Return your own draft of an answer. 404 without one. Its ``ETag`` is what ``If-Match`` takes."""
     draft = queries.collaboration(queries.request(viewer_of(request), request_id)).draft
     if draft is None:
         raise NotFound("You have no draft of an answer to this request")
+    with_etag(response, _drafted(draft))
     return draft
 
 
 @router.put("/requests/{request_id}/draft", response={204: None})
 def save_draft(request: HttpRequest, request_id: str, given: SaveDraft) -> Any:
-    """Save one's own draft."""
-    actions.save_draft(viewer_of(request), request_id, given.fields)
+    """Save your own draft. With ``If-Match`` only in place of the one that was read."""
+    with _drafting(request, request_id) as viewer:
+        actions.save_draft(viewer, request_id, given.fields)
     return Status(204, None)
 
 
 @router.delete("/requests/{request_id}/draft", response={204: None})
 def drop_draft(request: HttpRequest, request_id: str) -> Any:
-    """Delete one's own draft."""
-    actions.drop_draft(viewer_of(request), request_id)
+    """Delete your own draft. With ``If-Match`` only the one that was read."""
+    with _drafting(request, request_id) as viewer:
+        actions.drop_draft(viewer, request_id)
     return Status(204, None)
 
 
@@ -99,3 +108,21 @@ def amend_request(request: HttpRequest, request_id: str, given: Amend) -> Any:
 def list_present(request: HttpRequest, request_id: str) -> Any:
     """Return the other people who have it open now."""
     return {"items": queries.collaboration(queries.request(viewer_of(request), request_id)).people}
+
+
+@contextmanager
+def _drafting(request: HttpRequest, request_id: str) -> Iterator[Viewer]:
+    """Yield the viewer for a change of their draft, as ``If-Match`` allows."""
+    viewer = viewer_of(request)
+
+    def present() -> dict[str, Any]:
+        draft = queries.collaboration(queries.request(viewer, request_id)).draft
+        return _drafted(draft) if draft else {}
+
+    with if_match(request, Draft.objects.filter(request_id=request_id, user=viewer.user), present):
+        yield viewer
+
+
+def _drafted(draft: DraftView) -> dict[str, Any]:
+    """Return what a change replaces."""
+    return {"fields": draft.fields}
