@@ -34,6 +34,7 @@ SHARED = {
         "document.py",
         "etags.py",
         "examples.py",
+        "messages.py",
         "once.py",
         "params.py",
         "problems.py",

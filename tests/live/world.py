@@ -17,6 +17,7 @@ from django.test import Client
 
 from checkpoints import ids
 from checkpoints.models import Event, Grant, Run
+from tests.live.feeds.schemas import check_socket
 from wfdash.live.hub import Hub
 from wfdash.live.routing import urlpatterns
 from wfdash.signin.sessions import SessionStore
@@ -95,6 +96,8 @@ class Watching:
     async def take(self, *, ack: bool = True, timeout: float = 5) -> dict[str, Any]:
         """Receive one message and account for it."""
         message = json.loads(await self.socket.receive_from(timeout=timeout))
+        if self.style == "json":
+            check_socket(f"/live/runs/{self.run}/", message)
         if message["type"] == "events":
             self._count(event["seq"] for event in message["events"])
             self.html += [event["html"] for event in message["events"] if self.style == "html"]

@@ -22,7 +22,8 @@ PageNumber = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,5})?$")]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 
-STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
+MESSAGES = {"description": "The messages by address: /api/v1/messages.json"}
+STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string", **MESSAGES}}}}}}
 """What the reference adds where the same address answers with an event stream."""
 
 

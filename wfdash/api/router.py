@@ -10,7 +10,7 @@ from typing import Any
 from ninja import NinjaAPI
 from ninja.operation import Operation
 
-from wfdash.api import audit, schedules, search, statistics, workflows
+from wfdash.api import audit, messages, schedules, search, statistics, workflows
 from wfdash.api.account import absences, me, notifications, views
 from wfdash.api.auth import AUTH
 from wfdash.api.checkpoints import listing as checkpoints
@@ -59,6 +59,7 @@ api.add_decorator(sent_once, mode="view")
 for tag, routers in ROUTERS.items():
     for router in routers:
         api.add_router("", router, tags=[tag])
+api.add_router("", messages.router)
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+from tests.live.feeds.schemas import check_stream
 from tests.live.world import HOST
 from wfdash.http import PagesHandler
 
@@ -80,7 +81,9 @@ class Streaming:
             if not piece.get("more_body"):
                 return None
             self._pending = read_messages(piece["body"].decode())
-        return self._pending.pop(0)
+        message = self._pending.pop(0)
+        check_stream(self._path, message)
+        return message
 
     async def until(self, seq: int, *, after: int = 0) -> list[Message]:
         """Take messages until that event; events after the cursor come without gap and double."""

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-VERSION = 1
-"""The version of the messages for programs. What is added to a message leaves it as it is."""
+from wfdash.records.messages import VERSION
 
 
 class Style(StrEnum):
