@@ -1,12 +1,20 @@
-"""The ASGI application: pages over HTTP, live streams over websockets. Needs no lifespan from its server."""
+"""The ASGI application: pages over HTTP, live streams over websockets; and the one of a project with both in it.
+
+Neither needs a lifespan from its server.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cached_property
+from typing import Any
 
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.apps import apps
+from django.urls import reverse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
 # Only once: a second set-up would configure logging again while the worker's thread adds its own handler.
@@ -16,12 +24,78 @@ if not apps.ready:
 # Nothing may import models before the apps are loaded.
 from wfdash.http import PagesHandler
 from wfdash.live.hub import count_sockets, use_renderer
-from wfdash.live.routing import websocket_urlpatterns
+from wfdash.live.routing import refuse, websocket_urlpatterns
 from wfdash.pages.site.prometheus import use_sockets
 from wfdash.pages.ui.fragments import event_row
+from wfdash.worker.in_process import follow_daphne, start_worker, stop_worker, try_start_worker
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 use_renderer(event_row)
 use_sockets(count_sockets)
 application = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
     {"http": PagesHandler(), "websocket": URLRouter(websocket_urlpatterns)}  # type: ignore[no-untyped-call]
 )
+
+
+def with_dashboard(pages: Application, *, sockets: Application | None = None) -> ProjectApplication:
+    """Return the project's ASGI application with the dashboard in it, where its addresses are included.
+
+    ``pages`` is what ``get_asgi_application()`` returns and ``sockets`` the project's own websockets, if it has some:
+    they answer whatever is not below the dashboard's prefix. The worker starts and stops with the server, unless
+    ``WFDASH_EMBED`` is false. Import this where ``DJANGO_SETTINGS_MODULE`` is set; Django is set up then.
+    """
+    follow_daphne()
+    return ProjectApplication(pages, sockets)
+
+
+class ProjectApplication:
+    """An ASGI application: HTTP, websockets and lifespan."""
+
+    def __init__(self, pages: Application, sockets: Application | None) -> None:
+        self._pages, self._sockets = pages, sockets
+        self._asked = False
+
+    @cached_property
+    def prefix(self) -> str:
+        """The path below which the dashboard is, with a slash at both ends."""
+        return reverse("wfdash:inbox")
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        self._start_once()
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path.startswith(self.prefix):
+            rest = {"path_remaining": path[len(self.prefix) :]} if scope["type"] == "websocket" else {}
+            await application({**scope, **rest}, receive, send)
+        elif scope["type"] == "http":
+            await self._pages(scope, receive, send)
+        elif self._sockets is not None:
+            await self._sockets(scope, receive, send)
+        else:
+            await refuse(scope, receive, send)
+
+    def _start_once(self) -> None:
+        """Start the worker where the server has said nothing of its own start."""
+        if not self._asked:
+            self._asked = True
+            asyncio.get_running_loop().run_in_executor(None, try_start_worker)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Follow the server's start and stop."""
+        self._asked = True
+        while (await receive())["type"] != "lifespan.shutdown":
+            try:
+                await asyncio.to_thread(start_worker)
+            except (OSError, ValueError) as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
+            await send({"type": "lifespan.startup.complete"})
+        await asyncio.to_thread(stop_worker)
+        await send({"type": "lifespan.shutdown.complete"})

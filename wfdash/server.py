@@ -10,8 +10,8 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 # Importing this installs Twisted's asyncio reactor; nothing may use the reactor before.
@@ -20,10 +20,10 @@ from daphne.endpoints import build_endpoint_description_strings
 from django.conf import settings
 from twisted.internet import reactor as _reactor
 from twisted.internet import tcp
-from twisted.internet.defer import Deferred
 
 from wfdash.body_limit import FlowControl, bound_requests
 from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.in_process import stopping
 from wfdash.worker.shutdown import STOP_SECONDS
 
 reactor: Any = _reactor
@@ -62,7 +62,8 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
     if worker is not None:
         worker.start()
-        reactor.addSystemEventTrigger("before", "shutdown", lambda: _drain(worker))
+        stop = partial(worker.stop, STOP_SECONDS)
+        reactor.addSystemEventTrigger("before", "shutdown", lambda: stopping(reactor, stop))
     # Imported late: after a crash the worker continues runs while the pages are still being loaded.
     from wfdash.asgi import application
     from wfdash.http import BODY_SECONDS
@@ -88,17 +89,3 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
             worker.stop(STOP_SECONDS)
         return 1
     return 0
-
-
-def _drain(worker: EmbeddedWorker) -> Deferred[None]:
-    """Stop the worker off the reactor's thread; the returned Deferred holds the shutdown until it has stopped."""
-    done: Deferred[None] = Deferred()
-
-    def stop() -> None:
-        try:
-            worker.stop(STOP_SECONDS)
-        finally:
-            reactor.callFromThread(done.callback, None)
-
-    Thread(target=stop, name="wfdash-drain").start()
-    return done

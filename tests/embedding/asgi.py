@@ -1,17 +1,13 @@
-"""HTTP by Django's own handler, sockets of the dashboard below its prefix."""
+"""The project's pages, and the dashboard with its sockets and worker where its addresses are included."""
 
 from __future__ import annotations
 
 import os
 
-from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
-from django.urls import path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.embedding.settings")
-pages = get_asgi_application()
 
-from wfdash.asgi import websocket_urlpatterns  # noqa: E402, after the apps are loaded
+from wfdash.asgi import with_dashboard
 
-sockets = URLRouter([path("people/", URLRouter(websocket_urlpatterns))])
-application = ProtocolTypeRouter({"http": pages, "websocket": sockets})
+application = with_dashboard(get_asgi_application())

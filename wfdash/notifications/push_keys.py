@@ -14,6 +14,8 @@ from typing import Any
 
 from django.conf import settings
 
+from wfdash.installation.data_directory import make_private
+
 REMEDY = "pip install wfdash[push]"
 BYTES = 32
 
@@ -76,6 +78,7 @@ def _make(path: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     number = ec.generate_private_key(ec.SECP256R1()).private_numbers().private_value
+    make_private(path.parent)
     draft = path.with_name(f"push_key.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(encoded(number.to_bytes(BYTES, "big")))

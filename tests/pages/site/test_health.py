@@ -45,7 +45,7 @@ def test_anyone_who_asks_learns_it_in_a_few_small_queries(worker, django_assert_
 def test_without_a_worker_nothing_is_ready_and_the_remedy_is_said():
     status, told = checks()
     assert status == 503
-    assert told["worker"] == "FAILED worker: no heartbeat for 20 s: start one (wfdash up, or manage.py work)"
+    assert told["worker"] == "FAILED worker: no heartbeat for 20 s: start one (wfdash up, or manage.py wfdash_worker)"
     start_heartbeat("elsewhere")
     assert checks()[0] == 200
     stop_heartbeat("elsewhere")

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from wfdash.installation.exposure import refusal_text, refusals
-from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.in_process import start_worker, stop_worker
 
 
 class Command(DaphneRunserver):
@@ -20,13 +20,11 @@ class Command(DaphneRunserver):
 
     def inner_run(self, *args: Any, **options: Any) -> None:
         """Serve; called again in a new process after each reload."""
-        if found := refusals(host=self.addr, demo=False, env=os.environ):
+        own = settings.ROOT_URLCONF == "wfdash.pages.site.project_urls"  # else its project answers for who may reach it
+        if own and (found := refusals(host=self.addr, demo=False, env=os.environ)):
             raise CommandError(refusal_text(found, self.addr))
-        worker = EmbeddedWorker(settings.WFDASH_DATA_DIR / "worker.lock") if settings.WFDASH_EMBED else None
-        if worker is not None:
-            worker.start()
+        start_worker()
         try:
             super().inner_run(*args, **options)  # type: ignore[no-untyped-call]
         finally:
-            if worker is not None:
-                worker.stop()
+            stop_worker()

@@ -95,7 +95,7 @@ def _check_migrations(now: datetime) -> Check:
 def _check_workers(now: datetime) -> Check:
     found = workers(now)
     if not found:
-        words = f"no heartbeat for {HEARTBEAT_TIMEOUT.seconds} s: start one (wfdash up, or manage.py work)"
+        words = f"no heartbeat for {HEARTBEAT_TIMEOUT.seconds} s: start one (wfdash up, or manage.py wfdash_worker)"
         return Check(name="worker", good=False, words=words)
     many = "1 running" if len(found) == 1 else f"{len(found)} running"
     return Check(name="worker", good=True, words=f"{many}, last heartbeat {duration(now - found[0].seen)} ago")
