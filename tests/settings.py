@@ -18,11 +18,15 @@ if "WFDASH_TEST_DATABASE" in os.environ:
 
 from tests.keys import AUDIT_KEY
 from wfdash.settings import *  # noqa: F403
-from wfdash.settings import DATA_DIR, DATABASES
+from wfdash.settings import DATA_DIR, DATABASES, INSTALLED_APPS, MIDDLEWARE, PROVIDER_APPS, PROVIDER_MIDDLEWARE
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file, because worker threads open connections of their own.
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
+
+# Their tables are there; a test that signs in at a provider sets it.
+INSTALLED_APPS += PROVIDER_APPS
+MIDDLEWARE.insert(MIDDLEWARE.index("django.contrib.messages.middleware.MessageMiddleware") + 1, PROVIDER_MIDDLEWARE)
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 WFDASH_AUDIT_KEY = AUDIT_KEY

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from django import forms
+from django.apps import apps
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroups
@@ -83,7 +85,18 @@ def _show(model: Any, shown: Any) -> None:
     admin.site.register(model, shown)
 
 
+def _hide(*labels: str) -> None:
+    """Show nothing of these apps."""
+    for label in labels:
+        app = apps.get_app_config(label)
+        import_module(f"{app.name}.admin")  # registers its models, and does so once
+        for model in filter(admin.site.is_registered, app.get_models()):
+            admin.site.unregister(model)
+
+
 _show(Grant, ServedGrantAdmin)
+if settings.WFDASH_OIDC:  # identities are connected on wfdash's own pages, where that is audited
+    _hide("account", "socialaccount")
 if settings.WFDASH_SIGN_IN:  # a project's own people and groups are its own to show
     _show(User, PersonAdmin)
     _show(Group, GroupAdmin)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig, apps
 from django.conf import settings
+from django.core.checks import CheckMessage, Warning, register  # noqa: A004
 
 from wfdash.installation.defaults import add_defaults
 from wfdash.telemetry.log_filter import MaskLinks
@@ -25,3 +28,12 @@ class WfdashConfig(AppConfig):
         guard_last_resort(MaskLinks())
         account_events.connect()
         rights_changes.connect()
+        register(check_provider)
+
+
+def check_provider(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Return a warning for each reason why people cannot sign in at the OpenID Connect provider of the settings."""
+    return [
+        Warning(f"Sign-in with OpenID Connect is off: {words}.", hint="See docs/sign-in.md.", id="wfdash.W001")
+        for words in settings.WFDASH_OIDC_PROBLEMS
+    ]

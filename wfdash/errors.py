@@ -81,6 +81,14 @@ class Busy(WfdashError):
     """The server is at its limit: retry in a moment. ``facts``: retry_after (seconds)."""
 
 
+class SignInFailed(WfdashError):
+    """A sign-in at the provider proves nothing: begin it again. ``facts``: cause (for the log)."""
+
+
+class ProviderUnavailable(WfdashError):
+    """The provider where people sign in does not answer: retry in a moment. ``facts``: cause (for the log)."""
+
+
 class BadSignature(WfdashError):
     """A delivery to an incoming webhook does not prove that it comes from who has the secret."""
 
@@ -124,6 +132,8 @@ KINDS: dict[type[Exception], ProblemKind] = {
     WrongState: _kind(409, "wrong_state", "Not possible in this state"),
     KeyReused: _kind(409, "key_reused", "Idempotency key used for another command"),
     BadSignature: _kind(401, "bad_signature", "Signature refused"),
+    SignInFailed: _kind(400, "sign_in_failed", "Sign-in did not work"),
+    ProviderUnavailable: _kind(503, "provider_unavailable", "The sign-in provider does not answer"),
     LinkUsed: _kind(409, "link_used", "Link already used"),
     BadToken: _kind(401, "bad_token", "Token cannot be used"),
     Outdated: _kind(412, "outdated", "Changed since it was read"),

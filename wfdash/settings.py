@@ -8,6 +8,8 @@
 ``WFDASH_PLAIN_HTTP`` 1: others may reach it without HTTPS, because the network is private (default: refused)
 ``WFDASH_PROXIES``   comma-separated addresses or networks of your own proxies, whose ``X-Forwarded-For`` is trusted
 ``WFDASH_REQUIRE_SECOND_FACTOR``  1: everyone needs a second factor (default 0: optional)
+``WFDASH_PASSWORDS`` 0: no one signs in by password; links and the provider stay (default: 1)
+``WFDASH_OIDC_*``    the OpenID Connect provider that people sign in at, and what is believed of it (docs/sign-in.md)
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
 ``WFDASH_ENGINES``   comma-separated dotted paths of engines beside the native one (docs/engines.md)
@@ -55,6 +57,7 @@ from wfdash.installation.data_directory import create_private, keep_private, mak
 from wfdash.installation.data_files import folder_of
 from wfdash.installation.environment import env_days, env_flag, env_level, env_list, env_networks, env_seconds
 from wfdash.installation.location import data_dir
+from wfdash.installation.provider import read_provider
 from wfdash.installation.static_version import static_version
 from wfdash.installation.workflow_sources import use_folder
 
@@ -173,6 +176,12 @@ WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
     WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
 
+provider, problems = read_provider(os.environ)
+WFDASH_OIDC = provider
+WFDASH_OIDC_PROBLEMS = problems
+PROVIDER_APPS = ["allauth", "allauth.account", "allauth.socialaccount"]
+PROVIDER_MIDDLEWARE = "allauth.account.middleware.AccountMiddleware"
+
 INSTALLED_APPS = [
     "wfdash",
     "daphne",
@@ -186,6 +195,7 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "checkpoints",
+    *(PROVIDER_APPS if WFDASH_OIDC else ()),
     *django_apps(WFDASH_APPS),
 ]
 
@@ -199,6 +209,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    *([PROVIDER_MIDDLEWARE] if WFDASH_OIDC else ()),
     "wfdash.pages.account.second_factor.RequireSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "wfdash.pages.site.time_zone.LocalTime",
@@ -240,6 +251,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 WFDASH_SIGN_IN = True
+WFDASH_PASSWORDS = env_flag("WFDASH_PASSWORDS", True)
 LOGIN_URL = "wfdash:sign-in"
 LOGIN_REDIRECT_URL = "wfdash:inbox"
 LOGOUT_REDIRECT_URL = "wfdash:sign-in"

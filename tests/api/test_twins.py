@@ -115,6 +115,8 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "sign-in": CREDENTIAL,
     "sign-in-code": CREDENTIAL,
     "sign-in-link": CREDENTIAL,
+    "sign-in-provider": CREDENTIAL,
+    "sign-in-callback": CREDENTIAL,
     "sign-out": CREDENTIAL,
     "api": "leads to the API's own reference",
     "api-v1": "leads to the API's own reference",

@@ -147,6 +147,7 @@ def _up(options: argparse.Namespace) -> int:
     os.environ.setdefault("WFDASH_URL", address)
     # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
     settings = _setup(options)
+    _print_problems(settings)
     if options.demo:
         _add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
     from django.core.exceptions import ImproperlyConfigured
@@ -171,7 +172,7 @@ def _up(options: argparse.Namespace) -> int:
         print(f"\n  wfdash is up at {address}", flush=True)
         command = "wfdash signin NAME" + (f" --data {options.data}" if options.data else "")
         sign_in_text = _in_thread(lambda: _sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
-        print(f"  {sign_in_text}\n", flush=True)
+        print(f"  {sign_in_text}{_provider_text(settings)}\n", flush=True)
         if settings.WFDASH_RELOAD:
             from wfdash.cli.reload import watch
 
@@ -259,6 +260,24 @@ def _sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, 
     if terminal or not User.objects.filter(last_login__isnull=False).exists():
         return f"Sign in as {name} (works once): {_link(name, base)}\n  For others: {command}"
     return f"For a one-time sign-in link: {command.replace('NAME', name)}"
+
+
+def _print_problems(settings: Any) -> None:
+    """Print why people cannot sign in at the provider of the settings, where that is so."""
+    for words in settings.WFDASH_OIDC_PROBLEMS:
+        print(f"Sign-in with OpenID Connect is off: {words}", file=sys.stderr)
+
+
+def _provider_text(settings: Any) -> str:
+    """Return the redirect URI that the OpenID Connect provider has to know; empty where none is set."""
+    from django.urls import reverse
+
+    from wfdash.rendering.addresses import absolute
+
+    if settings.WFDASH_OIDC is None:
+        return ""
+    callback = absolute(reverse("wfdash:sign-in-callback"))
+    return f"\n  People sign in with {settings.WFDASH_OIDC.name}. Its redirect URI for wfdash: {callback}"
 
 
 def _link(name: str, base: str) -> str:

@@ -23,6 +23,7 @@ ACCOUNTS = (
     *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
     *("second factor: remove", "end sessions"),
     *("create token", "revoke token", "create service account"),
+    *("connect identity", "disconnect identity"),
 )
 """Actions on accounts and rights: entries that administrators read, and each person their own."""
 CONTENT = frozenset({"value", "edited", "proposal"})

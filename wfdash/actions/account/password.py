@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.auth import password_validation
 from django.core.exceptions import ValidationError
 
@@ -11,7 +12,7 @@ from wfdash.access.administration import refuse_token
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.actions.audit.account_events import acting
-from wfdash.errors import Invalid, NotFound
+from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.signin import attempt_limits, second_factor
 from wfdash.signin.backend import PASSWORD
 from wfdash.signin.links import revoke_links
@@ -19,6 +20,7 @@ from wfdash.signin.open_sessions import end_sessions
 from wfdash.signin.password_slots import slots
 
 WRONG = "Wrong password"
+NO_PASSWORDS = "No one signs in by password here. Use the sign-in provider, or a one-time link"
 
 
 def set_password(
@@ -28,14 +30,16 @@ def set_password(
 
     ``current``: the password so far, if there is one; without one, ``code`` of the second factor if that is on: a
     forgotten browser is not enough. All other sessions and unused sign-in links end; ``session`` is the key of the one
-    that stays. ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``.
+    that stays. ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``; ``WrongState`` where passwords are off.
     """
     refuse_token(viewer)
+    if not settings.WFDASH_PASSWORDS:
+        raise WrongState(NO_PASSWORDS)
     user = User.objects.get(pk=viewer.user.pk)
     if new != repeated:
         raise Invalid([{"loc": ["repeated"], "msg": "The two passwords differ"}])
     _check_strength(new, user)
-    _check_identity(user, current, code)
+    check_identity(user, current, code)
     with write(), acting(viewer, ""):
         user = User.objects.select_for_update().get(pk=user.pk)
         user.set_password(new)
@@ -72,7 +76,7 @@ def _check_strength(new: str, user: User) -> None:
         raise Invalid([{"loc": ["new"], "msg": " ".join(error.messages).rstrip(".")}]) from None
 
 
-def _check_identity(user: User, current: str, code: str) -> None:
+def check_identity(user: User, current: str, code: str) -> None:
     """Check the password so far, or the second factor where there is no password. Wrong ones are counted."""
     if not user.has_usable_password():
         if second_factor.is_on(user):

@@ -32,8 +32,15 @@ SECONDS = 600
 """Time to enter a code after the password or the link."""
 
 
-def enter(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
-    """Start the session after the password or link, or ask for the second factor first."""
+def enter(request: HttpRequest, user: User, target: str, *, how: str, asks: bool = True) -> HttpResponse:
+    """Start the session after the password or link, or ask for the second factor first.
+
+    ``asks``: False after a sign-in elsewhere that counts as one with a second factor.
+    """
+    if not asks:
+        response = _start_session(request, user, target, how=how)
+        request.session[signin_second_factor.SESSION_MARK] = True
+        return response
     if not signin_second_factor.is_on(user) and not signin_second_factor.is_required():
         return _start_session(request, user, target, how=how)
     request.session.cycle_key()

@@ -1,4 +1,4 @@
-"""One's own account: the password, and the browsers one is signed in with."""
+"""One's own account: the password, the sign-in provider, and the browsers one is signed in with."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.password import end_other_sessions, end_own_session, set_password
-from wfdash.errors import Busy, Invalid, NotFound, TooManyTries, status_for
+from wfdash.actions.people.identities import disconnect_own, may_connect
+from wfdash.errors import (
+    Busy,
+    Invalid,
+    NotFound,
+    ProviderUnavailable,
+    SignInFailed,
+    TooManyTries,
+    WrongState,
+    status_for,
+)
+from wfdash.pages.account.provider import to_provider
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.account.security import own_account
 from wfdash.rendering import render
+from wfdash.signin.identities import provider_in_use
 
 
 @page("GET", "POST")
@@ -26,6 +38,11 @@ def account(request: HttpRequest) -> HttpResponse:
     try:
         if act == "password":
             _change_password(request, viewer)
+        elif act == "connect":
+            return _connect(request, viewer)
+        elif act == "disconnect":
+            disconnect_own(viewer, session=request.session.session_key)
+            messages.success(request, "Disconnected. Other browsers were signed out.")
         elif act == "others":
             count = end_other_sessions(viewer, request.session.session_key)
             messages.success(request, f"Ended {count} other session{'' if count == 1 else 's'}.")
@@ -33,14 +50,23 @@ def account(request: HttpRequest) -> HttpResponse:
             end_own_session(viewer, request.POST.get("session", ""))
             messages.success(request, "Session ended.")
     except Invalid as error:
-        return _shown(request, viewer, problems=error.by_field, status=422)
+        return _shown(request, viewer, act=act, problems=error.by_field, status=422)
     except (TooManyTries, Busy) as error:
-        response = _shown(request, viewer, problems={"current": str(error).rstrip(".")}, status=status_for(error))
+        problems = {"current": str(error).rstrip(".")}
+        response = _shown(request, viewer, act=act, problems=problems, status=status_for(error))
         response.headers["Retry-After"] = str(error.facts["retry_after"])
         return response
-    except NotFound as error:
+    except (NotFound, WrongState, ProviderUnavailable, SignInFailed) as error:
         messages.error(request, f"{error}.")
     return redirect("wfdash:account")
+
+
+def _connect(request: HttpRequest, viewer: Viewer) -> HttpResponse:
+    provider = provider_in_use()
+    if provider is None:
+        raise NotFound("No sign-in provider is set")
+    may_connect(viewer, provider, current=request.POST.get("current", ""), code=request.POST.get("code", ""))
+    return to_provider(request, provider, "", connects=str(viewer.user.pk))
 
 
 def _change_password(request: HttpRequest, viewer: Viewer) -> None:
@@ -52,11 +78,12 @@ def _change_password(request: HttpRequest, viewer: Viewer) -> None:
 
 
 def _shown(
-    request: HttpRequest, viewer: Viewer, *, problems: dict[str, str] | None = None, status: int = 200
+    request: HttpRequest, viewer: Viewer, *, act: str = "", problems: dict[str, str] | None = None, status: int = 200
 ) -> HttpResponse:
     context = {
         "account": own_account(viewer, request.session.session_key),
-        "problems": problems or {},
+        "problems": (problems or {}) if act != "connect" else {},
+        "connecting": (problems or {}) if act == "connect" else {},
         "here": "account",
     }
     return render(request, "account/settings/account.html", context, status=status)

@@ -15,6 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.models.user_model import is_staff
+from wfdash.actions.account.password import NO_PASSWORDS
 from wfdash.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
 from wfdash.pages.account.second_factor import enter
 from wfdash.rendering import render
@@ -26,9 +27,11 @@ from wfdash.signin import links
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Show the form; a POST signs in and redirects to the page the person wanted."""
-    target = _target(request)
+    target = wanted_page(request)
     if request.method != "POST":
         return HttpResponseRedirect(target) if request.user.is_authenticated else _form(request, target)
+    if not settings.WFDASH_PASSWORDS:
+        return _form(request, target, "", f"{NO_PASSWORDS}.", status=409)
     name = request.POST.get("username", "").replace("\0", "").strip()[:150]
     try:
         user = authenticate(request, username=name, password=request.POST.get("password", ""))
@@ -70,7 +73,8 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return redirect(settings.LOGOUT_REDIRECT_URL or settings.LOGIN_URL)
 
 
-def _target(request: HttpRequest) -> str:
+def wanted_page(request: HttpRequest) -> str:
+    """Return the page to show after the sign-in, the inbox unless ``next`` is an address of this site."""
     home = reverse("wfdash:inbox")
     target = request.POST.get("next") or request.GET.get("next") or home
     safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())

@@ -83,6 +83,8 @@ TEXTS: dict[str, str] = {
     "second factor: use recovery code": "Used a recovery code",
     "second factor: remove": "Removed second factor",
     "create service account": "Created service account",
+    "connect identity": "Connected with the sign-in provider",
+    "disconnect identity": "Disconnected from the sign-in provider",
     "create token": "Created token",
     "revoke token": "Revoked token",
     "end sessions": "Ended sessions",

@@ -15,7 +15,7 @@ from django.utils import timezone
 from wfdash import queries
 from wfdash.access.roles import ORDER
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.actions.people import accounts, grants, groups, security
+from wfdash.actions.people import accounts, grants, groups, identities, security
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.account.out_of_office import read_days
 from wfdash.pages.account.tokens import made_by, revoke_posted, show_new, token_form
@@ -126,6 +126,11 @@ def _reset_factor(request: HttpRequest, viewer: Viewer, name: str) -> str:
     return f"{name} can sign in without a second factor until they set up a new one."
 
 
+def _disconnect(request: HttpRequest, viewer: Viewer, name: str) -> str:
+    identities.disconnect_person(viewer, name)
+    return f"{name} is disconnected from the sign-in provider and signed out."
+
+
 def _deactivate(request: HttpRequest, viewer: Viewer, name: str) -> str:
     accounts.deactivate_person(viewer, name)
     return f"{name} is deactivated and signed out."
@@ -162,6 +167,7 @@ ACTS: Mapping[str, Act] = {
     "leave": _leave,
     "sessions": _sign_out,
     "factor": _reset_factor,
+    "disconnect": _disconnect,
     "deactivate": _deactivate,
     "reactivate": _reactivate,
     "email": _address,

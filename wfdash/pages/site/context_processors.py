@@ -23,6 +23,7 @@ from wfdash.pages.site.looks import looks_of
 from wfdash.queries.account.notifications import count_unread
 from wfdash.queries.requests.tabs import MAX_WAITING
 from wfdash.queries.statistics.operations import MOST_COUNTED
+from wfdash.signin.identities import provider_in_use
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "wfdash_theme"
@@ -82,6 +83,17 @@ class SiteContext:
     def has_accounts(self) -> bool:
         """Return whether people sign in with an account of wfdash, not of the project around it."""
         return bool(settings.WFDASH_SIGN_IN)
+
+    @property
+    def has_passwords(self) -> bool:
+        """Return whether people may sign in by password."""
+        return bool(settings.WFDASH_PASSWORDS)
+
+    @property
+    def provider(self) -> str:
+        """Return what the OpenID Connect provider is called at which people sign in; empty if there is none."""
+        provider = provider_in_use()
+        return provider.name if provider else ""
 
     @property
     def sign_in_address(self) -> str:

@@ -17,6 +17,7 @@ from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.queries.account.tokens import TokenRow, tokens_of
 from wfdash.queries.people.people import PersonRow, find, rows_of
 from wfdash.queries.requests.collaboration import AbsenceView, absences, possible_delegates
+from wfdash.signin.identities import identity_row
 from wfdash.signin.open_sessions import sessions_of
 
 
@@ -60,6 +61,7 @@ class PersonView:
     """A person for their page. ``obstacle``: why the viewer cannot change the account, empty if they can.
 
     ``whole``: the viewer is admin of every workflow; otherwise only what concerns their workflows is there.
+    ``subject``: whom the sign-in provider knows them as, empty if they are not connected.
     """
 
     row: PersonRow
@@ -73,6 +75,7 @@ class PersonView:
     delegates: tuple[str, ...] = ()
     sessions: int = 0
     links: int = 0
+    subject: str = ""
     duties: Duties = Duties()
     tokens: tuple[TokenRow, ...] = ()
 
@@ -103,6 +106,7 @@ def _whole(view: PersonView, user: User) -> PersonView:
         stands_in=stands_in,
         delegates=possible_delegates(of) if user.is_active else (),
         sessions=len(sessions_of(user.pk)),
+        subject=str(getattr(identity_row(user), "uid", "")),
         links=SignInLink.objects.filter(user=user, used__isnull=True, expires__gt=now).count(),
         duties=_duties(user),
         tokens=tokens_of(user),

@@ -17,7 +17,12 @@ from wfdash.pages.site.time_zone import LocalTime
 
 View = Callable[..., Any]
 Pattern = URLPattern | URLResolver
-ACCOUNTS = frozenset({"sign-in", "sign-in-code", "sign-in-link", "account", "second-factor", "person-invite"})
+ACCOUNTS = frozenset(
+    {
+        *("sign-in", "sign-in-code", "sign-in-link", "sign-in-provider", "sign-in-callback"),
+        *("account", "second-factor", "person-invite"),
+    }
+)
 """Pages of wfdash's own accounts: a project that signs people in itself has none of them."""
 
 
