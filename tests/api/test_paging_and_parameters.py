@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from typing import Any
+
 import pytest
 
+from checkpoints.models.user_model import User
+from tests import people
 from tests.api.test_bodies import filled
 from wfdash.api.router import api
 
@@ -38,3 +44,47 @@ def test_pages_of_checkpoints_follow_each_other_without_gap(as_, run, history) -
             break
     assert sorted(seen) == sorted(one.pk for one in history)
     assert client.get(f"/api/v1/runs/{run.pk}/checkpoints", {"after": "x"}).status_code == 422
+
+
+LISTS = {
+    one["get"]["operationId"]: path
+    for path, one in PATHS.items()
+    if {"after", "limit"} <= {named["name"] for named in one.get("get", {}).get("parameters", ())}
+}
+CURSORS = (["\ud800"], ["\ud800", "\ud800"], [{"at": "9999-12-31T23:59:59-14:00"}, "x"], [[[]]], [2**70], {}, None)
+"""What a cursor may hold that none of ours does."""
+
+
+def pages(client: Any, address: str) -> list[Any]:
+    """Return all items, in pages of one."""
+    found, after = [], ""
+    while True:
+        page = client.get(address, {"limit": 1, **({"after": after} if after else {})}).json()
+        found, after = [*found, *page["items"]], str(page["next"])
+        if not (page["items"] and after):
+            return found
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_small_pages_join_to_the_whole_list(name: str, as_, run, history, question) -> None:
+    people.ask(run, created=question.created)
+    people.answered(people.ask(run, created=question.created), User.objects.get(username="adam"))
+    address = LISTS[name].format(run_id=run.pk, workflow=people.WORKFLOW, name=people.WORKFLOW)
+    client = as_("adam")
+    whole = client.get(address, {"limit": 1000}).json()["items"]
+    assert pages(client, address) == whole
+    for cursor in CURSORS:
+        text = base64.urlsafe_b64encode(json.dumps(cursor).encode()).decode().rstrip("=")
+        assert client.get(address, {"after": text}).status_code in {200, 422}, cursor
+
+
+@pytest.mark.parametrize("address", ["/api/v1/people", f"/api/v1/access/{people.WORKFLOW}"])
+def test_people_who_come_and_go_shift_no_page(address: str, as_) -> None:
+    client = as_("adam")
+    before = [one["name"] for one in client.get(address).json()["items"]]
+    first = client.get(address, {"limit": 2}).json()
+    User.objects.create_superuser("aaron")
+    User.objects.filter(username=before[1]).delete()
+    rest = client.get(address, {"limit": 100, "after": first["next"]}).json()
+    assert [one["name"] for one in [*first["items"], *rest["items"]]] == before
+    assert rest["next"] == ""

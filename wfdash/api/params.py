@@ -17,8 +17,6 @@ Wait = Annotated[int, Field(ge=0, le=LONGEST)]
 """Seconds to wait until there is something to say."""
 Cursor = Annotated[str, Field(pattern=r"^([0-9]{0,18})$")]
 """Where a page begins that is found by number: the ``next`` of the page before."""
-PageNumber = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,5})?$")]
-"""The same of a list that is counted."""
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 

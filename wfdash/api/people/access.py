@@ -10,20 +10,19 @@ from ninja import Router, Status
 from wfdash.actions.people import grants
 from wfdash.api.auth import viewer_of
 from wfdash.api.once import once
-from wfdash.api.params import Number, PageNumber
-from wfdash.queries.people.matrix import QuestionAccess, workflow_access
+from wfdash.api.params import Limit, Number
+from wfdash.queries.people.matrix import QuestionAccess, access_after
 from wfdash.records import AccessPage, Created, GrantRole
 
 router = Router()
 
 
 @router.get("/access/{path:workflow}", response=AccessPage)
-def get_access(request: HttpRequest, workflow: str, after: PageNumber = "") -> Any:
-    """Return the people of a workflow with their rights, and who may answer each of its questions."""
-    found = workflow_access(viewer_of(request), workflow, number=int(after or 1))
-    more = str(found.number + 1) if found.number < found.pages else ""
-    questions = [_question(one) for one in found.questions]
-    return {"items": found.rows, "next": more, "workflow": found.workflow, "questions": questions}
+def get_access(request: HttpRequest, workflow: str, after: str = "", limit: Limit = 100) -> Any:
+    """Return the people of a workflow by name with their rights, and who may answer each of its questions."""
+    found, questions = access_after(viewer_of(request), workflow, cursor=after, limit=limit)
+    asked = [_question(one) for one in questions]
+    return {"items": found.items, "next": found.next, "workflow": workflow, "questions": asked}
 
 
 @router.post("/grants", response={201: Created})

@@ -10,7 +10,7 @@ from ninja import Router, Status
 from wfdash.actions.people import accounts, security
 from wfdash.api.auth import viewer_of
 from wfdash.api.once import once
-from wfdash.api.params import PageNumber
+from wfdash.api.params import Limit
 from wfdash.queries.people import people
 from wfdash.queries.people.person import person
 from wfdash.records import PersonPage, PersonSummary
@@ -24,12 +24,12 @@ def list_people(
     request: HttpRequest,
     q: str = "",
     show: Shown = "",
-    after: PageNumber = "",
+    after: str = "",
+    limit: Limit = 50,
 ) -> Any:
-    """Return people with all these words in name, address, groups or roles. For admins."""
-    found = people.people(viewer_of(request), q, show=show, number=int(after or 1))
-    more = str(found.number + 1) if found.number < found.pages else ""
-    return {"items": found.rows, "next": more, "found": found.found}
+    """Return people by name: those with all these words in name, address, groups or roles. For admins."""
+    found, count = people.people_after(viewer_of(request), q, show=show, cursor=after, limit=limit)
+    return {"items": found.items, "next": found.next, "found": count}
 
 
 @router.get("/people/{name}", response=PersonSummary)

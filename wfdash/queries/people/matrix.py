@@ -17,7 +17,9 @@ from wfdash.access.roles import Role, all_in, roles_of, sources
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.people.groups import Need, needs_of
+from wfdash.queries.people.people import users_after
 from wfdash.queries.people.person import step_titles
+from wfdash.queries.search.keyset import Page
 
 PAGE = 100
 MOST = 2_000
@@ -86,26 +88,45 @@ def managed_workflows(viewer: Viewer) -> tuple[tuple[str, str], ...]:
 
 def workflow_access(viewer: Viewer, workflow: str, *, number: int = 1) -> WorkflowAccess:
     """Return who may do what in a workflow (twelve queries). ``NotFound`` for one that the viewer does not manage."""
-    known = dict(managed_workflows(viewer))
-    if workflow not in known:
-        raise NotFound("Workflow not found, or you are not its admin")
+    title = _title(viewer, workflow)
     users = _people(workflow)
     count = users.count()
     pages = max(1, -(-count // PAGE))
     number = min(max(1, number), pages)
     some = list(users.order_by(USERNAME)[(number - 1) * PAGE : number * PAGE])
-    roles = roles_of(some, within=[workflow])
     return WorkflowAccess(
         workflow=workflow,
-        title=known[workflow],
+        title=title,
         loaded=catalog.find(workflow) is not None,
-        rows=tuple(AccessRow(name=one.get_username(), rights=sources(roles[one.pk], workflow)) for one in some),
+        rows=_rows(some, workflow),
         number=number,
         pages=pages,
         found=count,
         questions=_questions(workflow),
         grants=_grants(workflow),
     )
+
+
+def access_after(
+    viewer: Viewer, workflow: str, *, cursor: str = "", limit: int = PAGE
+) -> tuple[Page[AccessRow], tuple[QuestionAccess, ...]]:
+    """Return its people by name after a cursor, and its questions (eleven queries). ``NotFound``."""
+    _title(viewer, workflow)
+    users, more = users_after(_people(workflow), cursor, limit)
+    return Page(items=_rows(users, workflow), next=more), _questions(workflow)
+
+
+def _title(viewer: Viewer, workflow: str) -> str:
+    """Return the title of a workflow that the viewer manages. ``NotFound``, ``NotAllowed``."""
+    known = dict(managed_workflows(viewer))
+    if workflow not in known:
+        raise NotFound("Workflow not found, or you are not its admin")
+    return known[workflow]
+
+
+def _rows(users: list[User], workflow: str) -> tuple[AccessRow, ...]:
+    roles = roles_of(users, within=[workflow])
+    return tuple(AccessRow(name=one.get_username(), rights=sources(roles[one.pk], workflow)) for one in users)
 
 
 def _people(workflow: str) -> QuerySet[User]:

@@ -18,8 +18,10 @@ from wfdash.access.directory import holders, people_who
 from wfdash.access.roles import Role, roles_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.search.keyset import KeysetOrder, Page
 
 PAGE = 50
+BY_NAME = KeysetOrder(columns=(USERNAME,))
 ASKED = 3
 """How many admins are named to someone without a role."""
 SHOWN: Mapping[str, str] = {
@@ -74,15 +76,36 @@ def people(viewer: Viewer, text: str = "", *, show: str = "", number: int = 1) -
 
     ``NotAllowed`` for someone who administers nothing.
     """
-    found = visible_people(viewer)
-    for word in findable(text).split()[:10]:
-        found = found.filter(_says(viewer, word))
-    found = _shown(found, show if administered(viewer) is None else "all").distinct()
+    found = _matching(viewer, text, show)
     count = found.count()
     pages = max(1, -(-count // PAGE))
     number = min(max(1, number), pages)
     users = list(found.order_by(USERNAME)[(number - 1) * PAGE : number * PAGE])
     return PeoplePage(rows=rows_of(viewer, users), number=number, pages=pages, found=count)
+
+
+def people_after(
+    viewer: Viewer, text: str = "", *, show: str = "", cursor: str = "", limit: int = PAGE
+) -> tuple[Page[PersonRow], int]:
+    """Return the same people by name after a cursor, and how many there are in all (eight queries)."""
+    found = _matching(viewer, text, show)
+    users, more = users_after(found, cursor, limit)
+    return Page(items=rows_of(viewer, users), next=more), found.count()
+
+
+def users_after(found: QuerySet[User], cursor: str, limit: int) -> tuple[list[User], str]:
+    """Return the users by name after a cursor, and the cursor of those that follow (one query). No two share a name."""
+    place = BY_NAME.place(cursor)
+    some = list((found.filter(BY_NAME.after(place)) if place else found).order_by(*BY_NAME.columns)[: limit + 1])
+    more = BY_NAME.cursor({USERNAME: some[limit - 1].get_username()}) if len(some) > limit else ""
+    return some[:limit], more
+
+
+def _matching(viewer: Viewer, text: str, show: str) -> QuerySet[User]:
+    found = visible_people(viewer)
+    for word in findable(text).split()[:10]:
+        found = found.filter(_says(viewer, word))
+    return _shown(found, show if administered(viewer) is None else "all").distinct()
 
 
 def visible_people(viewer: Viewer) -> QuerySet[User]:

@@ -83,5 +83,6 @@ def _decoded(name: str, value: Any) -> Any:
     if name in NUMBERS and isinstance(value, int) and abs(value) < NUMBERS[name]:
         return value
     if name not in NUMBERS and isinstance(value, str) and "\0" not in value:
+        value.encode()  # A lone surrogate is no text that a column could hold.
         return value
     raise ValueError("no value of a place")
