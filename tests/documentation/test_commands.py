@@ -12,8 +12,9 @@ from django.core.management import get_commands
 from wfdash import cli
 
 ROOT = Path(__file__).parents[2]
-SHOWN = re.compile(r"```sh\n(.*?)```|^((?:    .*\n)+)", re.DOTALL | re.MULTILINE)
-LINE = re.compile(r"^ *(?:\$ )?(?:export \w+=\$\(|[A-Z_]+=\S+ |\.venv/bin/|python -m )*wfdash ([a-z].*)$", re.MULTILINE)
+SHOWN = re.compile(r"```(?:sh|console)\n(.*?)```|^((?:    .*\n)+)", re.DOTALL | re.MULTILINE)
+BEFORE = r"(?:export )?\w+=\$\(|eval .\$\(|[A-Z_]+=\S+ |\.venv/bin/|python -m "
+LINE = re.compile(rf"^ *(?:\$ )?(?:{BEFORE})*wfdash ([a-z].*)$", re.MULTILINE)
 MAKE = re.compile(r"^ *make ([a-z-]+)", re.MULTILINE)
 
 
@@ -28,7 +29,8 @@ def documented() -> list[tuple[str, list[str]]]:
     found = []
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for line in LINE.findall(shown_in(page)):
-            words = shlex.split(line.partition(" #")[0].replace(")", ""), posix=True)
+            command = re.split(r" #| \| |;", line)[0]
+            words = shlex.split(re.sub(r'\)"?', "", command), posix=True)
             found.append((page.name, words))
     return found
 
