@@ -24,6 +24,7 @@
 ``WFDASH_DURABILITY``  full (default): every commit survives a power failure; relaxed: a step's commit may not
 ``WFDASH_ENCRYPTION_KEYS``  comma-separated secrets: content is stored encrypted with the first, all can read it
 ``WFDASH_UNDO``      seconds in which a person can undo an answer before it takes effect (default 10; 0: never)
+``WFDASH_DOCS``      address of the documentation as ``make docs`` builds it, for links to it (default: no links)
 ``WFDASH_URL``       this installation's address as people reach it, for links in mails (default: http://localhost:8000)
 ``WFDASH_MAIL``      ``smtp://user:password@host:587`` or ``smtps://...``, or ``console:``; empty (default): no mail
 ``WFDASH_MAIL_FROM`` the sender of mails (default: wfdash@localhost)
@@ -55,7 +56,15 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.sql.postgres.conninfo import settings_of
 from wfdash.installation.data_directory import create_private, keep_private, make_private
 from wfdash.installation.data_files import folder_of
-from wfdash.installation.environment import env_days, env_flag, env_level, env_list, env_networks, env_seconds
+from wfdash.installation.environment import (
+    env_address,
+    env_days,
+    env_flag,
+    env_level,
+    env_list,
+    env_networks,
+    env_seconds,
+)
 from wfdash.installation.location import data_dir
 from wfdash.installation.provider import read_provider
 from wfdash.installation.static_version import static_version
@@ -162,6 +171,7 @@ WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_RELOAD = env_flag("WFDASH_RELOAD", False)
 WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
+WFDASH_DOCS = env_address("WFDASH_DOCS")
 WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
 WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
 WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE", "{}"))

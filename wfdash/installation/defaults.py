@@ -15,6 +15,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_ASK_PEOPLE": True,
     "WFDASH_AUDIT_KEY": "",
     "WFDASH_DATABASE_ALIAS": "",
+    "WFDASH_DOCS": "",
     "WFDASH_DURABILITY": "full",
     "WFDASH_EMBED": True,
     "WFDASH_ENCRYPTION_KEYS": "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -40,6 +41,14 @@ def env_seconds(name: str, default: float) -> float:
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"{name} must be seconds, 0 or more, not {os.environ[name]!r}")
     return seconds
+
+
+def env_address(name: str) -> str:
+    """Return a variable that holds the address of a web page, without a slash at its end; empty if it is not set."""
+    address = os.environ.get(name, "").rstrip("/")
+    if address and not re.match(r"https?://[^\s/]", address):
+        raise ValueError(f"{name} must be an address that begins with https:// or http://, not {address!r}")
+    return address
 
 
 def env_networks(name: str) -> list[Network]:

@@ -54,6 +54,18 @@ HINTS: dict[str, str] = {
     "PermissionError": "The worker lacks permission. Fix its permissions, then retry.",
     "MemoryError": "The worker ran out of memory. Add memory or split the work into smaller pieces, then retry.",
 }
+SECTIONS: dict[str, tuple[str, str]] = {
+    "NotStorable": ("workflows", "what-can-be-stored"),
+    "ReplayMismatch": ("workflows", "when-a-question-changes"),
+    "Incompatible": ("versions", "a-run-that-is-held"),
+    "Damaged": ("checkpointing", "recovery"),
+    "Locked": ("encryption", "keys"),
+    "NotEncrypted": ("encryption", "keys"),
+    "ImportError": ("workflows", "while-you-write"),
+    "ModuleNotFoundError": ("workflows", "while-you-write"),
+}
+"""Page and section of the documentation about an error."""
+ERRORS = ("workflows", "what-can-go-wrong")
 TIMEOUTS = ("Timeout", "TimedOut")
 NETWORK = ("Connection", "Connect", "SSL", "Network", "gaierror", "HTTPError", "Unreachable", "RemoteProtocol")
 TRANSIENT = "The external service did not respond. Retry; consider a Retry policy for this step."
@@ -65,9 +77,18 @@ ANY = (
 
 def hint(error: Mapping[str, Any] | None) -> str:
     """Return what usually helps with an error, as one or two sentences; never empty."""
-    kind = str((error or {}).get("type") or "").rpartition(".")[2]
+    kind = _class_of(error)
     if kind in HINTS:
         return HINTS[kind]
     if any(part in kind for part in (*TIMEOUTS, *NETWORK)):
         return TRANSIENT
     return ANY
+
+
+def section_about(error: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return page and section of the documentation that an error is explained in."""
+    return SECTIONS.get(_class_of(error), ERRORS)
+
+
+def _class_of(error: Mapping[str, Any] | None) -> str:
+    return str((error or {}).get("type") or "").rpartition(".")[2]

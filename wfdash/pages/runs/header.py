@@ -11,9 +11,10 @@ from django.urls import reverse
 from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.runs import actions
-from wfdash.pages.runs.error_hints import hint
+from wfdash.pages.runs.error_hints import hint, section_about
 from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, status_sentence
 from wfdash.pages.ui.code_links import linked_trace
+from wfdash.pages.ui.documentation import guide
 from wfdash.queries.hooks.webhooks import callback_of
 
 DRIVEN = frozenset({"running"})
@@ -56,6 +57,7 @@ def head(
         "where": status_sentence(run, requests, course, busy),
         "marks": intervention_sentences(course, run.altered),
         "hint": hint(run.error) if run.error else "",
+        "guide": guide(*section_about(run.error)) if run.error else "",
         "trace": linked_trace(viewer, run.workflow, trace) if trace else [],
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": queries.graph_difference(run),

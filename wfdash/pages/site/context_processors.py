@@ -20,6 +20,7 @@ from wfdash import queries
 from wfdash.access.viewer import EVERY
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.site.looks import looks_of
+from wfdash.pages.ui.documentation import guide
 from wfdash.queries.account.notifications import count_unread
 from wfdash.queries.requests.tabs import MAX_WAITING
 from wfdash.queries.statistics.operations import MOST_COUNTED
@@ -197,6 +198,11 @@ class SiteContext:
     def whom_to_ask(self) -> tuple[str, ...]:
         """Return a few people who can give someone a role."""
         return queries.whom_to_ask()
+
+    @property
+    def documentation(self) -> str:
+        """Return the address of the documentation, empty if none is set."""
+        return guide()
 
     @property
     def may_manage_people(self) -> bool:

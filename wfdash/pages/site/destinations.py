@@ -11,8 +11,11 @@ from django.urls import NoReverseMatch, reverse
 from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.pages.site.context_processors import SiteContext
+from wfdash.pages.ui.documentation import guide
 from wfdash.queries import named
 
+DOCUMENTATION = "documentation"
+"""The page that is not one of this site."""
 May = Callable[[Viewer], bool]
 
 
@@ -39,6 +42,8 @@ class Destination:
     @property
     def href(self) -> str:
         """Return its address."""
+        if self.page == DOCUMENTATION:
+            return guide()
         return reverse(self.page if ":" in self.page else f"wfdash:{self.page}") + self.query
 
 
@@ -87,6 +92,13 @@ PAGES = (
     Destination(label="Webhooks", icon="link", page="webhooks", also="settings events deliveries"),
     Destination(label="Incoming webhooks", icon="link", page="incoming-list", also="settings start by other systems"),
     Destination(label="HTTP API", icon="code-bracket", page="api-docs", also="reference openapi curl program token"),
+    Destination(
+        label="Documentation",
+        icon="book-open",
+        page=DOCUMENTATION,
+        also="help guide manual reference",
+        may=lambda viewer: bool(guide()),
+    ),
     Destination(label="Out of office", icon="sun", page="away", also="absence vacation delegate holiday"),
     Destination(label="People", icon="users", page="people-list", also="users roles accounts admin", may=_may("admin")),
     Destination(
