@@ -54,6 +54,57 @@ def seqs(served: object, **more: int) -> list[int]:
         return [event.seq for event in client.watch("r1", **more)]
 
 
+def of_workflow(place: int) -> dict[str, object]:
+    return {**event_record(place), "run": "r1", "cursor": f"c{place}"}
+
+
+class Workflow:
+    """Serves the events of a workflow from a cursor on, a heartbeat with an id behind each, and cuts each answer."""
+
+    def __init__(self, last: int, cuts: list[tuple[int, bool]]) -> None:
+        self.last, self.cuts, self.asked = last, cuts, []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        cursor = request.headers.get("last-event-id", "c0")
+        self.asked.append(cursor)
+        events = [
+            f"id: c{n}\nevent: step.finished\ndata: {json.dumps(of_workflow(n))}\n\n:\nid: c{n}.\n\n"
+            for n in range(int(cursor.strip("c.")) + 1, self.last + 1)
+        ]
+        body = f"retry: 1000\n\n:\nid: {cursor}\n\n{''.join(events)}".encode()
+        at, broken = self.cuts.pop(0) if self.cuts else (len(body), False)
+        return httpx.Response(200, headers=STREAM, stream=Cut(body, at % (len(body) + 1), broken=broken))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=6))
+def test_wherever_it_is_cut_every_event_of_a_workflow_comes_once(cuts: list[tuple[int, bool]]) -> None:
+    served = Workflow(5, cuts)
+    with Served(served).client() as client:
+        found = list(itertools.islice(client.watch_workflow("w", after="c0"), 5))
+    assert [event.cursor for event in found] == ["c1", "c2", "c3", "c4", "c5"]
+    assert served.asked[0] == "c0"
+
+
+def test_a_heartbeat_of_a_workflow_s_stream_moves_the_cursor() -> None:
+    silent = httpx.Response(200, headers=STREAM, text="retry: 1000\n\n:\nid: c7\n\n")
+    served = Served(silent, problem(403, "not_allowed"))
+    with served.client() as client, pytest.raises(NotAllowed):
+        next(client.watch_workflow("w", after="now"))
+    assert [request.headers["last-event-id"] for request in served.got] == ["now", "c7"]
+
+
+def test_pages_of_a_workflow_are_read_on_where_one_is_empty() -> None:
+    pages = [
+        {"items": [of_workflow(1)], "next": "c1", "more": True},
+        {"items": [], "next": "c9", "more": True},
+        {"items": [of_workflow(10)], "next": "c10", "more": False},
+    ]
+    served = Served(*(httpx.Response(200, json=page) for page in pages))
+    with served.client() as client:
+        assert [event.cursor for event in client.workflow_events("w")] == ["c1", "c10"]
+    assert [request.url.params.get("after") for request in served.got] == [None, "c1", "c9"]
+
+
 @given(st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=6))
 def test_wherever_the_connection_is_cut_every_event_comes_once_and_in_order(cuts: list[tuple[int, bool]]) -> None:
     assert seqs(Stream(5, cuts)) == [1, 2, 3, 4, 5]

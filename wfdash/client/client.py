@@ -31,6 +31,7 @@ from wfdash.records import (
     PersonSummary,
     RequestSummary,
     RunSummary,
+    WorkflowEvent,
 )
 
 T = TypeVar("T")
@@ -109,6 +110,8 @@ class Calls:
 
     workflows = ApiMethod(workflow_calls.workflows)
     workflow = ApiMethod(workflow_calls.workflow)
+    workflow_events = ApiIterator(workflow_calls.workflow_events, WorkflowEvent)
+    watch_workflow = ApiIterator(workflow_calls.watch_workflow, WorkflowEvent)
     check = ApiMethod(workflow_calls.check)
     me = ApiMethod(workflow_calls.me)
     statistics = ApiMethod(statistics_calls.statistics)

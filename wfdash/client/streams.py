@@ -52,7 +52,7 @@ def next_message() -> Script[Message | None]:
             return None
         if line:
             message.take(line)
-        elif message.event or message.data:
+        elif message.event or message.data or message.id:
             return message
         else:
             message = Message()
@@ -109,8 +109,9 @@ def _stream(source: Source, after: str) -> Script[tuple[str, bool]]:
         if message.event == "snapshot":
             # The stream leaves out what lies far behind: it is read from the pages.
             after = yield from _page_through(source, after, int(message.json["seq"]))
-        if message.id and message.data:
-            yield Emit(source.read(message.json))
+        if message.id:
+            if message.data:
+                yield Emit(source.read(message.json))
             after = message.id
 
 
@@ -141,5 +142,5 @@ def _pages(source: Source, after: str, patience: float | None) -> Script[None]:
         moved, after = bool(page["items"]), str(page["next"] or after)
         if page.get("ended"):
             return
-        if not moved:
+        if not moved and not page.get("more"):
             yield Sleep(POLL)

@@ -1,4 +1,4 @@
-"""``wfdash runs watch``: a run as it happens, and its open requests to answer."""
+"""``wfdash runs watch``: a run as it happens, and its open requests to answer. ``wfdash workflows watch``: all runs."""
 
 from __future__ import annotations
 
@@ -46,6 +46,12 @@ def watch(client: Client, run_id: str, output: Output, *, after: int = 0, answer
     return run
 
 
+def watch_workflow(client: Client, name: str, output: Output, *, after: str) -> None:
+    """Print the events of all runs of a workflow until interrupted. JSON: one event per line."""
+    for event in client.watch_workflow(name, after=after, patience=FOREVER):
+        _print(output, event, f"{event.run}  ")
+
+
 class Watched:
     """What is known of a run: its steps in order of their first event, its last events, its open requests."""
 
@@ -87,14 +93,15 @@ class _EventFields(dict[str, Any]):
 
 
 def _printer(output: Output) -> Any:
-    def show(event: EventRecord) -> None:
-        if output.as_json:
-            sys.stdout.write(event.model_dump_json() + "\n")
-            sys.stdout.flush()
-        elif event.kind not in QUIET:
-            output.line(f"{moment(event.at.isoformat())}  {sentence(event)}")
+    return lambda event: _print(output, event)
 
-    return show
+
+def _print(output: Output, event: EventRecord, run: str = "") -> None:
+    if output.as_json:
+        sys.stdout.write(event.model_dump_json() + "\n")
+        sys.stdout.flush()
+    elif event.kind not in QUIET:
+        output.line(f"{moment(event.at.isoformat())}  {run}{sentence(event)}")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wfdash.cli.api.commands import command, family
 from wfdash.cli.api.output import Output
+from wfdash.cli.api.watch import watch_workflow
 
 if TYPE_CHECKING:
     from wfdash.client import Client
@@ -14,10 +15,15 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the family and the command."""
-    workflows = family(commands, "workflows", "list workflows and show what they take")
+    workflows = family(commands, "workflows", "list workflows, show what they take, follow their runs")
     command(workflows, "list", _list, "list workflows")
     show = command(workflows, "show", _show, "show a workflow with the schema of its input")
     show.add_argument("name", metavar="WORKFLOW")
+    watching = command(workflows, "watch", _watch, "follow the events of all runs of a workflow live")
+    watching.add_argument("name", metavar="WORKFLOW")
+    watching.add_argument(
+        "--after", default="now", metavar="CURSOR", help="begin behind this cursor, or with the first event: start"
+    )
     command(commands, "me", _me, "show who you are to the server, and what you may do")
 
 
@@ -27,6 +33,10 @@ def _list(client: Client, options: argparse.Namespace, output: Output) -> None:
 
 def _show(client: Client, options: argparse.Namespace, output: Output) -> None:
     output.fields(client.workflow(options.name), ("name", "title", "doc", "version", "input_schema", "output_schema"))
+
+
+def _watch(client: Client, options: argparse.Namespace, output: Output) -> None:
+    watch_workflow(client, options.name, output, after="" if options.after == "start" else options.after)
 
 
 def _me(client: Client, options: argparse.Namespace, output: Output) -> None:

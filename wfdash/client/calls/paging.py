@@ -31,6 +31,11 @@ def pages(
         for item in items:
             yield Emit(read(item))
         left = None if left is None else left - len(items)
-        if not page["next"] or not items or page.get("ended"):
+        if not page["next"] or not _has_more(page):
             return
         query["after"] = page["next"]
+
+
+def _has_more(page: Mapping[str, Any]) -> bool:
+    """Return whether to read the next page, also where this one is empty and says that there is more."""
+    return bool(page["more"]) if "more" in page else bool(page["items"]) and not page.get("ended")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
-from wfdash.client.sending import get, part, post
-from wfdash.records import CheckedMessage, Me, WorkflowDetail, WorkflowPage, WorkflowSummary
+from wfdash.client.sending import ROOT, get, part, post
+from wfdash.client.streams import Source, follow
+from wfdash.records import CheckedMessage, Me, WorkflowDetail, WorkflowEvent, WorkflowPage, WorkflowSummary
 
 
 def workflows(filter: str = "") -> Script[list[WorkflowSummary]]:  # noqa: A002
@@ -17,6 +19,22 @@ def workflows(filter: str = "") -> Script[list[WorkflowSummary]]:  # noqa: A002
 def workflow(name: str) -> Script[WorkflowDetail]:
     """Return a workflow with its steps and edges, and the schemas of what it takes and gives."""
     return WorkflowDetail.model_validate((yield from get(f"/workflows/{part(name)}")))
+
+
+def workflow_events(name: str, *, after: str = "", most: int | None = None) -> Script[None]:
+    """Emit the events of all runs of a workflow that have happened, in one order; ``after``: behind this cursor."""
+    path = f"/workflows/{part(name)}/events"
+    yield from pages(path, WorkflowEvent.model_validate, {"after": after}, most=most, limit=500)
+
+
+def watch_workflow(name: str, *, after: str = "", patience: float | None = None) -> Script[None]:
+    """Emit the events of all runs of a workflow as they happen, each once and in one order. It does not end.
+
+    Begins with the first that is stored, with ``after`` behind the ``cursor`` of an event, or with what follows
+    (``now``). Survives restarts of the server.
+    """
+    source = Source(path=f"{ROOT}/workflows/{part(name)}/events", read=WorkflowEvent.model_validate)
+    yield from follow(source, after, patience=patience)
 
 
 def check(workflow: str, message: Any = None) -> Script[Any]:
