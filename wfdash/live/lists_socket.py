@@ -46,7 +46,7 @@ class ListsSocket(Socket):
         """Collect the changes that concern this person."""
         viewer = self._viewer_now
         if viewer is not None:
-            seen = {what for what, whom in changes if _concerns(viewer, what, whom)}
+            seen = {what for what, whom in changes if concerns(viewer, what, whom)}
             if seen:
                 self._changed |= seen
                 self._woken.set()
@@ -60,9 +60,10 @@ class ListsSocket(Socket):
             await self.send(message_of(self._style, "changed", what=changed))
 
 
-def _concerns(viewer: Viewer, what: str, whom: str) -> bool:
+def concerns(viewer: Viewer, what: str, whom: str) -> bool:
+    """Return whether this viewer hears of a change: of workflows they may see, and of their own notifications."""
     if what == NOTICES:
-        return whom == str(viewer.user.pk)
+        return viewer.whole and whom == str(viewer.user.pk)
     return whom == EVERY or viewer.may("see", whom)
 
 

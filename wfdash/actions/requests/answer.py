@@ -25,11 +25,11 @@ from wfdash.actions.common import append_request_event, find_request, lock_reque
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.decidability import update_decidability
 from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer
-from wfdash.actions.requests.on_behalf_of import right_of
+from wfdash.actions.requests.on_behalf_of import BEYOND, right_of
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.votes import decides, outcome_of, vetoes
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, WrongState
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem
 from wfdash.timemachine import restore_point
@@ -140,6 +140,8 @@ def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> N
         request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
             return
+        if not viewer.reaches("answer", request.workflow):
+            raise NotAllowed(BEYOND)
         rate_limit.charge(viewer, "undo")
         now = timezone.now()
         mine = Reply.objects.select_related("by").filter(request=request, by=viewer.user, undone__isnull=True).first()

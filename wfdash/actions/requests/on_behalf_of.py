@@ -13,6 +13,7 @@ from wfdash.errors import Invalid, NotAllowed
 from wfdash.workflow.authoring.policy import Policy
 
 WORDS = "operator, on behalf of"
+BEYOND = "This token may not answer requests of this workflow"
 SECOND = "A second person is required: you cannot answer this yourself"
 
 
@@ -82,6 +83,8 @@ def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Righ
 def _refuse_unless_overridable(viewer: Viewer, request: HumanRequest, words: str) -> None:
     if not viewer.may("operate", request.workflow):
         raise NotAllowed(words)
+    if not viewer.reaches("answer", request.workflow):
+        raise NotAllowed(BEYOND)
     if viewer.excluded(request.not_by, origin_of(request.run)):
         raise NotAllowed(SECOND)
     if not Policy.model_validate(request.policy).override:

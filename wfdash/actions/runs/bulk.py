@@ -211,9 +211,9 @@ def record_export(viewer: Viewer, what: str, *, text: str, kind: str) -> None:
 
 
 def find_bulk(viewer: Viewer, bulk_id: str) -> Bulk:
-    """Return a bulk operation of this person, or ``NotFound``."""
+    """Return a bulk operation of this person, or ``NotFound``, also for a token that reaches not all of its runs."""
     bulk = Bulk.objects.filter(by_id=viewer.user.pk, pk=bulk_id).first()
-    if bulk is None:
+    if bulk is None or not (viewer.whole or set(bulk.runs) <= set(_visible_runs(viewer, bulk.runs))):
         raise NotFound("Bulk operation not found")
     return bulk
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from checkpoints.models import Absence, Comment, Draft, Presence, Reply
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json
+from wfdash.access.administration import refuse_narrow
 from wfdash.access.directory import colleagues, people_who, readers
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
@@ -115,6 +116,8 @@ def collaboration(found: RequestView) -> Collaboration:
     """Return a request's collaboration data, as far as its viewer may see it (five queries or more)."""
     people, me_taken = _present(found)
     replies = _live_replies(found)
+    # What a person wrote is theirs; a token reads of it what it could have written.
+    answers = found.viewer.reaches("answer", found.workflow)
     own = [reply for reply in replies if reply.by_id == found.viewer.user.pk]
     votes = tuple(_vote(reply, found.shown) for reply in replies)
     return Collaboration(
@@ -122,9 +125,9 @@ def collaboration(found: RequestView) -> Collaboration:
         holder=_holder(people, me_taken) if found.open else None,
         thread=thread(found),
         votes=votes,
-        mine=_vote(own[0], True) if own else None,
-        draft=_draft(found) if found.open else None,
-        former=_withdrawn_answer(found) if found.open and not own else None,
+        mine=_vote(own[0], answers) if own else None,
+        draft=_draft(found) if found.open and answers else None,
+        former=_withdrawn_answer(found) if found.open and answers and not own else None,
     )
 
 
@@ -190,7 +193,10 @@ def undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
 
 
 def absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView, ...]]:
-    """Return a person's absences and those they are a delegate in, current and upcoming (two queries)."""
+    """Return a person's absences and those they are a delegate in, current and upcoming (two queries). ``NotAllowed``
+    for a token with limits.
+    """
+    refuse_narrow(viewer)
     now = timezone.now()
     rows = Absence.objects.filter(until__gt=now).select_related("user", "delegate").order_by("since")
     mine = tuple(_absence(row, now) for row in rows.filter(user=viewer.user))
