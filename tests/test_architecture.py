@@ -193,9 +193,9 @@ SHARED_NAMES = {
     ),
     **dict.fromkeys(
         (
-            *("BadToken", "Busy", "Changed", "ClaimLost", "ConditionMissing", "Conflict", "Damaged", "Incompatible"),
-            *("Invalid", "KeyReused", "LinkUsed", "NoLongerOpen", "NotAllowed", "Outdated", "TooManyTries"),
-            *("TooOften", "Unsupported", "WrongState"),
+            *("BadSignature", "BadToken", "Busy", "Changed", "ClaimLost", "ConditionMissing", "Conflict", "Damaged"),
+            *("Incompatible", "Invalid", "KeyReused", "LinkUsed", "NoLongerOpen", "NotAllowed", "Outdated"),
+            *("TooManyTries", "TooOften", "Unsupported", "WrongState"),
         ),
         "an error of the server, and what the client raises for its code",
     ),

@@ -13,11 +13,13 @@ with Client("https://wfdash.example", token) as client:
 from __future__ import annotations
 
 from wfdash.client.asking import ask, ask_sync
+from wfdash.client.callbacks import CallbackDelivery, new_callback_secret, verify_callback
 from wfdash.client.client import AsyncClient, Client
 from wfdash.client.errors import (
     AlreadyAnswered,
     ApiError,
     BadRequest,
+    BadSignature,
     BadToken,
     Busy,
     Changed,
@@ -45,6 +47,7 @@ from wfdash.client.errors import (
     Unsupported,
     WrongState,
 )
+from wfdash.records import Callback
 from wfdash.workflow import Approval, Choice, Decision, Form, Option, Policy, Question
 
 __all__ = [
@@ -53,8 +56,11 @@ __all__ = [
     "Approval",
     "AsyncClient",
     "BadRequest",
+    "BadSignature",
     "BadToken",
     "Busy",
+    "Callback",
+    "CallbackDelivery",
     "Changed",
     "Choice",
     "ClaimLost",
@@ -88,4 +94,6 @@ __all__ = [
     "WrongState",
     "ask",
     "ask_sync",
+    "new_callback_secret",
+    "verify_callback",
 ]

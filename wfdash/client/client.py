@@ -12,6 +12,7 @@ from wfdash.client.calls import audit as audit_calls
 from wfdash.client.calls import checkpoints as checkpoint_calls
 from wfdash.client.calls import inbox as inbox_calls
 from wfdash.client.calls import people as people_calls
+from wfdash.client.calls import questions as question_calls
 from wfdash.client.calls import requests as request_calls
 from wfdash.client.calls import run_parts as part_calls
 from wfdash.client.calls import runs as run_calls
@@ -69,6 +70,7 @@ class Calls:
     bulk_preview = ApiMethod(run_calls.bulk_preview)
     bulk_progress = ApiMethod(run_calls.bulk_progress)
 
+    open_question = ApiMethod(question_calls.open_question)
     requests = ApiMethod(request_calls.requests)
     all_requests = ApiIterator(request_calls.all_requests, RequestSummary)
     request = ApiMethod(request_calls.request)

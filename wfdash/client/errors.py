@@ -34,6 +34,10 @@ class NotAnswered(ClientError):
         self.run, self.status = run, status
 
 
+class BadSignature(ClientError):
+    """A delivery is not signed with the secret, or not now: it must not be believed."""
+
+
 class ApiError(ClientError):
     """The server refused. ``code`` is stable; ``errors`` name fields; ``facts`` is what else the problem says."""
 

@@ -74,6 +74,11 @@ def test_what_cannot_be_done_is_said_in_words_and_by_the_exit_status(otto, say):
         (("runs", "show", run.pk, "--as", "guest"), commands.NOT_FOUND, "do not have access"),
         (("runs", "retry", run.pk, "--as", "otto"), commands.CONFLICT, ""),
         (("runs", "start", "expense", "--input", "{", "--as", "otto"), commands.USAGE, "is no JSON"),
+        (
+            ("runs", "start", "expense", "--callback", "https://a.example", "--as", "otto"),
+            commands.USAGE,
+            "WFDASH_CALLBACK_SECRET",
+        ),
         (("runs", "start", "expense", "--input", "@missing.json"), commands.USAGE, "cannot be read"),
         (("runs", "bulk", "cancel", "--as", "otto"), commands.USAGE, "--filter"),
         (("runs", "wait", run.pk, "--timeout", "soon"), commands.USAGE, "no duration"),

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wfdash.records import Callback
 
 MOST, MOST_DAYS = 1_000, 30
+CALLBACK_KEY = "WFDASH_CALLBACK_SECRET"
 
 
 def limit(text: str) -> int:
@@ -58,6 +63,22 @@ def json_value(text: str) -> Any:
     except ValueError as error:
         shown = text if len(text) < 40 else f"{text[:40]}..."
         raise argparse.ArgumentTypeError(f"{shown} is no JSON: {error}") from error
+
+
+def add_callback(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a callback."""
+    parser.add_argument("--callback", metavar="URL", help=f"is sent the result, signed with ${CALLBACK_KEY}")
+
+
+def callback_of(options: argparse.Namespace) -> Callback | None:
+    """Return the callback that the options name. Its secret is in the environment: others see a command's options."""
+    from wfdash.records import Callback
+
+    if not options.callback:
+        return None
+    if not (secret := os.environ.get(CALLBACK_KEY, "")):
+        raise ValueError(f"--callback needs a secret in {CALLBACK_KEY}: whsec_ followed by base64")
+    return Callback(url=options.callback, secret=secret)
 
 
 def field(text: str) -> tuple[str, Any]:

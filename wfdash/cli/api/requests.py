@@ -59,6 +59,8 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
     ask.add_argument("--by", action="append", default=[], metavar="NAME", help="user or group that may answer")
     ask.add_argument("--due", metavar="TIME", help="deadline: 4h, 2d")
     ask.add_argument("--ref", help="your name for the question: the same ref waits for the same question again")
+    inputs.add_callback(ask)
+    ask.add_argument("--no-wait", action="store_true", help="print the run that waits for the answer, and end")
     ask.add_argument("--timeout", type=inputs.seconds, metavar="TIME", help="wait at most so long; it stays open")
 
 
@@ -126,8 +128,13 @@ def _ask(client: Client, options: argparse.Namespace, output: Output) -> int:
     from wfdash.client import Decision, ask_sync
 
     card, answer = _card(options)
-    terms: dict[str, Any] = {"by": options.by, "due": options.due, "ref": options.ref, "timeout": options.timeout}
-    given: Any = ask_sync(card, answer, client=client, **terms)
+    terms: dict[str, Any] = {name: getattr(options, name) for name in ("by", "due", "ref")}
+    terms["callback"] = inputs.callback_of(options)
+    if options.no_wait:
+        run = client.open_question(card, answer, **terms)
+        output.result(run, run.id)
+        return 0
+    given: Any = ask_sync(card, answer, client=client, timeout=options.timeout, **terms)
     if isinstance(given, Decision):
         output.result({**given.model_dump(mode="json"), "by": given.by, "lapsed": given.lapsed}, given.action)
         return 0 if given.approved else REJECTED

@@ -57,6 +57,7 @@ def _add_start(start: argparse.ArgumentParser) -> None:
         "--set", type=inputs.field, action="append", default=[], metavar="NAME=VALUE", help="one field of the input"
     )
     start.add_argument("--key", help="start it once: the same key returns the run that it has started")
+    inputs.add_callback(start)
     start.add_argument("--wait", action="store_true", help="wait until it has ended, and print its output")
     _timeout(start)
 
@@ -92,7 +93,8 @@ def _show(client: Client, options: argparse.Namespace, output: Output) -> None:
 
 
 def _start(client: Client, options: argparse.Namespace, output: Output) -> int:
-    run = client.start(options.workflow, _message(options), key=options.key)
+    callback = inputs.callback_of(options)
+    run = client.start(options.workflow, _message(options), key=options.key, callback=callback)
     if options.wait:
         return _ended(_waited(client, run.id, options, output), output)
     output.result(run, run.id)

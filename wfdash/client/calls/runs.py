@@ -15,6 +15,7 @@ from wfdash.client.streams import Source, follow
 from wfdash.records import (
     BulkProgress,
     BulkRehearsal,
+    Callback,
     Created,
     EventRecord,
     RunDetail,
@@ -36,10 +37,19 @@ OFTEN = 2.0
 
 
 def start(
-    workflow: str, message: Any = None, *, key: str | None = None, patience: float | None = None
+    workflow: str,
+    message: Any = None,
+    *,
+    key: str | None = None,
+    callback: Callback | None = None,
+    patience: float | None = None,
 ) -> Script[RunDetail]:
-    """Start a run. The same ``key`` starts it once, whichever process asks: the run it has started is returned."""
-    made = yield from post("/runs", {"workflow": workflow, "message": message}, key=key, patience=patience)
+    """Start a run. The same ``key`` starts it once, whichever process asks: the run it has started is returned.
+
+    ``callback``: the address that is sent what becomes of the run, signed; ``verify_callback`` checks it there.
+    """
+    body = {"workflow": workflow, "message": message} | ({"callback": callback.model_dump()} if callback else {})
+    made = yield from post("/runs", body, key=key, patience=patience)
     return (yield from run(str(made["id"]), patience=patience))
 
 
