@@ -38,6 +38,7 @@
 ``WFDASH_METRICS_TOKEN``  with this bearer token anyone may read ``/metrics`` (empty, the default: operators alone)
 ``WFDASH_OTEL``      1: spans of runs and steps for OpenTelemetry, as the OTEL_* variables say (docs/monitoring.md)
 ``WFDASH_LOG_LEVEL`` what steps log from this level on becomes events of the run: DEBUG, INFO (default) ... or OFF
+``WFDASH_..._FILE``  the path of a file that holds the value, for variables that hold secrets (docs/deployment.md)
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
 """
 
@@ -64,6 +65,7 @@ from wfdash.installation.environment import (
     env_list,
     env_networks,
     env_seconds,
+    read_secret_files,
 )
 from wfdash.installation.location import data_dir
 from wfdash.installation.provider import read_provider
@@ -76,6 +78,7 @@ KEY_REPLACED = (
     " earlier entries of the audit (docs/audit.md, The key)"
 )
 SQLITE_FILES = ("wfdash.sqlite3", "wfdash.sqlite3-wal", "wfdash.sqlite3-shm")
+read_secret_files(os.environ)
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 

@@ -200,27 +200,3 @@ def test_the_installed_names_are_two_and_lie_in_the_environment(installed: Path,
     assert shown.stdout.count(str(installed.parents[1])) == 2
     tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"checkpoints", "wfdash"}
-
-
-DEPLOYMENT = ROOT / "docs" / "deployment"
-
-
-def test_the_container_files_pass_their_linters() -> None:
-    tools = Path(sys.executable).parent
-    rules = "{extends: default, rules: {line-length: {max: 120}}}"
-    for command in (
-        [tools / "hadolint", DEPLOYMENT / "Dockerfile"],
-        [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("name", ["wfdash.service", "wfdash-worker@.service"])
-def test_the_units_start_what_there_is_and_stop_in_time(name: str) -> None:
-    unit = (DEPLOYMENT / name).read_text()
-    words = next(line for line in unit.splitlines() if line.startswith("ExecStart=")).split()[1:]
-    known = {"up": "--host 127.0.0.1 --port 8000", "manage": "work"}
-    assert " ".join(words[1:]) == known[words[0]]
-    assert "NoNewPrivileges=yes" in unit
-    assert "ProtectSystem=strict" in unit

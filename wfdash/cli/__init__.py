@@ -22,6 +22,7 @@ from wfdash.cli.new import add_new_command
 from wfdash.cli.people import add_people_commands
 from wfdash.cli.tokens import add_token_commands
 from wfdash.installation import location, workflow_sources
+from wfdash.installation.environment import read_secret_files
 from wfdash.installation.exposure import refusal_text, refusals
 
 PRIVATE = 0o077
@@ -32,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
+    try:
+        read_secret_files(os.environ)
+    except ValueError as error:
+        return _print_error(str(error))
     if arguments[:1] == ["manage"]:
         return _manage(arguments[1:])
     options = _parser().parse_args(arguments)

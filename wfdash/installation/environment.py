@@ -6,8 +6,38 @@ import ipaddress
 import logging
 import os
 import re
+from collections.abc import MutableMapping
+from pathlib import Path
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+SECRETS = (
+    "WFDASH_AUDIT_KEY",
+    "WFDASH_DATABASE",
+    "WFDASH_ENCRYPTION_KEYS",
+    "WFDASH_MAIL",
+    "WFDASH_METRICS_TOKEN",
+    "WFDASH_PUSH_KEY",
+    "WFDASH_SECRET_KEY",
+    "PGPASSWORD",
+)
+"""Variables that hold secrets: each may be given as ``NAME_FILE``, the path of a file that holds the value."""
+
+
+def read_secret_files(env: MutableMapping[str, str]) -> None:
+    """Set each secret whose file is named to what that holds, without line ends around it. ``ValueError``."""
+    for name in SECRETS:
+        path = env.get(f"{name}_FILE", "")
+        if not path:
+            continue
+        if env.get(name):
+            raise ValueError(f"{name} and {name}_FILE are both set: remove one of them")
+        try:
+            env[name] = Path(path).read_text().strip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{name}_FILE: {path} cannot be read: {error}") from None
+        del env[f"{name}_FILE"]
 
 
 def env_list(name: str, default: str = "", separator: str = ",") -> list[str]:

@@ -1,0 +1,95 @@
+"""The files of docs/deployment: what they start exists, and they pass the linters there are."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from wfdash import cli
+from wfdash.installation.environment import read_secret_files
+
+ROOT = Path(__file__).parents[2]
+DEPLOYMENT = ROOT / "docs" / "deployment"
+
+
+def test_the_container_files_pass_their_linters() -> None:
+    tools = Path(sys.executable).parent
+    rules = "{extends: default, rules: {line-length: {max: 120}}}"
+    for command in (
+        [tools / "hadolint", DEPLOYMENT / "Dockerfile"],
+        [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["wfdash.service", "wfdash-worker@.service"])
+def test_the_units_start_what_there_is_and_stop_in_time(name: str) -> None:
+    unit = (DEPLOYMENT / name).read_text()
+    (command,) = re.findall(r"^ExecStart=/opt/wfdash/bin/wfdash (.*)$", unit, re.MULTILINE)
+    assert_starts(command.split())
+    assert "TimeoutStopSec=30" in unit
+    assert "KillMode=mixed" in unit
+
+
+def assert_starts(words: list[str]) -> None:
+    """Assert that a command line serves, or works."""
+    assert words == ["manage", "work"] or cli._parser().parse_args(words).run is cli._up
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here to read them")
+@pytest.mark.parametrize("name", ["wfdash.service", "wfdash-worker@.service"])
+def test_systemd_understands_the_units_and_finds_them_confined(name: str, tmp_path: Path) -> None:
+    unit = tmp_path / name
+    unit.write_text((DEPLOYMENT / name).read_text().replace("/opt/wfdash/bin/wfdash", shutil.which("true") or ""))
+    for check in (["verify"], ["security", "--offline=true", "--threshold=20"]):
+        done = subprocess.run(["systemd-analyze", *check, str(unit)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_containers_run_what_there_is_without_rights_and_can_write_to_their_volumes_alone() -> None:
+    composed: Any = yaml.safe_load((DEPLOYMENT / "compose.yaml").read_text())
+    image = (DEPLOYMENT / "Dockerfile").read_text()
+    (default,) = re.findall(r"^CMD (.*)$", image, re.MULTILINE)
+    assert_starts(yaml.safe_load(default))
+    assert "\nUSER 10001\n" in image
+    for name in ("server", "worker"):
+        service = composed["services"][name]
+        assert_starts(service.get("command", yaml.safe_load(default)))
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["volumes"][0] == "data:/data"
+
+
+def test_the_image_is_built_from_what_it_copies_and_nothing_else() -> None:
+    lines = (DEPLOYMENT / "Dockerfile.dockerignore").read_text().splitlines()
+    allowed = {line[1:] for line in lines if line.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (DEPLOYMENT / "Dockerfile").read_text(), re.MULTILINE)
+    assert {name for line in copied for name in line.split()} == allowed
+    assert "*" in lines
+    assert [name for name in allowed if not (ROOT / name).exists()] == []
+
+
+def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k" * 50 + "\n")
+    env = {"WFDASH_SECRET_KEY_FILE": str(tmp_path / "key"), "WFDASH_MAIL": "smtp://x"}
+    read_secret_files(env)
+    assert env == {"WFDASH_SECRET_KEY": "k" * 50, "WFDASH_MAIL": "smtp://x"}
+
+
+def test_a_secret_that_is_given_twice_or_whose_file_is_missing_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WFDASH_MAIL_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("WFDASH_MAIL", "")
+    assert cli.main(["verify"]) == 1
+    assert f"WFDASH_MAIL_FILE: {tmp_path / 'none'} cannot be read" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="WFDASH_MAIL and WFDASH_MAIL_FILE are both set: remove one"):
+        read_secret_files({"WFDASH_MAIL": "smtp://x", "WFDASH_MAIL_FILE": "y"})
