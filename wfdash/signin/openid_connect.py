@@ -59,7 +59,10 @@ def begin(request: HttpRequest, provider: Provider, target: str, *, connects: st
     with slots.take(), _errors_of(provider):
         flow = conversation.get_provider()
         answer = flow.redirect(request, "login", next_url=target, data=data, scope=scopes, auth_params=params)
-    return str(answer.url)
+        endpoint = str(conversation.openid_config["authorization_endpoint"])
+    address = str(answer.url)
+    # allauth begins the query, also where the provider's address has one already.
+    return address.replace(f"{endpoint}?", f"{endpoint}&", 1) if "?" in endpoint else address
 
 
 def finish(request: HttpRequest, provider: Provider) -> Arrival:
@@ -233,7 +236,8 @@ def _refuse_error(request: HttpRequest, provider: Provider) -> None:
     if error == "access_denied":
         raise NotAllowed(f"{provider.name} did not let you in, or you cancelled there")
     if error or not code or len(code) > LONGEST:
-        cause = f"{error[:80]}: {request.GET.get('error_description', '')[:200]}" if error else "no code"
+        said = f"{error[:80]}: {request.GET.get('error_description', '')[:200]}" if error else "no code"
+        cause = " ".join(said.split())
         raise SignInFailed(f"{provider.name} refused this sign-in", cause=cause)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
+import pyotp
 import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
@@ -13,7 +14,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import AuditEntry
+from checkpoints.models import AuditEntry, SecondFactor
 from tests.signin.provider import consent, enrol, running_provider, set_out, settings_for, sign_in_as
 from wfdash.actions.people.accounts import create_service_account, deactivate_person
 from wfdash.actions.people.authority import command_line
@@ -183,6 +184,10 @@ def test_an_address_opens_neither_the_account_of_an_administrator_nor_one_that_i
     refused(sign_in_as("s-4")[1], 403, "no account here")
     User.objects.filter(username="ana").update(email="ana@example.org")
     enrol(provider, "s-5", email="ana@example.org", email_verified=True)
+    now = timezone.now()
+    factor = SecondFactor.objects.create(user=people["ana"], secret="x", created=now, confirmed=now)
+    refused(sign_in_as("s-5")[1], 403, "no account here")
+    factor.delete()
     assert name_in(sign_in_as("s-5")[0]) == "ana"
     enrol(provider, "s-6", email="ana@example.org", email_verified=True)
     refused(sign_in_as("s-6")[1], 403, "no account here")
@@ -230,6 +235,13 @@ def test_a_session_ends_after_the_hours_that_are_set(provider, trusts):
     assert client.get("/").status_code == 200
 
 
+def test_a_sign_in_at_the_provider_that_was_begun_does_not_shorten_another(provider, people):
+    client = Client()
+    set_out(client)
+    client.post("/sign-in/", {"username": "ana", "password": "ana-password"})
+    assert client.session.get_expiry_age() > 86_400
+
+
 def test_the_second_factor_is_the_provider_s_business_unless_it_is_asked_for_as_well(provider, trusts, settings):
     settings.WFDASH_REQUIRE_SECOND_FACTOR = True
     client, answer = sign_in_as("s-1")
@@ -239,6 +251,11 @@ def test_the_second_factor_is_the_provider_s_business_unless_it_is_asked_for_as_
     assert answer.url == "/sign-in/code/"
     assert "_auth_user_id" not in client.session
     assert client.get("/").status_code == 302
+    setup = client.get(answer.url)
+    secret = SecondFactor.objects.get(user__username="mia").secret
+    assert setup.status_code == 200
+    assert client.post(answer.url, {"code": pyotp.TOTP(secret).now()}).status_code == 200
+    assert (name_in(client), client.session.get_expiry_age() < 43_201) == ("mia", True)
 
 
 def test_who_was_signed_in_as_someone_else_is_signed_out_first(provider, people):

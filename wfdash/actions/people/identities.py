@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError
 
 from checkpoints.database.storage import write
-from checkpoints.models.user_model import EMAIL, User, fields_of, new_user
+from checkpoints.models.user_model import EMAIL, User, fields_of, is_staff, new_user
 from wfdash.access.administration import refuse_token
 from wfdash.access.directory import is_service, people_who
 from wfdash.access.names import find_group, problem_of_group, problem_of_person
@@ -24,6 +24,7 @@ from wfdash.actions.people import accounts
 from wfdash.actions.people.authority import administering, find_other
 from wfdash.errors import NotAllowed, WrongState
 from wfdash.installation.provider import Provider
+from wfdash.signin import second_factor
 from wfdash.signin.claims import ProviderIdentity, groups_here
 from wfdash.signin.identities import identities, identity_row
 from wfdash.signin.open_sessions import end_sessions
@@ -64,9 +65,10 @@ def connect_identity(viewer: Viewer, provider: Provider, identity: ProviderIdent
             return
         if row is not None:
             raise WrongState(f"You are connected with another account here: {row.user.get_username()}")
-        _refuse_second(viewer.user, provider)
-        _connect(viewer.user, identity, provider, by=viewer)
-        _follow_groups(viewer.user, provider, identity)
+        user = User.objects.select_for_update().get(pk=viewer.user.pk)
+        _refuse_second(user, provider)
+        _connect(user, identity, provider, by=viewer)
+        _follow_groups(user, provider, identity)
 
 
 def may_connect(viewer: Viewer, provider: Provider, *, current: str = "", code: str = "") -> None:
@@ -122,7 +124,8 @@ def _sign_in_at(provider: Provider, identity: ProviderIdentity) -> User:
 def _matching(provider: Provider, identity: ProviderIdentity) -> User | None:
     """Return the one person with this verified address, where the settings say that it proves who they are.
 
-    Never a superuser or staff, nor someone who is connected already: an address can be given to someone else.
+    Never a superuser or staff, nor someone who is connected already, or has a second factor here: an address can be
+    given to someone else.
     """
     if not (provider.by_email and identity.email and EMAIL):
         return None
@@ -130,8 +133,8 @@ def _matching(provider: Provider, identity: ProviderIdentity) -> User | None:
     if len(found) != 1 or is_service(found[0]):
         return None
     (user,) = found
-    powerful = user.is_superuser or getattr(user, "is_staff", False)
-    return None if powerful or identity_row(user) is not None else user
+    guarded = user.is_superuser or is_staff(user) or second_factor.is_on(user)
+    return None if guarded or identity_row(user) is not None else user
 
 
 def _create(provider: Provider, identity: ProviderIdentity) -> User:

@@ -62,10 +62,10 @@ def back_from_provider(request: HttpRequest) -> HttpResponse:
     attempt_limits.forgive(_limits(request))
     if request.user.is_authenticated:
         logout(request)
-    request.session.set_expiry(timezone.now() + timedelta(hours=provider.hours))
-    return enter(
-        request, user, arrival.target or reverse("wfdash:inbox"), how=provider.name, asks=provider.second_factor
-    )
+    # Of those who never came back.
+    request.session.clear_expired()
+    target, ends = arrival.target or reverse("wfdash:inbox"), timezone.now() + timedelta(hours=provider.hours)
+    return enter(request, user, target, how=provider.name, asks=provider.second_factor, ends=ends)
 
 
 def to_provider(request: HttpRequest, provider: Provider, target: str, *, connects: str = "") -> HttpResponse:
@@ -96,6 +96,7 @@ def _connected(request: HttpRequest, provider: Provider, arrival: Arrival) -> Ht
     if not request.user.is_authenticated or str(request.user.pk) != arrival.connects:
         raise SignInFailed("The account that was to be connected is no longer signed in here", cause="another session")
     connect_identity(viewer_for(request.user), provider, arrival.identity)
+    attempt_limits.forgive(_limits(request))
     messages.success(request, f"Connected. You can sign in with {provider.name} from now on.")
     return redirect("wfdash:account")
 

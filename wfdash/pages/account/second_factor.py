@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import segno
@@ -32,17 +33,20 @@ SECONDS = 600
 """Time to enter a code after the password or the link."""
 
 
-def enter(request: HttpRequest, user: User, target: str, *, how: str, asks: bool = True) -> HttpResponse:
+def enter(
+    request: HttpRequest, user: User, target: str, *, how: str, asks: bool = True, ends: datetime | None = None
+) -> HttpResponse:
     """Start the session after the password or link, or ask for the second factor first.
 
-    ``asks``: False after a sign-in elsewhere that counts as one with a second factor.
+    ``asks``: False after a sign-in elsewhere that counts as one with a second factor. ``ends``: when the session ends,
+    if it does not last as long as others.
     """
     if not asks:
-        response = _start_session(request, user, target, how=how)
+        response = _start_session(request, user, target, how=how, ends=ends)
         request.session[signin_second_factor.SESSION_MARK] = True
         return response
     if not signin_second_factor.is_on(user) and not signin_second_factor.is_required():
-        return _start_session(request, user, target, how=how)
+        return _start_session(request, user, target, how=how, ends=ends)
     request.session.cycle_key()
     request.session[PENDING] = {
         "user": user.pk,
@@ -50,6 +54,7 @@ def enter(request: HttpRequest, user: User, target: str, *, how: str, asks: bool
         "target": target,
         "how": how,
         "until": time.time() + SECONDS,
+        "ends": ends and ends.isoformat(),
     }
     return redirect("wfdash:sign-in-code")
 
@@ -146,16 +151,19 @@ def _set_up_first(request: HttpRequest, user: User, pending: dict[str, Any]) -> 
 
 
 def _complete(request: HttpRequest, user: User, pending: dict[str, Any]) -> HttpResponse:
-    response = _start_session(request, user, str(pending["target"]), how=f"{pending['how']} and code")
+    ends = datetime.fromisoformat(pending["ends"]) if pending.get("ends") else None
+    response = _start_session(request, user, str(pending["target"]), how=f"{pending['how']} and code", ends=ends)
     request.session[signin_second_factor.SESSION_MARK] = True
     return response
 
 
-def _start_session(request: HttpRequest, user: User, target: str, *, how: str) -> HttpResponse:
+def _start_session(request: HttpRequest, user: User, target: str, *, how: str, ends: datetime | None) -> HttpResponse:
     """Start the session and redirect to the target."""
     request.session.pop(PENDING, None)
     request.signed_in_by = how  # type: ignore[attr-defined]
     login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
+    # Also where it is None: what led here may have been a session for a shorter time.
+    request.session.set_expiry(ends)
     note_start(request)
     keep_zone(request, user.pk)
     response = HttpResponseRedirect(target)
