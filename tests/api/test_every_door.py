@@ -62,8 +62,10 @@ CALLS: dict[str, tuple[str, Any]] = {
     "answer": ("requests/{request}/answer", {"value": {"action": "approve"}}),
     "start": ("runs", {"workflow": people.WORKFLOW, "message": {"claims": "a,b"}}),
     "operate": ("runs/{run}/cancel", {}),
+    "code": (f"workflows/{people.WORKFLOW}/code", None),
+    "admin": ("groups", None),
 }
-"""Verb -> a call of the API that needs it. Managing people is not among its calls."""
+"""Verb -> a call of the API that needs it. ``document/test_roles.py`` has all its calls."""
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
 
 

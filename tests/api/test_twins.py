@@ -105,7 +105,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "workflows-words": SUGGESTIONS,
     "workflows-reloaded": BROWSER,
     "workflows": ("list_workflows",),
-    "workflow": ("get_workflow", "check_start", "start_run"),
+    "workflow": ("get_workflow", "get_code", "check_start", "start_run"),
     "schedules": ("list_schedules",),
     "schedules-words": SUGGESTIONS,
     "schedule-new": ("create_schedule",),

@@ -147,6 +147,7 @@ MOSTLY_NULL = frozenset(
 )
 KEYS: Mapping[str, str] = {
     "states": "waiting",
+    "steps": "review",
     "flow": "started",
     "courses": "run",
     "counts": "approved",

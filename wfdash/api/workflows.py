@@ -13,7 +13,7 @@ from wfdash.api.auth import viewer_of
 from wfdash.api.params import STREAM, Limit
 from wfdash.live.streams.stream import wants_stream
 from wfdash.live.streams.workflow_stream import follow_workflow
-from wfdash.records import WorkflowDetail, WorkflowEvents, WorkflowPage
+from wfdash.records import SourceFilePage, WorkflowDetail, WorkflowEvents, WorkflowPage
 
 router = Router()
 
@@ -27,7 +27,7 @@ def list_workflows(request: HttpRequest, q: str = "") -> Any:
     return {"items": queries.matching(queries.workflows(viewer_of(request)), q)}
 
 
-# Before the address of one workflow, which would take "/events" for a part of the name.
+# Before the address of one workflow, which would take "/events" and "/code" for parts of the name.
 @router.get("/workflows/{path:name}/events", response=WorkflowEvents, openapi_extra=STREAM)
 def list_workflow_events(
     request: HttpRequest, name: str, after: EventCursor = "", limit: Limit = 500, last_event_id: Resumed = None
@@ -44,6 +44,16 @@ def list_workflow_events(
     else:
         place = queries.workflow_place(viewer, name, after)
     return follow_workflow(request, viewer, name, after=place)
+
+
+@router.get("/workflows/{path:name}/code", response=SourceFilePage)
+def get_code(request: HttpRequest, name: str) -> Any:
+    """Return the code of a workflow, for authors, operators and admins of it."""
+    files = queries.read_code(viewer_of(request), name)
+    shown = [
+        {"path": str(one.path), "text": one.text, "steps": one.steps, "changed": one.has_changed()} for one in files
+    ]
+    return {"items": shown}
 
 
 @router.get("/workflows/{path:name}", response=WorkflowDetail)

@@ -112,6 +112,7 @@ class Calls:
 
     workflows = ApiMethod(workflow_calls.workflows)
     workflow = ApiMethod(workflow_calls.workflow)
+    code = ApiMethod(workflow_calls.code)
     workflow_events = ApiIterator(workflow_calls.workflow_events, WorkflowEvent)
     watch_workflow = ApiIterator(workflow_calls.watch_workflow, WorkflowEvent)
     check = ApiMethod(workflow_calls.check)

@@ -133,7 +133,7 @@ from wfdash.queries.workflows.catalogue import (
     workflow,
     workflows,
 )
-from wfdash.queries.workflows.code import code_of, frames_in
+from wfdash.queries.workflows.code import code_of, frames_in, read_code
 from wfdash.queries.workflows.qualifiers import matching, workflow_suggestions
 
 __all__ = [
@@ -277,6 +277,7 @@ __all__ = [
     "pack",
     "possible_delegates",
     "preview",
+    "read_code",
     "reasons",
     "replay",
     "request",

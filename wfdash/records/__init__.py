@@ -164,6 +164,8 @@ from wfdash.records.time_machine import (
 from wfdash.records.workflows import (
     CheckedMessage,
     EdgeRecord,
+    SourceFilePage,
+    SourceFileRecord,
     StepRecord,
     VersionRecord,
     WorkflowDetail,
@@ -296,6 +298,8 @@ __all__ = [
     "SideEffectsRecord",
     "SignalList",
     "SilentRun",
+    "SourceFilePage",
+    "SourceFileRecord",
     "StartRun",
     "StateCounts",
     "StatisticsRecord",

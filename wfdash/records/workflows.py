@@ -80,3 +80,20 @@ class CheckedMessage(ApiRecord):
     """The message as a run would receive it: with its defaults, without secrets."""
 
     message: Any = None
+
+
+class SourceFileRecord(ApiRecord):
+    """A Python file with steps of a workflow, as it was loaded. ``changed``: it is another one on the disk now."""
+
+    path: str
+    text: str
+    steps: dict[str, list[int]]
+    """Step -> the first and the last line of its function, counted from 1."""
+    changed: bool
+
+
+class SourceFilePage(ApiRecord):
+    """The files with a workflow's steps, all of them; none where the installation shows no code."""
+
+    items: list[SourceFileRecord]
+    next: str = ""

@@ -8,7 +8,16 @@ from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
 from wfdash.client.sending import ROOT, get, part, post
 from wfdash.client.streams import Source, follow
-from wfdash.records import CheckedMessage, Me, WorkflowDetail, WorkflowEvent, WorkflowPage, WorkflowSummary
+from wfdash.records import (
+    CheckedMessage,
+    Me,
+    SourceFilePage,
+    SourceFileRecord,
+    WorkflowDetail,
+    WorkflowEvent,
+    WorkflowPage,
+    WorkflowSummary,
+)
 
 
 def workflows(filter: str = "") -> Script[list[WorkflowSummary]]:  # noqa: A002
@@ -35,6 +44,11 @@ def watch_workflow(name: str, *, after: str = "", patience: float | None = None)
     """
     source = Source(path=f"{ROOT}/workflows/{part(name)}/events", read=WorkflowEvent.model_validate)
     yield from follow(source, after, patience=patience)
+
+
+def code(name: str) -> Script[list[SourceFileRecord]]:
+    """Return the Python files with a workflow's steps, as they were loaded."""
+    return SourceFilePage.model_validate((yield from get(f"/workflows/{part(name)}/code"))).items
 
 
 def check(workflow: str, message: Any = None) -> Script[Any]:

@@ -10,7 +10,9 @@ from django.conf import settings
 
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.errors import NotAllowed
 from wfdash.installation.source_code import SourceFile
+from wfdash.queries.workflows.catalogue import workflow as find_workflow
 
 FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d{1,7}), in .*$', re.MULTILINE)
 
@@ -30,6 +32,16 @@ def code_of(viewer: Viewer, workflow: str) -> tuple[SourceFile, ...]:
     entry = catalog.find(workflow)
     shown = settings.WFDASH_SHOW_CODE and entry is not None and viewer.may("code", workflow)
     return entry.code if entry is not None and shown else ()
+
+
+def read_code(viewer: Viewer, workflow: str) -> tuple[SourceFile, ...]:
+    """Return the same files, none where the installation shows no code. ``NotFound``; ``NotAllowed`` without the right
+    ``code``.
+    """
+    name = find_workflow(viewer, workflow).name
+    if not viewer.may("code", name):
+        raise NotAllowed("Your role cannot read the code of this workflow. Ask one of its admins")
+    return code_of(viewer, name)
 
 
 def frames_in(trace: str, files: Sequence[SourceFile]) -> tuple[CodePlace, ...]:
