@@ -160,7 +160,7 @@ def test_a_callback_brings_a_signed_answer_to_a_program_that_does_not_wait(clien
 
 @pytest.mark.skipif(shutil.which("jq") is None or shutil.which("curl") is None, reason="needs curl and jq")
 def test_the_documented_script_asks_and_prints_the_answer(server: Server, client: Client, token: str) -> None:
-    script = next(text for text in re.findall(r"```bash\n(.*?)```", PAGE.read_text(), flags=re.DOTALL) if "jq" in text)
+    script = next(text for text in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL) if "jq" in text)
     env = os.environ | {"WFDASH_URL": server.url, "WFDASH_TOKEN": token}
     asking = subprocess.Popen(["bash", "-euc", script], env=env, stdout=subprocess.PIPE, text=True)
     try:

@@ -19,8 +19,9 @@ class LineSplitter:
 
     def feed(self, piece: bytes) -> list[str]:
         """Return the lines that a piece completes, without their ends."""
-        if self._after_cr and piece:
-            piece, self._after_cr = piece.removeprefix(b"\n"), False
+        if not piece:
+            return []
+        ends_with_cr, piece = piece.endswith(b"\r"), piece.removeprefix(b"\n") if self._after_cr else piece
         *lines, self._rest = END.split(self._rest + piece)
-        self._after_cr = piece.endswith(b"\r")
+        self._after_cr = ends_with_cr
         return [line.decode("utf-8", "replace") for line in lines]
