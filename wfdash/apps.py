@@ -20,8 +20,12 @@ class WfdashConfig(AppConfig):
     verbose_name = "wfdash"
 
     def ready(self) -> None:
-        """Set what the project's settings leave out, set up the log, and connect the signal handlers."""
+        """Set what the project's settings leave out, register checks, set up the log, connect the signal handlers."""
+        from wfdash.pages.site.embedding import checks
+
+        checks.refuse_incomplete()
         add_defaults(settings, apps=[app.name for app in apps.get_app_configs()])
+        checks.register_checks()
         from wfdash.actions.audit import account_events
         from wfdash.live import rights_changes
 

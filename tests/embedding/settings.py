@@ -1,4 +1,4 @@
-"""The project's settings: what it had before, and wfdash's two apps; one setting of its own, to wait for nothing.
+"""The project's settings: what it had before, and wfdash's two apps; and two settings for these tests.
 
 With ``EMBEDDING_ALIAS`` runs and people are in a database of that name, and the shop's own tables in the default one.
 """
@@ -49,4 +49,5 @@ if alias := os.environ.get("EMBEDDING_ALIAS"):
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 WFDASH_UNDO = 0
+WFDASH_EMBED = "EMBEDDING_SERVER" in os.environ
 STATIC_URL = "/files/"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from io import StringIO
 from typing import Any
 
 import django
@@ -80,6 +81,7 @@ def tell() -> None:
     """Go through it."""
     for name in connections:
         call_command("migrate", database=name, verbosity=0, run_syncdb=True)
+    call_command("check", fail_level="WARNING", stdout=StringIO())
     connection_created.connect(watch)
     connections.close_all()
     Person.objects.create_user("ana@example.org", "of the shop", is_superuser=True)

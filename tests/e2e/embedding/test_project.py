@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Iterator[str]:
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.embedding.serve", str(port)],
-            env=environment(tmp_path, EMBEDDING_ALIAS="workflows"),
+            env=environment(tmp_path, EMBEDDING_ALIAS="workflows", EMBEDDING_SERVER="1"),
             stdout=output,
             stderr=output,
         )
