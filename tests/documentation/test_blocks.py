@@ -19,12 +19,13 @@ INDENTED = re.compile(r"(?<=\n\n)((?:    [^\n]*\n)+)")
 RUN = {
     "README.md": "tests/documentation/test_types.py",
     "quickstart.md": "tests/documentation/test_quickstart.py",
+    "django.md": "tests/documentation/test_django.py",
     "checkpointing.md": "tests/checkpoints/test_checkpointing_guide.py",
     **{path.name: "tests/documentation/test_coming_from.py" for path in (ROOT / "docs/coming-from").glob("*.md")},
     **{path.name: "tests/documentation/test_cookbook.py" for path in (ROOT / "docs/cookbook").glob("*.md")},
 }
 """Pages whose Python is run by a test of their own, or is a file that is; the others satisfy mypy."""
-KNOWN = {"python", "sh", "json", "toml", "yaml", "console", "text", "http", "sql", "nginx"}
+KNOWN = {"python", "sh", "json", "toml", "yaml", "console", "text", "http", "sql", "nginx", "html"}
 
 
 def blocks(language: str) -> list[tuple[str, str]]:

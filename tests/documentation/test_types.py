@@ -20,7 +20,6 @@ PARTS = {
     "ask-from-anywhere": "",
     "client": "",
     "event-streams": "",
-    "run": "",
     "schedules": """
 from wfdash.access.viewer import Viewer
 viewer: Viewer
