@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
-from tests.e2e.server import Server, wait_until
+from tests.e2e.server import COMMAND, Server, wait_until
+from tests.live.feeds.schemas import check_stream
 from wfdash import cli
 from wfdash.client import (
     Approval,
@@ -53,7 +55,7 @@ admin = viewer_for(get_user_model().objects.get(username="admin"))
 from wfdash.actions.account.tokens import create_token
 print(create_token(admin, "tests", rights=["see", "inspect", "answer", "start", "operate"]).text)
 """
-PAGE = Path(__file__).parents[2] / "docs/ask-from-anywhere.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 class LocalServer(Server):
@@ -84,31 +86,38 @@ def client(server: Server, token: str) -> Iterator[Client]:
         yield client
 
 
+def until_completed(events: Iterable[WorkflowEvent], run: str) -> list[WorkflowEvent]:
+    """Return the events of a workflow up to the end of a run."""
+    found = []
+    for event in events:
+        found.append(event)
+        if (event.run, event.kind) == (run, "run.completed"):
+            break
+    return found
+
+
 def open_request(client: Client, run: str) -> str:
     """Return the id of the request that a run waits for."""
     return wait_until(lambda: next((one.id for one in client.run(run).requests), ""), what="a request")
-
-
-def not_the_end_of(run: str) -> Callable[[WorkflowEvent], bool]:
-    return lambda event: (event.run, event.kind) != (run, "run.completed")
 
 
 def test_what_is_watched_and_waited_for_survives_a_killed_server(server: Server, client: Client) -> None:
     run = client.start("flow", 1)
     with ThreadPoolExecutor(3) as threads:
         watched = threads.submit(lambda: [event.seq for event in client.watch(run.id, patience=60)])
-        workflow = threads.submit(lambda: list(takewhile(not_the_end_of(run.id), client.watch_workflow("flow"))))
         waited = threads.submit(client.wait, run.id)
+        of_workflow = threads.submit(until_completed, client.watch_workflow("flow", patience=60), run.id)
         request = open_request(client, run.id)
         server.kill()
         server.start()
         client.answer(request, "this")
         assert waited.result(60).output == "this!"
-        seen = watched.result(60)
-        of_workflow = [event.seq for event in workflow.result(60) if event.run == run.id]
-    assert of_workflow == seen[:-1]
+        seen, all_seen = watched.result(60), of_workflow.result(60)
     assert seen == [event.seq for event in client.events(run.id)]
     assert seen == list(range(1, len(seen) + 1))
+    assert [event.seq for event in all_seen if event.run == run.id] == seen
+    places = [(event.run, event.seq) for event in client.workflow_events("flow")]
+    assert [(event.run, event.seq) for event in all_seen] == places[: len(all_seen)]
 
 
 def test_the_same_ref_waits_for_the_same_question(server: Server, client: Client, token: str, capsys) -> None:
@@ -160,7 +169,8 @@ def test_a_callback_brings_a_signed_answer_to_a_program_that_does_not_wait(clien
 
 @pytest.mark.skipif(shutil.which("jq") is None or shutil.which("curl") is None, reason="needs curl and jq")
 def test_the_documented_script_asks_and_prints_the_answer(server: Server, client: Client, token: str) -> None:
-    script = next(text for text in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL) if "jq" in text)
+    blocks = re.findall(r"```sh\n(.*?)```", (DOCS / "ask-from-anywhere.md").read_text(), flags=re.DOTALL)
+    script = next(text for text in blocks if "jq" in text)
     env = os.environ | {"WFDASH_URL": server.url, "WFDASH_TOKEN": token}
     asking = subprocess.Popen(["bash", "-euc", script], env=env, stdout=subprocess.PIPE, text=True)
     try:
@@ -171,3 +181,82 @@ def test_the_documented_script_asks_and_prints_the_answer(server: Server, client
     finally:
         asking.kill()
     assert json.loads(output) == {"answer": "reject", "by": "admin"}
+
+
+@pytest.fixture
+def documented(server: Server, token: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Return the blocks of a language on the page about event streams, for this server's workflow."""
+    monkeypatch.setenv("WFDASH_URL", server.url)
+    monkeypatch.setenv("WFDASH_TOKEN", token)
+    page = (DOCS / "event-streams.md").read_text().replace("workflows/purchase/", "workflows/flow/")
+    return lambda language: re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_documented_commands_show_the_events_of_a_run_and_of_its_workflow(client: Client, documented) -> None:
+    run, shown = client.start("flow", 1).id, {}
+    request = open_request(client, run)
+    page_of_run, stream_of_run, page_of_workflow, stream_of_workflow = documented("sh")
+    for name, script in ("run", stream_of_run), ("workflow", stream_of_workflow):
+        command = ["bash", "-c", f"RUN={run}; exec {script.replace('curl', 'curl -sS --fail-with-body')}"]
+        shown[name] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [COMMAND, "workflows", "watch", "flow", "--json", "--after", "start"]
+    shown["terminal"] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        # The stream of the workflow begins with what follows: its first message says from where.
+        opened = [shown["workflow"].stdout.readline() for _ in range(4)]
+        assert opened[0] == "retry: 1000\n"
+        client.answer(request, "this")
+        client.wait(run)
+        streamed = shown["run"].communicate(timeout=60)[0]
+        lines = list(itertools.takewhile(lambda line: "run.completed" not in line, shown["workflow"].stdout))
+        printed = until_completed(map(WorkflowEvent.model_validate_json, shown["terminal"].stdout), run)
+    finally:
+        for process in shown.values():
+            process.kill()
+            process.communicate()
+    events = events_of(f"/api/v1/runs/{run}/events", streamed)
+    for script in page_of_run, page_of_workflow:
+        command = script.replace("$RUN", run).replace("curl", "curl -sS --fail-with-body")
+        page = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout)
+        assert [one["seq"] for one in page["items"] if one.get("run", run) == run] == [one["seq"] for one in events]
+    assert events[-1]["kind"] == "run.completed"
+    of_workflow = [
+        WorkflowEvent.model_validate(one) for one in events_of("/api/v1/workflows/flow/events", "".join(lines))
+    ]
+    assert of_workflow == list(client.workflow_events("flow", after=opened[3][4:].strip()))[:-1]
+    assert [event.seq for event in printed if event.run == run] == [one["seq"] for one in events]
+
+
+def events_of(path: str, text: str) -> list[dict[str, Any]]:
+    """Return the events of a stream, each of its messages held against its schema."""
+    found = []
+    for block in text.split("\n\n"):
+        message = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "data" in message:
+            data = json.loads(message["data"])
+            check_stream(path, {**message, "data": data})
+            found += [data] if "id" in message else []
+    return found
+
+
+def test_the_documented_program_follows_a_run_to_its_end_and_its_workflow_from_now_on(
+    client: Client, documented, capsys
+) -> None:
+    program: dict[str, Any] = {}
+    for block in documented("python"):
+        exec(block, program)
+    lines = list[str]()
+    run = client.start("flow", 1).id
+    with ThreadPoolExecutor(1) as threads:
+        followed = threads.submit(lambda: [event["seq"] for event in program["follow"](f"/api/v1/runs/{run}/events")])
+        client.answer(open_request(client, run), "this")
+        seqs = followed.result(60)
+    assert seqs == [event.seq for event in client.events(run)]
+    program["print"] = lambda *words: lines.append(" ".join(map(str, words)))
+    program["print_run"](run)
+    assert lines == [f"{event.seq} {event.kind}" for event in client.events(run)]
+    before = next(event for event in client.workflow_events("flow") if event.run == run)
+    followed_on = program["follow"]("/api/v1/workflows/flow/events", before.cursor)
+    found = list(itertools.islice(followed_on, len(seqs) - 1))
+    assert [(event["run"], event["seq"]) for event in found] == [(run, seq) for seq in seqs[1:]]
