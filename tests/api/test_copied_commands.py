@@ -107,19 +107,38 @@ def _request_of(admin: Person, run: str) -> dict[str, str]:
     return next((one for one in found if one["run"] == run), {})
 
 
+PRINTED: tuple[tuple[str, ...], ...] = (
+    ('"name": "purchase"', '"input_schema":', '"item"'),
+    (),
+    (),
+    ('"subject": "Buy chair?"', '"answer_schema":', '"seen":', '"state": "open"'),
+    ('"verdict": "approve"', '"decided": true'),
+    ("event: run.queued", "event: request.answered", "event: run.completed"),
+    ('"status": "completed"', '"output": "approve"', '"kind": "request.answered"', '"ended": true'),
+    ('"verb": "restore"', '"mark":', '"subject": "Buy chair?"'),
+    ('"n": ', '"subject": "Buy chair?"', '"answered": null'),
+    ('"verb": "start"', '"verb": "answer"', '"verb": "restore"', '"format": "wfdash-audit/2"', '"signature":'),
+)
+"""What each block of the documented session prints, among more."""
+
+
 def test_the_documented_session_goes_from_start_to_audit_with_nothing_but_curl(server: Server, admin: Person):
     if shutil.which("curl") is None:
         pytest.skip("no curl here")
     rights = ["--rights", "inspect,answer,start,operate"]
     made = [COMMAND, "token", "create", "admin", "session", *rights]
     token = subprocess.run(made, env=server.env, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
-    commands = "\n".join(re.findall(r"```sh\n(.*?)```", SESSION.read_text(), re.DOTALL))
+    blocks = re.findall(r"```sh\n(.*?)```", SESSION.read_text(), re.DOTALL)[: len(PRINTED)]
+    commands = "\necho; echo ----\n".join(blocks)
     env = {"PATH": os.environ["PATH"], "WFDASH_TOKEN": token, "WFDASH_URL": server.url, "no_proxy": "*"}
     program = [shutil.which("sh") or "sh", "-eu"]
     done = subprocess.run(program, input=commands, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    for said in ('"name": "purchase"', "answer_schema", '"status": "completed"', '"mark":', '"verb": "restore"'):
-        assert said in done.stdout, (said, done.stdout)
+    printed = done.stdout.split("\n----\n")
+    assert len(printed) == len(PRINTED)
+    for block, output, pieces in zip(blocks, printed, PRINTED, strict=True):
+        assert [piece for piece in pieces if piece not in output] == [], (block, output)
+        assert bool(pieces) == bool(output.strip()), (block, output)
     (run,) = {one["id"] for one in admin.get("/api/v1/runs?q=workflow:purchase").json()["items"]}
     found = admin.get(f"/api/v1/runs/{run}").json()
     assert (found["status"], len(found["requests"])) == ("waiting", 1)
