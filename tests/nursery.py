@@ -38,7 +38,8 @@ twisted.internet.asyncioreactor twisted.internet.tcp twisted.protocols.tls twist
 autobahn.websocket.protocol service_identity whitenoise.middleware
 argon2 cronsim cryptography.hazmat.primitives.ciphers.aead fast_sugiyama heroicons jsonschema markdown_it nh3 psycopg
 prometheus_client pydantic.json_schema pygments.formatters pygments.lexers pyotp referencing segno uuid_utils
-checkpoints.manager checkpoints.sql.sqlite wfdash.domain.cron wfdash.schemas wfdash.workflow
+checkpoints.manager checkpoints.sql.sqlite
+wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
 """
 """What reads no settings, starts no thread and opens nothing."""
 MOST = 2**18

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import nursery
 from tests.e2e.client import Person
 from tests.e2e.server import COMMAND, Server, serving, wait_until
 
@@ -46,10 +47,10 @@ SESSION = Path(__file__).parents[2] / "docs" / "api.md"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("commands")
     (folder / "orders.py").write_text(WORKFLOW)
-    with serving(Server(folder / "data", files=[folder / "orders.py"])) as running:
+    with serving(Server(folder / "data", files=[folder / "orders.py"], template=sqlite_template)) as running:
         yield running
 
 
@@ -63,7 +64,7 @@ def admin(server: Server) -> Iterator[Person]:
 @pytest.fixture(scope="module")
 def token(server: Server) -> str:
     made = [COMMAND, "token", "create", "admin", "copied", "--rights", "answer,start", "--workflow", "order"]
-    return subprocess.run(made, env=server.env, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    return nursery.run(made, env=server.env, cwd=server.data.parent).stdout.strip()
 
 
 def command(page: str, name: str) -> str:
@@ -127,7 +128,7 @@ def test_the_documented_session_goes_from_start_to_audit_with_nothing_but_curl(s
         pytest.skip("no curl here")
     rights = ["--rights", "inspect,answer,start,operate"]
     made = [COMMAND, "token", "create", "admin", "session", *rights]
-    token = subprocess.run(made, env=server.env, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    token = nursery.run(made, env=server.env, cwd=server.data.parent).stdout.strip()
     blocks = re.findall(r"```sh\n(.*?)```", SESSION.read_text(), re.DOTALL)[: len(PRINTED)]
     commands = "\necho; echo ----\n".join(blocks)
     env = {"PATH": os.environ["PATH"], "WFDASH_TOKEN": token, "WFDASH_URL": server.url, "no_proxy": "*"}

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests import nursery
 from tests.e2e.server import wait_until
 from tests.keys import AUDIT_KEY
 from wfdash import cli
@@ -126,8 +127,7 @@ def test_a_port_in_use_is_said_with_the_remedy(data: Path) -> None:
 @pytest.mark.process
 def test_signin_prints_a_link_for_a_person_who_exists(data: Path) -> None:
     def wfdash(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "wfdash", *arguments]
-        return subprocess.run(command, env=environment(data), capture_output=True, text=True, timeout=240)
+        return nursery.run([nursery.COMMAND, *arguments], env=environment(data), cwd=data.parent)
 
     assert wfdash("manage", "createsuperuser", "--noinput", "--username", "ana", "--email", "").returncode == 0
     link = wfdash("signin", "ana", "--base", "https://dash.example")

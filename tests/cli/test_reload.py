@@ -30,10 +30,10 @@ SERVED_SECONDS = 20.0
 """A limit that only a failure reaches; what it takes as a rule is in docs/workflows.md."""
 
 
-def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(tmp_path: Path):
+def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(tmp_path: Path, sqlite_template: Path):
     file = tmp_path / "flow.py"
     file.write_text(FILE)
-    server = Server(tmp_path / "data", files=[Path("--reload"), file]).start()
+    server = Server(tmp_path / "data", files=[Path("--reload"), file], template=sqlite_template).start()
     admin = Person(server, "admin")
     try:
         run = start(admin)

@@ -13,6 +13,8 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
+from tests import nursery
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -33,15 +35,22 @@ class Served:
         self._told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
 
     async def start(self) -> None:
-        pipe = asyncio.subprocess.PIPE
         command = [sys.executable, "-m", "tests.live.served", str(self.port)]
-        self.process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=self.env, stdin=pipe, stdout=pipe)
-        self.reading = asyncio.create_task(self._read())
+        (theirs, ours), (told, tell) = os.pipe(), os.pipe()
+        self._orders = os.fdopen(ours, "wb", buffering=0)
+        with os.fdopen(theirs) as orders, os.fdopen(tell, "w") as words:
+            self.process = nursery.start(command, cwd=ROOT, env=self.env, stdin=orders, stdout=words)
+        reader = asyncio.StreamReader()
+        listening = asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told, "rb")
+        )
+        self._pipe, _ = await listening
+        self.reading = asyncio.create_task(self._read(reader))
         self.facts = await self._told.get()
 
     async def renew(self) -> None:
         """Go on with a new run that has no events yet, whatever became of the process."""
-        if self.process.returncode is not None:
+        if self.process.poll() is not None:
             await self.start()
         while self._writers:
             self._writers.pop().close()
@@ -49,8 +58,8 @@ class Served:
         self.facts = await self._told.get()
         self.committed.clear()
 
-    async def _read(self) -> None:
-        async for line in self.process.stdout:
+    async def _read(self, words: asyncio.StreamReader) -> None:
+        async for line in words:
             if not line.endswith(b"\n"):
                 return  # a process that was killed while it wrote
             if line.startswith(b"{"):
@@ -60,13 +69,14 @@ class Served:
                 self.committed[int(seq)] = float(at)
 
     def order(self, **order: Any) -> None:
-        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._orders.write(json.dumps(order).encode() + b"\n")
 
     async def kill(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.wait()
+        self.process.kill()
+        await asyncio.to_thread(self.process.wait)
         await self.reading
+        self._pipe.close()
+        self._orders.close()
         while self._writers:
             self._writers.pop().close()
 

@@ -17,6 +17,7 @@ import pytest
 from checkpoints.file import FileStorage
 from checkpoints.ids import RunId
 from checkpoints.sql.sqlite.schema import VERSION
+from tests import nursery
 from tests.upgrades import make, make_team
 from tests.upgrades.flow import flow
 from wfdash.contract import Finished
@@ -36,8 +37,7 @@ def run_module(name: str, data: Path, *arguments: str) -> subprocess.CompletedPr
     """Run a module on a data directory, with nothing of the tests' settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("WFDASH_", "DJANGO_"))}
     env = kept | {"WFDASH_AUDIT_KEY": make.AUDIT_KEY, "WFDASH_DATA": str(data), "WFDASH_UNDO": "0"}
-    command = [sys.executable, "-m", name, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
+    return nursery.run([sys.executable, "-m", name, *arguments], cwd=ROOT, env=env)
 
 
 def shape_of(database: Path) -> dict[str, Any]:
