@@ -65,9 +65,10 @@ def group_of(item: pytest.Item) -> str:
 
 def postgres_of(item: pytest.Item) -> str:
     """Return which PostgreSQL a test needs, empty if none: the one that tests may crash, or the other."""
-    if "postgres" in fixtures_of(item) or "shared_world" in fixtures_of(item):
+    used, named = fixtures_of(item), "postgres" in item.name.partition("[")[2]
+    if "postgres" in used or "shared_world" in used or (named and "make_world" in used):
         return "a postgres to crash"
-    return "postgres" if item.get_closest_marker("postgres") or "postgres" in item.name.partition("[")[2] else ""
+    return "postgres" if named or item.get_closest_marker("postgres") else ""
 
 
 def rank_of(item: pytest.Item) -> int:

@@ -51,6 +51,7 @@ def test_a_worker_ends_soon_when_it_is_told_to_whatever_its_steps_do(make_unruly
         worker.kill()
 
 
+@pytest.mark.usefixtures("postgres")
 def test_a_blocked_worker_loses_none_of_its_runs_to_another(make_unruly) -> None:
     world = make_unruly("postgres", block=9)
     workers = [world.worker(name, ttl=4.0, heartbeat=0.5).start() for name in ("one", "two")]
