@@ -11,7 +11,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from PIL import Image
 from playwright.sync_api import Page
 
-from tests.e2e.touch import TWO_FRAMES, check_targets
+from tests.e2e.touch import TWO_FRAMES, check_targets, fingers
 
 ALL = Path("test-results/screenshots")
 WIDTHS = {"wide": 1440, "phone": 390}
@@ -35,6 +35,11 @@ COLOURS: dict[str, Any] = {
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},
 }
 """What is different in the dark: colours, and nothing else."""
+RESTYLE = """() => {
+  const root = document.documentElement;
+  for (const shown of ["none", ""]) { root.style.display = shown; root.getBoundingClientRect(); }
+}"""
+"""Styles everything again: what is folded away is not when the scheme changes, and axe would look at old colours."""
 
 
 def check_accessibility(page: Page, options: dict[str, Any] = RULES) -> None:
@@ -64,9 +69,10 @@ def check_nothing_moved(page: Page) -> None:
     assert moved == [], f"{page.url}\n{moved}"
 
 
-def overflow(page: Page) -> int:
-    """Return by how many pixels the page is wider than its window."""
-    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+def check_width(page: Page) -> None:
+    """Fail when the page is wider than its window."""
+    too_wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert too_wide <= 0, f"{page.url} is {too_wide} px wider than its window: {page.viewport_size}"
 
 
 def check_no_sideways_scrolling(page: Page) -> None:
@@ -74,11 +80,10 @@ def check_no_sideways_scrolling(page: Page) -> None:
     size = page.viewport_size
     page.set_viewport_size({"width": WIDTHS["phone"], "height": 844})
     page.evaluate(TWO_FRAMES)
-    too_wide = overflow(page)
+    check_width(page)
     if size is not None:
         page.set_viewport_size(size)
         page.evaluate(TWO_FRAMES)
-    assert too_wide <= 0, f"{page.url} is {too_wide} px too wide at {WIDTHS['phone']} px"
 
 
 def check_page(page: Page, name: str = "") -> None:
@@ -90,13 +95,14 @@ def check_page(page: Page, name: str = "") -> None:
     check_accessibility(page)
     take_pictures(page, name, "light")
     page.emulate_media(color_scheme="dark")
-    # What is folded away is not styled again when the scheme changes, and axe would look at the old colours.
-    page.reload()
+    page.evaluate(RESTYLE)
     check_accessibility(page, COLOURS)
     take_pictures(page, name, "dark")
     page.emulate_media(color_scheme="light")
-    check_no_sideways_scrolling(page)
-    check_targets(page)
+    with fingers(page):
+        page.evaluate(TWO_FRAMES)
+        check_width(page)
+        check_targets(page)
 
 
 def picture_page(page: Page, name: str) -> None:

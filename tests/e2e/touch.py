@@ -57,9 +57,7 @@ def fingers(page: Page) -> Iterator[None]:
 
 
 def check_targets(page: Page) -> None:
-    """Fail with everything that is too small for a finger."""
-    with fingers(page):
-        assert page.evaluate("matchMedia('(pointer: coarse)').matches")
-        page.evaluate(TWO_FRAMES)
-        found: list[Any] = page.evaluate(TOO_SMALL, [LEAST, PRESSED, SPARED])
+    """Fail with everything that is too small for a finger, on a page that is used with ``fingers``."""
+    assert page.evaluate("matchMedia('(pointer: coarse)').matches")
+    found: list[Any] = page.evaluate(TOO_SMALL, [LEAST, PRESSED, SPARED])
     assert found == [], f"{page.url}\n" + "\n".join(found)
