@@ -50,7 +50,7 @@ def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
     """Write what webhooks are sent of the next events. Returns how many events were passed, 0 at the end."""
     if not Webhook.objects.filter(active=True).exists():
         return 0
-    mark = _mark(high_water_mark)
+    mark = _mark()
     last = min(high_water_mark.current(), mark + limit)
     if last <= mark:
         return 0
@@ -66,12 +66,12 @@ def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
     return last - mark
 
 
-def _mark(high_water_mark: HighWaterMark) -> int:
+def _mark() -> int:
     found: int | None = TallyMark.objects.filter(pk=MARK).values_list("event", flat=True).first()
     if found is not None:
         return found
     with write():
-        row, _ = TallyMark.objects.get_or_create(pk=MARK, defaults={"event": high_water_mark.current()})
+        row, _ = TallyMark.objects.get_or_create(pk=MARK, defaults={"event": settled_id()})
         return int(row.event)
 
 
