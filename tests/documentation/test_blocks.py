@@ -25,7 +25,7 @@ RUN = {
     **{path.name: "tests/documentation/test_cookbook.py" for path in (ROOT / "docs/cookbook").glob("*.md")},
 }
 """Pages whose Python is run by a test of their own, or is a file that is; the others satisfy mypy."""
-KNOWN = {"python", "sh", "json", "toml", "yaml", "console", "text", "http", "sql", "nginx", "html"}
+KNOWN = {"python", "sh", "bash", "json", "toml", "yaml", "console", "text", "http", "sql", "nginx", "html"}
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -49,7 +49,11 @@ def test_every_block_of_python_is_run_or_typed() -> None:
 
 def test_a_shell_reads_every_block_for_shells() -> None:
     typed = [(page.name, text) for page in PAGES for text in INDENTED.findall(FENCE.sub("", page.read_text()))]
-    shown = [*blocks("sh"), *((name, text) for name, text in typed if not text.lstrip().startswith(("CREATE", "$ ")))]
+    shown = [
+        *blocks("sh"),
+        *blocks("bash"),
+        *((name, text) for name, text in typed if not text.lstrip().startswith(("CREATE", "$ "))),
+    ]
     assert len(shown) > 20
     script = "\n".join(f"f{number}() {{\n{text}\n}}" for number, (_, text) in enumerate(shown))
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, timeout=60)

@@ -12,7 +12,7 @@ from django.core.management import get_commands
 from wfdash import cli
 
 ROOT = Path(__file__).parents[2]
-SHOWN = re.compile(r"```(?:sh|console)\n(.*?)```|^((?:    .*\n)+)", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(r"```(?:sh|bash|console)\n(.*?)```|^((?:    .*\n)+)", re.DOTALL | re.MULTILINE)
 BEFORE = r"(?:export )?\w+=\$\(|eval .\$\(|[A-Z_]+=\S+ |\.venv/bin/|python -m "
 LINE = re.compile(rf"^ *(?:\$ )?(?:{BEFORE})*wfdash ([a-z].*)$", re.MULTILINE)
 MAKE = re.compile(r"^ *make ([a-z-]+)", re.MULTILINE)

@@ -13,17 +13,20 @@ import pytest
 import yaml
 
 from wfdash import cli
+from wfdash.cli.new import written
 from wfdash.installation.environment import read_secret_files
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = ROOT / "docs" / "deployment"
 
 
-def test_the_container_files_pass_their_linters() -> None:
+def test_the_container_files_pass_their_linters(tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     rules = "{extends: default, rules: {line-length: {max: 120}}}"
+    begun = tmp_path / "Dockerfile"
+    begun.write_text(written("refunds")["Dockerfile"])
     for command in (
-        [tools / "hadolint", DEPLOYMENT / "Dockerfile"],
+        [tools / "hadolint", DEPLOYMENT / "Dockerfile", begun],
         [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml"],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -93,3 +96,25 @@ def test_a_secret_that_is_given_twice_or_whose_file_is_missing_stops_the_start(
     assert f"WFDASH_MAIL_FILE: {tmp_path / 'none'} cannot be read" in capsys.readouterr().err
     with pytest.raises(ValueError, match="WFDASH_MAIL and WFDASH_MAIL_FILE are both set: remove one"):
         read_secret_files({"WFDASH_MAIL": "smtp://x", "WFDASH_MAIL_FILE": "y"})
+
+
+def test_a_shell_takes_the_commands_of_a_new_project_as_they_are_shown() -> None:
+    shown = "\n".join(re.findall(r"^    (.*)$", written("refunds")["README.md"], re.MULTILINE))
+    assert "-e WFDASH_HOSTS" in shown
+    script = shown.replace("docker run", "set --") + '\necho "${@: -1}"'
+    last = script.partition("docker build -t refunds .\n")[2]
+    done = subprocess.run(["bash", "-c", last], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("refunds\n", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "typed"), [(".venv/bin/wfdash", ".venv/bin/wfdash"), ("/x/wfdash/__main__.py", "python -m wfdash")]
+)
+def test_commands_to_type_next_are_called_as_this_one_was(
+    path: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli._typed_as(path) == typed
+    on_path = tmp_path / "wfdash"
+    on_path.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli._typed_as(str(on_path)) == "wfdash"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -175,7 +176,7 @@ def _up(options: argparse.Namespace) -> int:
         location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
         location.note_sources(settings.DATA_DIR, os.environ)
         print(f"\n  wfdash is up at {address}", flush=True)
-        command = "wfdash signin NAME" + (f" --data {options.data}" if options.data else "")
+        command = f"{_typed_as(sys.argv[0])} signin NAME" + (f" --data {options.data}" if options.data else "")
         sign_in_text = _in_thread(lambda: _sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
         print(f"  {sign_in_text}{_provider_text(settings)}\n", flush=True)
         if settings.WFDASH_RELOAD:
@@ -283,6 +284,15 @@ def _provider_text(settings: Any) -> str:
         return ""
     callback = absolute(reverse("wfdash:sign-in-callback"))
     return f"\n  People sign in with {settings.WFDASH_OIDC.name}. Its redirect URI for wfdash: {callback}"
+
+
+def _typed_as(path: str) -> str:
+    """Return how to type this command again, from the path by which it was called."""
+    if path.endswith("__main__.py"):
+        return "python -m wfdash"
+    found = shutil.which("wfdash")
+    reached = found is not None and os.path.realpath(found) == os.path.realpath(path)
+    return path if Path(path).name == "wfdash" and not reached else "wfdash"
 
 
 def _link(name: str, base: str) -> str:

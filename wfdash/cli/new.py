@@ -110,13 +110,15 @@ testpaths = ["tests"]
 
 DOCKERFILE = """FROM python:3.13-slim
 
-RUN useradd --uid 10001 --create-home wfdash && mkdir /data && chown wfdash /data
+RUN useradd --system --uid 10001 --home-dir /data wfdash && install -d -m 0700 -o wfdash -g wfdash /data
 WORKDIR /app
 COPY pyproject.toml workflows.py ./
 RUN pip install --no-cache-dir .
 USER 10001
 VOLUME /data
 EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \\
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
 CMD ["wfdash", "up", "--host", "0.0.0.0", "--data", "/data", "workflows.py"]
 """
 
@@ -131,8 +133,8 @@ README = """# $title
 In a container, behind a proxy that ends TLS:
 
     docker build -t $name .
-    docker run -p 127.0.0.1:8000:8000 -v $name-data:/data -e WFDASH_HTTPS=1 \\\\
-        -e WFDASH_HOSTS=flows.example.org -e WFDASH_ORIGINS=https://flows.example.org $name
+    docker run -p 127.0.0.1:8000:8000 -v $name-data:/data -e WFDASH_HTTPS=1 \\
+        -e WFDASH_HOSTS=flows.example.org,127.0.0.1 -e WFDASH_ORIGINS=https://flows.example.org $name
 
 `workflows.py` has the workflow, `tests/` what it promises.
 """
@@ -142,6 +144,13 @@ __pycache__/
 *.egg-info/
 wfdash-data/
 """
+
+READY = """{folder} is ready. Next:
+
+  cd {folder}
+  pip install -e ".[dev]"            # pytest and mypy; in a virtual environment
+  pytest
+  wfdash up --reload workflows.py"""
 
 FILES = {
     "workflows.py": WORKFLOW,
@@ -172,7 +181,7 @@ def _new(options: argparse.Namespace) -> int:
     for path, text in written(folder.name).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    print(f"{folder} is ready. Next:\n\n  cd {folder}\n  pytest\n  wfdash up --reload workflows.py")
+    print(READY.format(folder=folder))
     return 0
 
 
