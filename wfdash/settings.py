@@ -9,6 +9,7 @@
 ``WFDASH_PROXIES``   comma-separated addresses or networks of your own proxies, whose ``X-Forwarded-For`` is trusted
 ``WFDASH_REQUIRE_SECOND_FACTOR``  1: everyone needs a second factor (default 0: optional)
 ``WFDASH_PASSWORDS`` 0: no one signs in by password; links and the provider stay (default: 1)
+``WFDASH_LINKS``     0: admins make no sign-in links on pages, only ``wfdash signin`` on the server does (default: 1)
 ``WFDASH_OIDC_*``    the OpenID Connect provider that people sign in at, and what is believed of it (docs/sign-in.md)
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
@@ -265,6 +266,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 ]
 WFDASH_SIGN_IN = True
 WFDASH_PASSWORDS = env_flag("WFDASH_PASSWORDS", True)
+WFDASH_LINKS = env_flag("WFDASH_LINKS", True)
 LOGIN_URL = "wfdash:sign-in"
 LOGIN_REDIRECT_URL = "wfdash:inbox"
 LOGOUT_REDIRECT_URL = "wfdash:sign-in"

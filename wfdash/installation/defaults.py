@@ -25,6 +25,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_HTTPS": False,
     "WFDASH_KEEP_RUNS": None,
     "WFDASH_KNOWN_COOKIE": "wfdash_known",
+    "WFDASH_LINKS": True,
     "WFDASH_LINK_DAYS": 7.0,
     "WFDASH_LOG_LEVEL": logging.INFO,
     "WFDASH_MAIL": "",

@@ -14,7 +14,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import AuditEntry, SecondFactor
+from checkpoints.models import AuditEntry, SecondFactor, SignInLink
 from tests.signin.provider import consent, enrol, running_provider, set_out, settings_for, sign_in_as
 from wfdash.actions.people.accounts import create_service_account, deactivate_person
 from wfdash.actions.people.authority import command_line
@@ -333,6 +333,17 @@ def test_without_passwords_there_is_no_form_no_backend_and_no_page_to_set_one(pr
     new = {"act": "password", "new": "long enough now", "repeated": "long enough now", "current": "ana-password"}
     client.post("/settings/account/", new)
     assert User.objects.get(username="ana").check_password("ana-password")
+
+
+def test_without_links_admins_make_none_and_invitations_have_none(provider, people, settings):
+    settings.WFDASH_LINKS = False
+    admin = Client()
+    admin.force_login(people["adam"])
+    assert 'value="link"' not in admin.get("/people/ana/").content.decode()
+    admin.post("/people/ana/", {"act": "link"})
+    invited = admin.post("/people/invite/", {"name": "lea", "email": "lea@example.org"})
+    assert (invited.status_code, "signs in with Keycloak" in invited.content.decode()) == (201, True)
+    assert not SignInLink.objects.exists()
 
 
 def test_where_no_provider_is_set_there_is_no_button_and_no_address(people):

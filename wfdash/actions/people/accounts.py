@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils import timezone
@@ -28,6 +29,7 @@ from wfdash.signin.open_sessions import end_sessions
 
 INVITED = timedelta(days=3)
 """How long the link of an invitation can be used."""
+NO_LINKS = "No one makes sign-in links on pages here. On the server, wfdash signin NAME prints one"
 LONGEST_MAIL = 254
 LONGEST_ABOUT = 300
 MOST_ROLES = 50
@@ -35,8 +37,9 @@ MOST_ROLES = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Invitation:
-    """A person with their one-time sign-in link, which is stored nowhere. ``mailed``: it was sent to them as well;
-    None: mail is not configured, or they have no address.
+    """A person with their one-time sign-in link, which is stored nowhere; empty where no links are made.
+
+    ``mailed``: it was sent to them as well; None: mail is not configured, or they have no address.
     """
 
     user: User
@@ -53,7 +56,8 @@ def invite_person(
     roles: Sequence[tuple[str, str]] = (),
     base: str = "",
 ) -> Invitation:
-    """Create an account with groups and roles (``(role, workflow)``), and a link that signs the person in once.
+    """Create an account with groups and roles (``(role, workflow)``), and a link that signs the person in once, unless
+    ``WFDASH_LINKS`` is 0.
 
     ``base``: the address of the dashboard. ``Invalid`` with errors per field (``name``, ``email``, ``groups``,
     ``roles``), ``NotAllowed``.
@@ -61,7 +65,7 @@ def invite_person(
     email = email.strip()
     with administering(viewer):
         user = _make(viewer, name.strip(), email, groups, roles)
-        link = create_link(user, base=base, lifetime=INVITED)
+        link = create_link(user, base=base, lifetime=INVITED) if settings.WFDASH_LINKS else ""
     return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=INVITED))
 
 
@@ -115,7 +119,12 @@ def _make(viewer: Viewer, name: str, email: str, groups: Sequence[str], roles: S
 
 
 def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "") -> Invitation:
-    """Return a link that signs another active person in once; links made before end. ``WrongState`` if deactivated."""
+    """Return a link that signs another active person in once; links made before end.
+
+    ``WrongState`` if they are deactivated, or where no links are made.
+    """
+    if not settings.WFDASH_LINKS:
+        raise WrongState(NO_LINKS)
     with administering(viewer):
         user = find_other(viewer, name)
         if not user.is_active:

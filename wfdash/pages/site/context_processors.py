@@ -91,6 +91,11 @@ class SiteContext:
         return bool(settings.WFDASH_PASSWORDS)
 
     @property
+    def has_links(self) -> bool:
+        """Return whether admins make sign-in links for others."""
+        return self.has_accounts and bool(settings.WFDASH_LINKS)
+
+    @property
     def provider(self) -> str:
         """Return what the OpenID Connect provider is called at which people sign in; empty if there is none."""
         provider = provider_in_use()
