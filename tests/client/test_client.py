@@ -43,9 +43,9 @@ def test_a_list_is_read_page_by_page_and_no_further_than_wanted() -> None:
 
     served = Served(page)
     with served.client() as client:
-        assert len(list(client.all_runs("is:failed", most=150))) == 150
+        assert len(list(client.all_runs("status:failed", most=150))) == 150
     assert [request.url.params["limit"] for request in served.got] == ["100", "50"]
-    assert served.got[1].url.params["q"] == "is:failed"
+    assert served.got[1].url.params["q"] == "status:failed"
 
 
 def test_waiting_ends_when_the_run_has_ended_or_a_person_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

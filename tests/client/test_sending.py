@@ -149,5 +149,5 @@ def test_every_code_of_the_servers_table_has_an_exception() -> None:
 
 
 def test_a_reply_that_is_no_problem_is_an_error_all_the_same() -> None:
-    assert str(error_of(Response(status=500, headers={}, body=b"[1]"))) == "HTTP status 500"
+    assert str(error_of(Response(status=500, headers={}, body=b"[1]"))).startswith("HTTP status 500, from something")
     assert isinstance(error_of(Response(status=503, headers={}, body=b"<html>")), Busy)

@@ -19,6 +19,7 @@ from typing import Any
 from wfdash.cli import completion
 from wfdash.cli.api import add_api_commands
 from wfdash.cli.check import add_check_command
+from wfdash.cli.ending import run_to_end
 from wfdash.cli.new import add_new_command
 from wfdash.cli.people import add_people_commands
 from wfdash.cli.tokens import add_token_commands
@@ -33,6 +34,10 @@ PRIVATE = 0o077
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    return run_to_end(lambda: _run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
     try:
         read_secret_files(os.environ)

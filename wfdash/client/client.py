@@ -215,8 +215,15 @@ class AsyncClient(Calls, Awaiting):
 
 
 def _settings(url: str | None, token: str | None) -> dict[str, Any]:
-    """Return what both clients have in common. An address without a scheme or host is refused at once."""
+    """Return what both clients have in common. What is no address or no token is refused at once."""
     base = (url or os.environ.get("WFDASH_URL", "")).rstrip("/") + "/"
-    if not httpx.URL(base).host:
+    try:
+        address = httpx.URL(base)
+    except httpx.InvalidURL as error:
+        raise ClientError(f"The address of wfdash is invalid: {error}. Write http://HOST:PORT") from error
+    if not address.host or address.scheme not in {"http", "https"}:
         raise ClientError("The address of wfdash is missing: give url=, or set WFDASH_URL to http://HOST:PORT")
-    return {"base_url": base, "headers": headers_for(token or os.environ.get("WFDASH_TOKEN"))}
+    token = token or os.environ.get("WFDASH_TOKEN") or ""
+    if not (token.isascii() and token.isprintable()):
+        raise ClientError("The token has characters that no token has: copy it again")
+    return {"base_url": base, "headers": headers_for(token)}

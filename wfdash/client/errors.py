@@ -212,10 +212,11 @@ BY_CODE: dict[str, type[ApiError]] = {
 def error_of(reply: Response) -> ApiError:
     """Return the error that a refusal is."""
     problem = _problem(reply)
+    stranger = "" if problem else ", from something that is no wfdash: is the address right?"
     code, status = str(problem.get("code") or ""), reply.status
     kind = BY_CODE.get(code) or BY_STATUS.get(status) or (ServerError if status >= 500 else ApiError)
     return kind(
-        str(problem.get("detail") or problem.get("title") or f"HTTP status {status}"),
+        str(problem.get("detail") or problem.get("title") or f"HTTP status {status}{stranger}"),
         status=status,
         code=code,
         title=str(problem.get("title") or ""),

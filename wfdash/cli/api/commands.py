@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wfdash.cli.api.output import Output
+from wfdash.cli.ending import INTERRUPTED
 
 if TYPE_CHECKING:
     from wfdash.client import Client
 
 Act = Callable[["Client", argparse.Namespace, Output], int | None]
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, CONFLICT, TIMED_OUT, UNREACHABLE, UNSUCCESSFUL, REJECTED = range(10)
-INTERRUPTED = 130
 STATUSES = {
     OK: "it was done",
     FAILED: "it failed: the server has an error, or something unexpected happened",
@@ -66,11 +66,6 @@ def perform(act: Act, options: argparse.Namespace) -> int:
         return _say(str(error), status_of(error))
     except ValueError as error:
         return _say(str(error), USAGE)
-    except KeyboardInterrupt:
-        return _say("", INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return OK
 
 
 def status_of(error: Exception) -> int:
@@ -91,5 +86,5 @@ def status_of(error: Exception) -> int:
 
 
 def _say(text: str, status: int) -> int:
-    sys.stderr.write(f"{text}\n" if text else "\n")
+    sys.stderr.write(f"{text}\n")
     return status

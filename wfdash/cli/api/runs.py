@@ -28,7 +28,9 @@ def add(commands: Any) -> None:
     """Add the family."""
     runs = family(commands, "runs", "list, start, watch and steer runs")
     listing = command(runs, "list", _list, "list runs, newest first")
-    listing.add_argument("filter", nargs="*", help="same syntax as in the dashboard: workflow:refund is:waiting text")
+    listing.add_argument(
+        "filter", nargs="*", help="same syntax as in the dashboard: workflow:refund status:waiting text"
+    )
     listing.add_argument("--limit", type=inputs.limit, default=30, help="maximum number (default: 30)")
     _of_run(command(runs, "show", _show, "show a run"))
     _add_start(command(runs, "start", _start, "start a run"))

@@ -60,7 +60,7 @@ def run(run_id: str, *, wait: float = 0.0, patience: float | None = None) -> Scr
 
 
 def runs(filter: str = "", *, limit: int = 30, after: str = "") -> Script[RunPage]:  # noqa: A002
-    """Return a page of runs, newest first. ``filter``: as on the page, ``workflow:refund is:failed``."""
+    """Return a page of runs, newest first. ``filter``: as on the page, ``workflow:refund status:failed``."""
     return RunPage.model_validate((yield from get("/runs", q=filter, limit=limit, after=after)))
 
 
