@@ -31,6 +31,7 @@ SHARED = {
     "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "sweep_backoff.py"},
     "wfdash/api": {
         "auth.py",
+        "bodies.py",
         "document.py",
         "etags.py",
         "examples.py",

@@ -85,3 +85,31 @@ def test_debug_pages_leave_the_statuses_of_errors_alone(as_, settings) -> None:
     answer = as_("ana").get("/api/v1/runs/nothing")
     assert answer.status_code == 404
     assert answer.json().keys() == SHAPE
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"workflow": "a", "workflow": "b"}', "The field 'workflow' is given more than once"),
+        ('{"workflow": "a", "message": {"a": [{"b": 1, "b": 2}]}}', "The field 'b' is given more than once"),
+        ('{"workflow": "a", "message": NaN}', "NaN is no JSON number"),
+        ('{"message": ' + "9" * 5000 + "}", "A number has 5000 digits: too many"),
+        ('{"workflow": "a",}', "line 1, column 18"),
+        ("[" * 200_000, "nested too deeply"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_body_that_says_two_things_or_none_is_refused_with_the_reason(body: Any, said: str, as_) -> None:
+    answer = as_("otto").post("/api/v1/runs", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+    assert said in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("body", ["[]", "null", "3", '"x"', ""])
+def test_a_body_that_is_no_object_is_refused_without_names_of_ours(body: str, as_) -> None:
+    answer = as_("otto").post("/api/v1/runs", body, content_type="application/json")
+    assert errors(answer) == {"": "Send a JSON object with the fields of this operation"}
+
+
+def test_a_parameter_that_is_given_twice_is_refused_by_its_name(as_) -> None:
+    assert errors(as_("otto").get("/api/v1/runs?limit=1&limit=2")) == {"limit": "Given more than once"}

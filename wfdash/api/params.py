@@ -26,7 +26,9 @@ STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type
 
 
 def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the view that refuses a parameter of the address it does not know: a typo must not become a default."""
+    """Return the view that refuses a parameter of the address that it does not know, or that is given twice: a typo
+    must not become a default.
+    """
     known = parameters_of(view)
 
     @wraps(view)
@@ -34,6 +36,8 @@ def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
         if unknown := [name for name in request.GET if name not in known]:
             words = f"Unknown parameter. Available: {', '.join(known) or 'none'}"
             raise Invalid([{"loc": [name], "msg": words} for name in unknown])
+        if twice := [name for name, values in request.GET.lists() if len(values) > 1]:
+            raise Invalid([{"loc": [name], "msg": "Given more than once"} for name in twice])
         return view(request, *args, **values)
 
     return refusing

@@ -9,11 +9,19 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from wfdash.api.bodies import BadBody
 from wfdash.errors import REFUSALS
 from wfdash.problems import problem_response
 
 INVALID = "Invalid request. See the errors of each field. Nothing was changed."
 MISSING = "This field is required"
+NO_OBJECT = "Send a JSON object with the fields of this operation"
+
+WORDS = {
+    "missing": MISSING,
+    "model_attributes_type": "Must be an object with fields",
+    "model_type": "Must be an object with fields",
+}
 
 
 def add_error_handlers(api: NinjaAPI) -> None:
@@ -29,7 +37,8 @@ def add_error_handlers(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
-        return problem_response(request, REFUSALS.get(error.status_code, REFUSALS[400]))
+        why = str(error.__cause__) if isinstance(error.__cause__, BadBody) else ""
+        return problem_response(request, REFUSALS.get(error.status_code, REFUSALS[400]), why)
 
     @api.exception_handler(ValidationError)
     def unfit(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -40,4 +49,7 @@ def add_error_handlers(api: NinjaAPI) -> None:
 def _location_and_message(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return location and message, without the framework's own names in the path: of the body, and of its parameter."""
     where, *loc = found["loc"]
-    return {"loc": loc[1:] if where == "body" else loc, "msg": MISSING if found["type"] == "missing" else found["msg"]}
+    loc = loc[1:] if where == "body" else loc
+    if where == "body" and not loc:
+        return {"loc": [], "msg": NO_OBJECT}
+    return {"loc": loc, "msg": WORDS.get(found["type"], found["msg"])}

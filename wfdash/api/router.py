@@ -13,6 +13,7 @@ from ninja.operation import Operation
 from wfdash.api import audit, messages, schedules, search, statistics, workflows
 from wfdash.api.account import absences, me, notifications, views
 from wfdash.api.auth import AUTH
+from wfdash.api.bodies import StrictParser
 from wfdash.api.checkpoints import listing as checkpoints
 from wfdash.api.checkpoints import time_machine
 from wfdash.api.document import completed
@@ -52,7 +53,7 @@ class Api(NinjaAPI):
         return completed(super().get_openapi_schema(**options))
 
 
-api = Api(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="wfdash:api")
+api = Api(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="wfdash:api", parser=StrictParser())
 add_error_handlers(api)
 api.add_decorator(refuse_unknown_parameters)
 api.add_decorator(sent_once, mode="view")
