@@ -19,7 +19,7 @@ from django.db import connections
 from tests.embedding.shop.models import Person
 
 for name in connections:
-    call_command("migrate", database=name, verbosity=0, run_syncdb=True)
+    call_command("migrate", database=name, verbosity=0)
 Person.objects.create_user("ana@example.org", "of the shop", is_superuser=True)
 connections.close_all()
 CommandLineInterface().run(["--bind", "127.0.0.1", "--port", sys.argv[1], "tests.embedding.asgi:application"])

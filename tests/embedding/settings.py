@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from checkpoints.sql.postgres.conninfo import settings_of
+
 BASE_DIR = Path(os.environ["EMBEDDING_DATA"])
 SECRET_KEY = "the project's own"
 ALLOWED_HOSTS = ["localhost", "testserver", "127.0.0.1"]
@@ -46,6 +48,9 @@ if alias := os.environ.get("EMBEDDING_ALIAS"):
     DATABASES[alias] = SQLITE | {"NAME": BASE_DIR / f"{alias}.sqlite3"}
     WFDASH_DATABASE_ALIAS = alias
     DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
+    if url := os.environ.get("EMBEDDING_POSTGRES"):
+        # As many projects with PostgreSQL have it.
+        DATABASES[alias] = settings_of(url) | {"ATOMIC_REQUESTS": True}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 WFDASH_UNDO = 0

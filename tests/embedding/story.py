@@ -80,7 +80,7 @@ def read(client: Client, path: str, status: int = 200) -> str:
 def tell() -> None:
     """Go through it."""
     for name in connections:
-        call_command("migrate", database=name, verbosity=0, run_syncdb=True)
+        call_command("migrate", database=name, verbosity=0)
     call_command("check", fail_level="WARNING", stdout=StringIO())
     connection_created.connect(watch)
     connections.close_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.urls import include, path
 
 from wfdash import asgi
+from wfdash import urls as dashboard_urls
 
 urlpatterns = [path("people/", include("wfdash.urls"))]
 
@@ -106,3 +108,14 @@ async def test_the_first_connection_starts_the_worker_of_a_server_that_says_noth
         while not worker:
             await asyncio.sleep(0)
     assert worker == ["start"]
+
+
+def test_no_view_is_in_a_transaction_that_a_project_gives_to_each_request(settings: Any) -> None:
+    found = [pattern.callback for pattern in patterns_in(dashboard_urls.urlpatterns)]
+    assert len(found) > 100
+    assert [view for view in found if view._non_atomic_requests != set(settings.DATABASES)] == []
+
+
+def patterns_in(patterns: list[Any]) -> Iterator[Any]:
+    for pattern in patterns:
+        yield from patterns_in(pattern.url_patterns) if hasattr(pattern, "url_patterns") else [pattern]

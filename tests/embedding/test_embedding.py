@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
+import psycopg
 import pytest
 
 from wfdash.installation.defaults import DEFAULTS
@@ -23,7 +26,24 @@ def environment(data: Path, **more: str) -> dict[str, str]:
 @pytest.mark.process
 @pytest.mark.parametrize("more", [{}, {"EMBEDDING_ALIAS": "workflows"}], ids=["default database", "own database"])
 def test_the_dashboard_works_in_a_project_that_sets_nothing_for_it(tmp_path: Path, more: dict[str, str]) -> None:
-    env = environment(tmp_path, **more)
+    tell(environment(tmp_path, **more))
+
+
+@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.postgres
+def test_it_works_with_runs_in_postgresql_under_atomic_requests(
+    tmp_path: Path, postgres_server: dict[str, Any]
+) -> None:
+    server = {"host": postgres_server["HOST"], "user": postgres_server["USER"], "password": postgres_server["PASSWORD"]}
+    with psycopg.connect(**server, dbname=postgres_server["NAME"], autocommit=True) as connection:
+        connection.execute("CREATE DATABASE embedding")
+    url = f"postgresql:///embedding?{urlencode(server)}"
+    tell(environment(tmp_path, EMBEDDING_ALIAS="workflows", EMBEDDING_POSTGRES=url))
+
+
+def tell(env: dict[str, str]) -> None:
+    """Go through the story in a process of the project."""
     done = subprocess.run([sys.executable, "-m", "tests.embedding.story"], env=env, text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr
 

@@ -102,10 +102,12 @@ def check_databases() -> Messages:
         return  # checkpoints.E003
     yield from _check_router()
     found = connection().settings_dict
+    if connection().vendor != "sqlite":
+        return
     if found.get("ATOMIC_REQUESTS"):
-        hint = f"Remove ATOMIC_REQUESTS from DATABASES[{alias()!r}]; actions have transactions of their own."
-        yield Error("Requests and runs would wait for each other's transactions.", hint=hint, id="wfdash.E005")
-    if connection().vendor == "sqlite" and found["OPTIONS"].get("transaction_mode") != "IMMEDIATE":
+        hint = f"Remove ATOMIC_REQUESTS from DATABASES[{alias()!r}], or use PostgreSQL."
+        yield Error("With SQLite, the project's pages and runs would wait for each other.", hint=hint, id="wfdash.E005")
+    if found["OPTIONS"].get("transaction_mode") != "IMMEDIATE":
         hint = f'Set DATABASES[{alias()!r}]["OPTIONS"] = {{"transaction_mode": "IMMEDIATE", "timeout": 20}}.'
         yield Advice("With SQLite, writes can fail as locked while workflows run.", hint=hint, id="wfdash.W003")
 

@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from django.conf import settings
+from django.db.transaction import non_atomic_requests  # noqa: TID251 (for every database)
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import URLPattern, URLResolver
 
@@ -31,8 +32,12 @@ def independent(patterns: list[Pattern]) -> list[Pattern]:
     for pattern in patterns:
         if isinstance(pattern, URLResolver):
             independent(pattern.url_patterns)
-        elif not iscoroutinefunction(pattern.callback):
+            continue
+        if not iscoroutinefunction(pattern.callback):
             pattern.callback = _complete(pattern.callback, ours=pattern.name in ACCOUNTS)
+        # Actions have transactions of their own: under ATOMIC_REQUESTS they would end with the page, and workers wait.
+        for name in settings.DATABASES:
+            pattern.callback = non_atomic_requests(using=name)(pattern.callback)
     return patterns
 
 

@@ -1,0 +1,3 @@
+"""The shop's tables."""
+
+from __future__ import annotations
