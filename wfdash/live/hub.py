@@ -44,7 +44,11 @@ class Hub:
         self.feeds: dict[str, Feed] = {}
         self.lists = ListUpdates(reader=self.front, limits=self.limits)
         self.write = EventWriter(render)
-        self.workflows = WorkflowFeed(reader=self.reader, write=self.write.of_workflow, limits=self.limits)
+        self.past = DatabaseThreads(1)
+        """For the events of workflows: who is far behind reads for seconds, and holds up no one else."""
+        self.workflows = WorkflowFeed(
+            front=self.front, reader=self.past, write=self.write.of_workflow, limits=self.limits
+        )
         self._bridge: PubSubBridge | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -129,6 +133,7 @@ class Hub:
         """End the reader threads after their current reads."""
         self.reader.close()
         self.front.close()
+        self.past.close()
 
     def _wake_up(self) -> None:
         if self._bridge is None:

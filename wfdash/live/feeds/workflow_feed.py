@@ -49,7 +49,8 @@ Write = Callable[..., str]
 class WorkflowFeed:
     """All event streams of workflows of this process. Used from the hub's loop alone."""
 
-    def __init__(self, *, reader: DatabaseThreads, write: Write, limits: Limits) -> None:
+    def __init__(self, *, front: DatabaseThreads, reader: DatabaseThreads, write: Write, limits: Limits) -> None:
+        """``front`` reads the mark, ``reader`` events."""
         self.watchers: set[WorkflowWatcher] = set()
         self.mark = 0
         """The id up to which no event can appear any more."""
@@ -58,7 +59,7 @@ class WorkflowFeed:
         self._high_water_mark = HighWaterMark()
         self._parts: dict[WorkflowPlace, asyncio.Task[WorkflowPart]] = {}
         self._changed = asyncio.Event()
-        self._reader, self._write, self._limits = reader, write, limits
+        self._front, self._reader, self._write, self._limits = front, reader, write, limits
 
     def leave(self, watcher: WorkflowWatcher) -> None:
         """Remove a viewer; what was read for it is not kept."""
@@ -88,7 +89,7 @@ class WorkflowFeed:
 
     async def look(self) -> None:
         """Read the mark, and wake the watchers if it has moved."""
-        mark = await self._reader.call(self._high_water_mark.current)
+        mark = await self._front.call(self._high_water_mark.current)
         if mark > self.mark:
             self.mark = mark
             self._parts.clear()
