@@ -13,3 +13,10 @@ document.addEventListener("keydown", (event) => {
     menu.querySelector("summary").focus();
   }
 });
+
+// Tabs that do not fit scroll sideways: begin with the current one in view.
+for (const tab of document.querySelectorAll(".tabs > [aria-current]")) {
+  const tabs = tab.parentElement.getBoundingClientRect();
+  const here = tab.getBoundingClientRect();
+  if (here.left < tabs.left || here.right > tabs.right) tab.parentElement.scrollLeft += here.left - tabs.left - (tabs.width - here.width) / 2;
+}

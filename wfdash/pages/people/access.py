@@ -53,7 +53,7 @@ def access(request: HttpRequest) -> HttpResponse:
         "here": "access",
         **(_neighbours(found) if found else {}),
     }
-    return render(request, "people/access.html", context, status=422 if problems else 200)
+    return render(request, "people/access/page.html", context, status=422 if problems else 200)
 
 
 def _act(request: HttpRequest, viewer: Viewer, workflow: str) -> None:
