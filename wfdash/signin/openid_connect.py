@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -109,7 +110,7 @@ class _Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         """Return the redirect URI: the callback at the host by which the browser reaches this server."""
         return request.build_absolute_uri(reverse("wfdash:sign-in-callback"))
 
-    @property
+    @cached_property
     def openid_config(self) -> dict[str, Any]:
         """What the provider says of itself, kept for ten minutes."""
         key = f"wfdash.signin.discovery.{sha256(self.provider.issuer.encode()).hexdigest()}"
