@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
-from wfdash.client.errors import ApiError, Unreachable, error_of
+from wfdash.client.errors import ApiError, Outdated, Unreachable, error_of
 from wfdash.client.script import AskPatience, Exchange, NoResponse, Open, ReadClock, Response, Script, Send, Sleep
 
 ROOT = "api/v1"
@@ -28,10 +28,16 @@ def get(path: str, *, patience: float | None = None, timeout: float = 0.0, **que
     return _json(Exchange(method="GET", path=ROOT + path, query=query, timeout=timeout), patience)
 
 
-def get_with_etag(path: str) -> Script[tuple[Any, str]]:
-    """Read something that is edited, with what ``If-Match`` takes for a change of it."""
+def if_unchanged(path: str, as_read: Callable[[Any], bool]) -> Script[dict[str, str]]:
+    """Return the header with which a change replaces only what was read; ``Outdated`` if that has changed since.
+
+    ``as_read``: whether what there is now is what was read.
+    """
     reply = yield from replied(Send(Exchange(method="GET", path=ROOT + path)), None)
-    return parsed(reply), reply.headers.get("etag", "")
+    etag = reply.headers.get("etag", "")
+    if not as_read(parsed(reply)):
+        raise Outdated("It was changed since it was read", status=412, code="outdated", facts={"etag": etag})
+    return {"If-Match": etag}
 
 
 def post(

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from tests.pages.checkpoints.test_time_machine import otto, started
 from wfdash import cli
 from wfdash.cli.api import commands
-from wfdash.client import Client, Unreachable
+from wfdash.client import Client, NotFound, Outdated, Unreachable
 
 __all__ = ["otto"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -129,3 +129,28 @@ def test_a_schedule_is_changed_as_it_was_read(root, say, data):
     assert data("schedules", "show", made["id"])["message"]["amount"] == 5
     status, _, problem = say("schedules", "change", made["id"])
     assert (status, "--cron" in problem) == (commands.USAGE, True)
+
+
+def test_a_draft_and_a_schedule_replace_only_what_was_read(root, here):
+    from wfdash.cli.api.local import LocalTransport
+
+    run = started()
+    with Client("http://wfdash.local", "", transport=LocalTransport(root), patience=0.0) as client:
+        [request] = client.requests(f"run:{run.pk}").items
+        assert client.draft(request.id) is None
+        client.save_draft(request.id, {"value": ["1"]})
+        first = client.draft(request.id)
+        client.save_draft(request.id, {"value": ["2"]}, instead_of=first)
+        with pytest.raises(Outdated):
+            client.save_draft(request.id, {"value": ["3"]}, instead_of=first)
+        with pytest.raises(Outdated):
+            client.drop_draft(request.id, instead_of=first)
+        client.drop_draft(request.id, instead_of=client.draft(request.id))
+        assert client.draft(request.id) is None
+        with pytest.raises(NotFound):
+            client.draft("nothing")
+        made = client.create_schedule("expense", "nightly", "0 3 * * *", message={"amount": 5})
+        schedule = client.schedule(made.id)
+        assert client.change_schedule(schedule, cron="0 4 * * *").cron == "0 4 * * *"
+        with pytest.raises(Outdated):
+            client.change_schedule(schedule, name="other")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,19 @@ def test_completion_knows_every_family(shell: str, capsys: pytest.CaptureFixture
     assert cli.main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(name in script for name in ("runs", "requests", "checkpoints", "schedules", "workflows", "restore"))
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("wfdash ru", "runs"), ("wfdash runs wai", "wait")])
+def test_bash_completes_what_is_typed(typed: str, offered: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "bash"]) == 0
+    words = typed.split()
+    complete = f"""
+COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}
+$(complete -p wfdash | grep -o -- "-F [^ ]*" | cut -c 4-) wfdash {words[-1]} {words[-2]}
+echo "${{COMPREPLY[@]}}"
+"""
+    bash = ["bash", "-c", capsys.readouterr().out + complete]
+    assert subprocess.run(bash, capture_output=True, text=True, check=True).stdout == f"{offered}\n"
 
 
 def test_no_command_but_up_creates_a_data_directory(

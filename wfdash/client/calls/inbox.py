@@ -8,7 +8,7 @@ from typing import Any
 from wfdash.client.calls.paging import pages
 from wfdash.client.errors import NotFound
 from wfdash.client.script import Script
-from wfdash.client.sending import delete, get, part, post, put
+from wfdash.client.sending import delete, get, if_unchanged, part, post, put
 from wfdash.records import (
     DecisionPage,
     DecisionRecord,
@@ -62,14 +62,25 @@ def draft(request_id: str) -> Script[DraftRecord | None]:
         return None
 
 
-def save_draft(request_id: str, fields: dict[str, list[str]]) -> Script[None]:
-    """Save one's own draft of an answer: names and values of fields as the request's form has them."""
-    yield from put(f"/requests/{part(request_id)}/draft", {"fields": fields})
+def save_draft(request_id: str, fields: dict[str, list[str]], *, instead_of: DraftRecord | None = None) -> Script[None]:
+    """Save one's own draft of an answer: names and values of fields as the request's form has them.
+
+    ``instead_of``: the draft that it replaces, as it was read; ``Outdated`` if there is another by now.
+    """
+    path = f"/requests/{part(request_id)}/draft"
+    yield from put(path, {"fields": fields}, headers=(yield from _instead_of(path, instead_of)))
 
 
-def drop_draft(request_id: str) -> Script[None]:
-    """Delete one's own draft."""
-    yield from delete(f"/requests/{part(request_id)}/draft")
+def drop_draft(request_id: str, *, instead_of: DraftRecord | None = None) -> Script[None]:
+    """Delete one's own draft; with ``instead_of`` only that one."""
+    path = f"/requests/{part(request_id)}/draft"
+    yield from delete(path, headers=(yield from _instead_of(path, instead_of)))
+
+
+def _instead_of(path: str, draft: DraftRecord | None) -> Script[dict[str, str]]:
+    if draft is None:
+        return {}
+    return (yield from if_unchanged(path, lambda found: DraftRecord.model_validate(found) == draft))
 
 
 def amend(request_id: str, *, body: str = "", evidence: Sequence[dict[str, Any]] = ()) -> Script[None]:

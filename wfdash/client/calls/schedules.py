@@ -6,9 +6,8 @@ from typing import Any, TypedDict
 
 from typing_extensions import Unpack
 
-from wfdash.client.errors import Outdated
 from wfdash.client.script import Script
-from wfdash.client.sending import delete, get, get_with_etag, part, post, put
+from wfdash.client.sending import delete, get, if_unchanged, part, post, put
 from wfdash.records import ChangeSchedule, Created, ScheduleDetail, SchedulePage, ScheduleSummary
 
 
@@ -55,13 +54,13 @@ def change_schedule(schedule: ScheduleDetail, **changes: Unpack[ScheduleChanges]
     ``Outdated`` if someone else has changed it since: read it again. Secrets of its message are not read: give the
     whole ``message`` where it has some.
     """
-    path = f"/schedules/{part(schedule.id)}"
-    found, etag = yield from get_with_etag(path)
-    present = ScheduleDetail.model_validate(found)
-    if any(getattr(present, name) != getattr(schedule, name) for name in ChangeSchedule.model_fields):
-        raise Outdated("The schedule was changed since it was read", status=412, code="outdated", facts={"etag": etag})
-    body = {name: getattr(schedule, name) for name in ChangeSchedule.model_fields} | dict(changes)
-    return ScheduleDetail.model_validate((yield from put(path, body, headers={"If-Match": etag})))
+    path, settings = f"/schedules/{part(schedule.id)}", schedule.model_dump(include=set(ChangeSchedule.model_fields))
+
+    def as_read(found: Any) -> bool:
+        return ScheduleDetail.model_validate(found).model_dump(include=set(settings)) == settings
+
+    headers = yield from if_unchanged(path, as_read)
+    return ScheduleDetail.model_validate((yield from put(path, {**settings, **changes}, headers=headers)))
 
 
 def pause_schedule(schedule_id: str) -> Script[ScheduleDetail]:
