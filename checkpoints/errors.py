@@ -18,10 +18,13 @@ from typing import Any
 
 
 class ErrorWithFacts(Exception):
-    """An error whose default message is its class's docstring. ``facts``: its machine-readable part."""
+    """An error whose default message is its class's docstring, as far as it is for people. ``facts``: its
+    machine-readable part.
+    """
 
     def __init__(self, message: str | None = None, **facts: Any) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        said, _, _ = (type(self).__doc__ or "").partition("``facts``")
+        super().__init__(message or " ".join(said.split()))
         self.facts = facts
 
 

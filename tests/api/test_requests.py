@@ -65,3 +65,12 @@ def test_an_operator_overrides_with_a_reason(run, as_):
     address = f"/api/v1/requests/{question.pk}/answer"
     assert as_("otto").post(address, given, **JSON).status_code == 422
     assert as_("otto").post(address, {**given, "reason": "Nobody is in"}, **JSON).json()["stands"] == "overrode"
+
+
+def test_a_tab_that_does_not_exist_is_refused_as_are_keys_that_are_too_long(as_, question) -> None:
+    ana = as_("ana")
+    assert ana.get("/api/v1/requests?tab=mien").json()["errors"][0]["loc"] == ["tab"]
+    assert ana.get("/api/v1/requests?tab=groups").status_code == 200
+    address, headers = f"/api/v1/requests/{question.pk}/take", {"Idempotency-Key": "k" * 501}
+    refused = ana.post(address, headers=headers)
+    assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["Idempotency-Key"])

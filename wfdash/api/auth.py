@@ -9,12 +9,13 @@ from ninja.security import HttpBearer, django_auth
 
 from checkpoints.models import Token
 from wfdash.access.viewer import Viewer
-from wfdash.errors import NotAllowed
+from wfdash.errors import Invalid, NotAllowed
 from wfdash.signin import tokens
 from wfdash.signin.client_address import client_address
 
 HEADER = "Idempotency-Key"
 """The same command with the same key is done once; with another command it is a conflict (409)."""
+LONGEST_KEY = 500
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 READS = frozenset({"see", "inspect"})
 READ_ONLY = "This token may only read. Use one that may answer, start or operate"
@@ -47,5 +48,8 @@ def viewer_of(request: HttpRequest) -> Viewer:
 
 
 def key_of(request: HttpRequest) -> str | None:
-    """Return the idempotency key from the header, None without one."""
-    return request.headers.get(HEADER) or None
+    """Return the idempotency key from the header, None without one. ``Invalid`` if it is too long."""
+    key = request.headers.get(HEADER) or None
+    if key and len(key) > LONGEST_KEY:
+        raise Invalid([{"loc": [HEADER], "msg": f"At most {LONGEST_KEY} characters"}])
+    return key

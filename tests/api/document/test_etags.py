@@ -40,6 +40,7 @@ def test_a_change_of_what_someone_else_changed_is_refused(name: str, each: dict[
     refused = adam.put(address, second, headers={"If-Match": read}, **JSON)
     assert (refused.status_code, refused.json()["code"]) == (412, "outdated")
     assert refused.json()["etag"].strip('"') in changed["ETag"]
+    assert refused.json()["detail"].endswith("Nothing was changed.")
     assert adam.get(address).content == changed.content
     assert adam.put(address, second, headers={"If-Match": refused.json()["etag"]}, **JSON).status_code < 300
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from django.http import HttpRequest
 from ninja import Router
@@ -14,14 +14,15 @@ from wfdash.long_poll import say_later
 from wfdash.records import RequestDetail, RequestPage
 
 router = Router()
+Tab = Literal["mine", "groups", "unassigned", "asked", "all", "answered"]
 
 
 @router.get("/requests", response=RequestPage)
-def list_requests(request: HttpRequest, tab: str = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
+def list_requests(request: HttpRequest, tab: Tab = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
     """Return a tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names the invalid part of the
     filter.
     """
-    return queries.inbox(viewer_of(request), tab if tab in queries.TABS else "mine", q, cursor=after, limit=limit)
+    return queries.inbox(viewer_of(request), tab, q, cursor=after, limit=limit)
 
 
 @router.get("/requests/{request_id}", response=RequestDetail)
