@@ -62,6 +62,13 @@ def test_what_goes_on_all_day_goes_on_through_both_hours() -> None:
     assert fires("30 * * * *", "Europe/Berlin", "2027-03-28T01:00", 2) == ["28 01:30 +0100", "28 03:30 +0200"]
 
 
+def test_what_goes_on_all_day_is_found_in_both_ends_of_a_day() -> None:
+    cron = parse("0 * 28 * *", "Africa/Cairo")
+    past = cron.until(at("2027-10-30T12:00", "Africa/Cairo"), 3)
+    said = [moment.astimezone(cron.zone).strftime("%d %H:%M %z") for moment in past]
+    assert said == ["28 22:00 +0300", "28 23:00 +0300", "28 23:00 +0200"]
+
+
 MINUTES = st.sampled_from(["0", "15", "30", "*/20", "*", "5,45", "59"])
 HOURS = st.sampled_from(["*", "0", "1", "2", "3", "*/2", "0-3", "23", "1,2"])
 DAYS = st.sampled_from(["*", "28", "L", "1-7", "*/2"])

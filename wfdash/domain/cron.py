@@ -6,11 +6,12 @@ hour is ``*``, the expression means intervals: it fires evenly through both.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -38,6 +39,8 @@ NEVER = "Never runs: no such date in the next 50 years"
 _NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
 _GAP = timedelta(hours=26)
 """Longer than any clock change: a day was skipped where the date line was."""
+_LONGEST_PAUSE = timedelta(days=50 * 366)
+"""Longer than any date takes to come again."""
 
 
 class BadCron(ValueError):
@@ -66,7 +69,7 @@ class Cron:
 
     def until(self, moment: datetime, count: int = 1) -> list[datetime]:
         """Return the last times up to and including this one, in order, as UTC."""
-        return list(islice(self._backward(moment), count))[::-1]
+        return self._recent(moment, count) if self._even else list(islice(self._backward(moment), count))[::-1]
 
     @property
     def _fields(self) -> str:
@@ -85,11 +88,18 @@ class Cron:
                 last = at
                 yield at
 
+    def _recent(self, moment: datetime, count: int) -> list[datetime]:
+        """Return the last times of even intervals. Looked for backwards, a day that ends twice would end once."""
+        back, found = timedelta(hours=2), deque[datetime]()
+        while len(found) < count and back < _LONGEST_PAUSE:
+            found = deque(takewhile(lambda at: at <= moment, self._forward(moment - back)), count)
+            back *= 4
+        return list(found)
+
     def _backward(self, moment: datetime) -> Iterator[datetime]:
         local = (moment + timedelta(seconds=1)).astimezone(self.zone)
-        begin = local if self._even else local.replace(tzinfo=None, fold=0) + _GAP
         last = moment + timedelta(microseconds=1)
-        for found in CronSim(self._fields, begin, reverse=True):
+        for found in CronSim(self._fields, local.replace(tzinfo=None, fold=0) + _GAP, reverse=True):
             at = self._instant(found)
             if at < last:
                 last = at
