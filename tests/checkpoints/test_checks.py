@@ -42,7 +42,8 @@ async def test_a_storage_does_not_open_a_database_of_another_vendor(
 def test_a_name_that_is_none_of_the_databases_is_refused(settings: Any) -> None:
     settings.WFDASH_DATABASE_ALIAS = "workflow"
     (error,) = checks.check_database(None)
-    assert (error.id, error.hint) == ("checkpoints.E003", "Name one of DATABASES ('default'), or leave it empty.")
+    known = ", ".join(repr(alias) for alias in connections)
+    assert (error.id, error.hint) == ("checkpoints.E003", f"Name one of DATABASES ({known}), or leave it empty.")
 
 
 def test_a_database_in_memory_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from checkpoints.events import EventKind
 from wfdash.schemas.sample import sample
 
 Schema = Mapping[str, Any]
@@ -118,8 +119,8 @@ OWN: Mapping[tuple[str, str], Any] = {
     ("RoleRecord", "name"): "reviewer",
     ("WorkerRecord", "name"): "host-1",
     ("SavedViewRecord", "name"): "Urgent",
-    ("EventRecord", "kind"): "step.completed",
-    ("ReplayRecord", "status"): "run.started",
+    ("EventRecord", "kind"): EventKind.STEP_FINISHED.value,
+    ("ReplayRecord", "status"): EventKind.RUN_STARTED.value,
 }
 """Record and field -> an example, where the field's name alone does not say it."""
 OBJECTS: Mapping[str, Any] = {

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
+from checkpoints.events import EventKind
 from wfdash.asking.question import PeopleAnswer
 from wfdash.client.calls.questions import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
@@ -30,7 +31,7 @@ from wfdash.workflow.questions.card import Card
 
 T = TypeVar("T")
 SECRET_BYTES = 32
-ENDS = {"run.failed": "failed", "run.cancelled": "cancelled"}
+ENDS = {EventKind.RUN_FAILED.value: "failed", EventKind.RUN_CANCELLED.value: "cancelled"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ class CallbackDelivery:
             raise NotAnswered(
                 f"The question ended without an answer: run {self.run} {status}", run=self.run, status=status
             )
-        if self.type != "run.completed" or "output" not in self.data:
+        if self.type != EventKind.RUN_COMPLETED or "output" not in self.data:
             why = "the answer is too long for a delivery" if self.data.get("omitted") else f"this is {self.type}"
             raise ClientError(f"There is no answer in this delivery: {why}. Read run {self.run}")
         card, answer = (of, None) if isinstance(of, Card) else card_of("answer", of)
