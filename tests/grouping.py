@@ -72,12 +72,12 @@ def postgres_of(item: pytest.Item) -> str:
 
 
 def rank_of(item: pytest.Item) -> int:
-    """Return when a test's turn is: browsers, other processes, PostgreSQL, everything else."""
+    """Return when a test's turn is: browsers (shared servers first), other processes, PostgreSQL, everything else."""
     if item.get_closest_marker("e2e"):
-        return 0
+        return 0 if group_of(item) in SERVERS else 1
     if item.get_closest_marker("process"):
-        return 1
-    return 2 if postgres_of(item) else 3
+        return 2
+    return 3 if postgres_of(item) else 4
 
 
 def fixtures_of(item: pytest.Item) -> list[str]:
