@@ -324,6 +324,7 @@ def test_without_passwords_there_is_no_form_no_backend_and_no_page_to_set_one(pr
     settings.WFDASH_PASSWORDS = False
     page = Client().get("/sign-in/").content.decode()
     assert ("Sign in with Keycloak" in page, 'name="password"' in page) == (True, False)
+    assert "password" not in Client().get("/sign-in/unknown/").content.decode()
     tried = Client().post("/sign-in/", {"username": "ana", "password": "ana-password"})
     assert (tried.status_code, "_auth_user_id" in tried.client.session) == (409, False)
     assert not Client().login(username="ana", password="ana-password")
