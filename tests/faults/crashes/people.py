@@ -6,7 +6,6 @@ What the server said yes to is remembered: none of it may be lost, whatever happ
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,9 @@ from tests.faults.checks import Promised
 from tests.faults.graphs import NAMES, right_answer
 from tests.faults.ledger import read_ledger
 from tests.faults.tables import Row, Tables
+
+LOOK_SECONDS = 0.1
+"""Every look at PostgreSQL is a connection of its own, which costs the server more than a run does."""
 
 
 class Client(threading.Thread):
@@ -56,7 +58,7 @@ class Client(threading.Thread):
                 self.lost_replies += 1
             except Exception as error:
                 self.problems.append(f"{type(error).__name__}: {error}")
-            time.sleep(0.02)
+            self._over.wait(LOOK_SECONDS)
 
     def _start_what_is_missing(self) -> None:
         runs = self._tables.count("'completed','failed'")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import httpx
 import pytest
 from psycopg import OperationalError
 from psycopg.errors import AdminShutdown
 
-from tests.e2e.server import wait_until
-from tests.faults.checks import Promised, look
+from tests.e2e import server as servers
+from tests.faults.checks import look
+from tests.faults.crashes.people import LOOK_SECONDS
 from tests.faults.outages.outages import all_ended, check_whole, client_of
 from tests.faults.servers import Postgres
 from tests.faults.worlds import World
 
 pytestmark = pytest.mark.process
-NOTHING = Promised(starts={}, answers={})
+wait_until = partial(servers.wait_until, pause=LOOK_SECONDS)
 
 
 def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, postgres: Postgres) -> None:
