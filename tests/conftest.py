@@ -122,9 +122,11 @@ def sqlite_alias(
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a migrated file to copy: a migration costs seconds. One for all of pytest's workers."""
+    """Give a migrated file to copy: a migration costs seconds. One for all workers, and for both passes of CI."""
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if "SHARED_BY_PASSES" in os.environ:
+        folder = Path(os.environ["SHARED_BY_PASSES"])
+    elif "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     with (folder / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
