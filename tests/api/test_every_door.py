@@ -163,6 +163,14 @@ def test_a_service_account_may_what_role_and_scopes_have_in_common(scope, ids):
     check_token(a_token(account("reviewer", service=True), **limits)[1], set(may) & set(ROLES["reviewer"]), ids)
 
 
+def test_a_token_that_may_operate_and_not_inspect_is_shown_no_values_by_a_preview(ids):
+    client = Client(headers={"Authorization": f"Bearer {a_token(account('admin'), rights=['operate'])[1]}"})
+    place = f"{API}runs/{ids['run']}/checkpoints/{ids['checkpoint']}"
+    assert client.post(f"{place}/preview", {"verb": "fork"}, content_type="application/json").status_code == 403
+    assert client.get(f"{place}/edits").status_code == 403
+    assert client.post(f"{place}/restore", content_type="application/json").status_code == 200
+
+
 @pytest.mark.parametrize("flaw", BAD)
 def test_a_bad_token_may_nothing(flaw, ids):
     token, text = a_token(account("admin"))

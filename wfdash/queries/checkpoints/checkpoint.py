@@ -66,9 +66,12 @@ def checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str) -> CheckpointVie
 
 
 def find_row(viewer: Viewer, run_id: str, checkpoint_id: str, *, right: str = "inspect") -> models.Checkpoint:
-    """Return the row through its viewer (two queries); another run's checkpoint is not found either."""
+    """Return the row through its viewer (two queries); another run's checkpoint is not found either.
+
+    ``right``: what they need besides ``inspect``, for whatever is shown of it has values.
+    """
     workflow = workflow_of(viewer, run_id)
-    if not viewer.may(right, workflow):
+    if not (viewer.may("inspect", workflow) and viewer.may(right, workflow)):
         raise NotAllowed("Your role cannot view values. Ask an operator")
     row = models.Checkpoint.objects.filter(run_id=run_id, pk=checkpoint_id).first()
     if row is None:
