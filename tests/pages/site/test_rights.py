@@ -136,6 +136,8 @@ ELSEWHERE = {
     "sign-in",
     "sign-in-link",
     "sign-in-code",
+    "sign-in-provider",
+    "sign-in-callback",
     "second-factor",
     "sign-out",
     "manifest",
