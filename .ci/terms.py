@@ -184,11 +184,12 @@ def _of_script(source: str) -> Iterator[Text]:
 def _of_module(source: str) -> Iterator[Text]:
     """Yield the strings of a module that are texts: not its docstrings, nor words that are names."""
     tree = ast.parse(source)
-    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.JoinedStr | ast.Constant)]
+    silent = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     silent |= {id(name) for node in tree.body if _lists_names(node) for name in ast.walk(node)}
-    for node in ast.walk(tree):
+    silent |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            silent |= {id(part) for part in node.values}
             words = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
             yield Text(node.lineno, words)
         elif isinstance(node, ast.Constant) and id(node) not in silent and _is_text(node.value):
@@ -197,16 +198,26 @@ def _of_module(source: str) -> Iterator[Text]:
 
 def _of_code(source: str) -> Iterator[Text]:
     """Yield the docstrings and comments of a module, and each identifier that it defines, as words."""
-    tree, seen = ast.parse(source), set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+    seen, quoted = set[str](), set[int]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            quoted.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield Text(node.lineno, node.value.value)
         elif (name := _defined_by(node)) and name not in seen:
             seen.add(name)
             yield Text(getattr(node, "lineno", 1), " ".join(WORD.findall(name)))
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield Text(token.start[0], token.string)
+    yield from _comments(source, quoted)
+
+
+def _comments(source: str, quoted: set[int]) -> Iterator[Text]:
+    """Yield the comments of a module. Only where a sign may be within quotes it takes the slow way to be sure."""
+    marked = {number: line for number, line in enumerate(source.split("\n"), 1) if "#" in line}
+    if marked.keys() & quoted:
+        tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+        yield from (Text(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+    else:
+        yield from (Text(number, line[line.index("#") :]) for number, line in marked.items())
 
 
 def _defined_by(node: ast.AST) -> str:
