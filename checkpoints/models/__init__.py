@@ -177,7 +177,7 @@ class HumanRequest(models.Model):
 
     ``key`` is the engine's name for it; after a restore a new row with the same key reopens the question.
     ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled. ``policy`` is
-    ``wfdash.workflow.authoring.policy.Policy`` as JSON; ``alarm`` the next time it names (reminder, escalation,
+    ``wfdash.questions.policy.Policy`` as JSON; ``alarm`` the next time it names (reminder, escalation,
     deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's reply.
     ``subject``: the card's, for lists; null where the card is encrypted.
     """

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 from wfdash.asking.question import PeopleQuestion, question_of
 from wfdash.asking.workflows import ask_people
 from wfdash.contract import Finished, InvalidInput, Waiting
+from wfdash.questions.cards import prepare
+from wfdash.questions.evidence import Diff, Image, Link, Table, Text
 from wfdash.workflow import Approval, Choice, Form, Option, Policy
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.evidence import Diff, Image, Link, Table, Text
-from wfdash.workflow.questions.cards import prepare
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

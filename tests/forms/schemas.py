@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.forms import models
-from wfdash.workflow.values.codec import codec_for
+from wfdash.values.codec import codec_for
 
 TEXT: dict[str, Any] = {"type": "string"}
 WHOLE: dict[str, Any] = {"type": "integer"}

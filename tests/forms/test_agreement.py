@@ -28,8 +28,8 @@ from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.json_text import write
 from wfdash.pages.ui.forms.scalars import same
 from wfdash.schemas.validate import flaws_of, problems_of
+from wfdash.values.codec import codec_for
 from wfdash.workflow import Failed, Finished, Waiting
-from wfdash.workflow.values.codec import codec_for
 
 LONG = os.environ.get("WFDASH_LONG") == "1"
 PER_SCHEMA = 200 if LONG else 4

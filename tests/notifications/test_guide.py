@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from wfdash.workflow.authoring.policy import sentence
+from wfdash.questions.policy import sentence
 
 PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 

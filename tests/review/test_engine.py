@@ -13,9 +13,9 @@ import pytest
 
 from checkpoints.memory import MemoryStorage
 from tests.workflow.world import ListRecorder, answered, failed, finished, handed_over
+from wfdash.values.codec import codec_for
 from wfdash.workflow import Context, Question, Waiting, Workflow, all_of, each, gather
 from wfdash.workflow.errors import InvalidCall, NotStorable
-from wfdash.workflow.values.codec import codec_for
 
 
 class Mute(Exception):

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.domain.test_images import GIF, JPEG, PNG, WEBP
 from wfdash.domain.images import MAX_BYTES
-from wfdash.workflow.evidence import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Pdf, Table, Text
+from wfdash.questions.evidence import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Pdf, Table, Text
 
 ANY: TypeAdapter[Any] = TypeAdapter(Evidence)
 PIECES = [

@@ -10,12 +10,12 @@ from tests.workflow.world import answered, finished
 from wfdash.contract import InvalidInput
 from wfdash.domain.line_comments import comments_in, listed, place_of, shows_lines, with_those_of
 from wfdash.domain.votes import Vote, choice_of
+from wfdash.questions.card import LineComment
+from wfdash.questions.cards import prepare
+from wfdash.questions.evidence import Diff
+from wfdash.questions.tools import ToolCall
+from wfdash.values.fingerprints import identify
 from wfdash.workflow import Approval, Context, Decision, Workflow
-from wfdash.workflow.evidence import Diff
-from wfdash.workflow.questions.card import LineComment
-from wfdash.workflow.questions.cards import prepare
-from wfdash.workflow.questions.tools import ToolCall
-from wfdash.workflow.values.fingerprints import identify
 
 PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n"
 ON_LINE = {"file": "a.py", "line": 1, "text": "why?"}

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from tests.workflow.world import answered, failed, finished
 from wfdash.contract import InvalidInput
+from wfdash.questions.policy import Policy
+from wfdash.questions.signals import key_prefix, name_in
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.authoring.policy import Policy
-from wfdash.workflow.questions.signals import key_prefix, name_in
 
 
 class Parcel(BaseModel):

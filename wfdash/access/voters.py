@@ -12,7 +12,7 @@ from checkpoints.models.user_model import USERNAME, User, has_name
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import REQUESTER, Viewer, origin_of
 from wfdash.domain.votes import Count, Vote, choice_of, counts, is_split, vetoes
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.policy import Policy
 
 MOST = 2_000
 """How many people with the right to answer are examined."""

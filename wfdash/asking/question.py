@@ -9,12 +9,12 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.card import AnswerType, Card
+from wfdash.questions.cards import Approval, Form, Question, prepare
+from wfdash.questions.choices import Choice, Option
+from wfdash.questions.policy import Policy
+from wfdash.questions.tools import ToolCall
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.card import AnswerType, Card
-from wfdash.workflow.questions.cards import Approval, Form, Question, prepare
-from wfdash.workflow.questions.choices import Choice, Option
-from wfdash.workflow.questions.tools import ToolCall
 
 Kind = Literal["approval", "choice", "question", "form"]
 CARDS: dict[str, type[Card]] = {"approval": Approval, "choice": Choice, "question": Question, "form": Form}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wfdash.asking.question import PeopleAnswer, PeopleQuestion
+from wfdash.questions.card import Given
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.questions.card import Given
 
 ask_people = Workflow(
     "ask_people",

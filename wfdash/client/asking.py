@@ -15,8 +15,8 @@ from typing_extensions import Unpack
 
 from wfdash.client.calls.questions import Terms, asked
 from wfdash.client.client import AsyncClient, Client
+from wfdash.questions.card import Card
 from wfdash.workflow import Approval, Decision
-from wfdash.workflow.questions.card import Card
 
 T = TypeVar("T")
 

@@ -26,8 +26,8 @@ from wfdash.asking.question import PeopleAnswer
 from wfdash.client.calls.questions import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
 from wfdash.domain.hooks.signatures import PREFIX, Received, Unsigned, check_signature, secret_problem
+from wfdash.questions.card import Card
 from wfdash.workflow import Approval, Decision
-from wfdash.workflow.questions.card import Card
 
 T = TypeVar("T")
 SECRET_BYTES = 32

@@ -23,16 +23,16 @@ from wfdash.contract import (
 )
 from wfdash.domain.graph_diff import compare
 from wfdash.workflow.addressees import addressees
+from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.describe import describe
 from wfdash.workflow.flaws import flaws_of
 from wfdash.workflow.migration.carry import carry
 from wfdash.workflow.migration.edit import edit
-from wfdash.workflow.questions.answer_types import check_answer
-from wfdash.workflow.questions.call_intent import secrets_of
 from wfdash.workflow.reducer.in_flight import in_flight
 from wfdash.workflow.reducer.inputs import accept_json
 from wfdash.workflow.reducer.look_ahead import look_ahead
-from wfdash.workflow.values.position import position_in
+from wfdash.workflow.stored.call_intent import secrets_of
+from wfdash.workflow.stored.position import position_in
 from wfdash.workflow.workflow import Workflow
 
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from wfdash.examples import claims
 from wfdash.examples.claims import Claim, Csv
+from wfdash.questions.evidence import Table
 from wfdash.workflow import Approval, Context, Workflow, each, gather
-from wfdash.workflow.evidence import Table
 
 SHOWN = ["id", "date", "category", "description", "amount", "currency"]
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from wfdash.questions.card import LineComment
+from wfdash.questions.evidence import File, Table
 from wfdash.workflow import Approval, Form
-from wfdash.workflow.evidence import File, Table
-from wfdash.workflow.questions.card import LineComment
 
 Risk = Literal["low", "medium", "high"]
 DELICATE = {

@@ -10,7 +10,7 @@ from wfdash.pages.people.forms import role_title
 from wfdash.queries.account.tokens import service_names
 from wfdash.queries.people.groups import EMPTY, MISSING, POWERLESS
 from wfdash.queries.people.person import step_titles
-from wfdash.workflow.authoring.policy import Policy, sentence
+from wfdash.questions.policy import Policy, sentence
 
 register = template.Library()
 NEEDS = {

@@ -21,6 +21,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.access.voters import vote_progress
 from wfdash.contract import Edits, Engine
 from wfdash.errors import Invalid
+from wfdash.questions.durations import Duration, span_of
 from wfdash.testing.answers import as_json, written_out
 from wfdash.testing.clock import clock
 from wfdash.testing.database import BenchStorage, new_folder, own_database
@@ -32,7 +33,6 @@ from wfdash.testing.runs import all_runs, refresh
 from wfdash.testing.thread import OrmThread
 from wfdash.worker.jobs import deadlines, scheduler
 from wfdash.workflow import Workflow
-from wfdash.workflow.authoring.durations import Duration, span_of
 
 _open: list[Bench] = []
 

@@ -12,9 +12,9 @@ from typing import Any
 from checkpoints.recorder import utc_now
 from checkpoints.records import Json, Request
 from wfdash.outcomes import Outcome, Waiting, answer_to
+from wfdash.questions.signals import name_in
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring.steps import Step
-from wfdash.workflow.questions.signals import name_in
 from wfdash.workflow.runtime.call import UNSET
 from wfdash.workflow.runtime.recorders import OwnRecorder
 from wfdash.workflow.runtime.step.invoke import calls_replaced

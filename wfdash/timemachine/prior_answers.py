@@ -12,8 +12,8 @@ from checkpoints.rules import card_subject
 from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.contract import Edited
 from wfdash.errors import Invalid
+from wfdash.questions.policy import Policy
 from wfdash.schemas.validate import Problem
-from wfdash.workflow.authoring.policy import Policy
 
 JUMPS = (Reason.RESTORE.value, Reason.EDIT.value, Reason.FORK.value)
 """Checkpoints that replaced a later one: what happened between them and their parent is another branch."""

@@ -23,7 +23,7 @@ from wfdash.errors import Invalid, WrongState
 from wfdash.schemas import validate
 from wfdash.schemas.secrets import masked, secret_names, unmasked, without
 from wfdash.schemas.validate import Problem, flaws_of
-from wfdash.workflow.values.fingerprints import note_of, renewed
+from wfdash.values.fingerprints import note_of, renewed
 
 REMARKS = kinds_with(Trait.REMARK)
 """Events that do not change what restoring would do."""

@@ -15,12 +15,12 @@ The rest has its own modules: what a card shows beside its text is in ``evidence
 from __future__ import annotations
 
 from wfdash.contract import Failed, Finished, Waiting
+from wfdash.questions.cards import Approval, Decision, Form, Question
+from wfdash.questions.choices import Choice, Option
+from wfdash.questions.policy import Policy
+from wfdash.questions.tools import ToolCall, ToolDecision
 from wfdash.workflow.authoring.edges import all_of, any_of, each, gather, n_of
-from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.questions.cards import Approval, Decision, Form, Question
-from wfdash.workflow.questions.choices import Choice, Option
-from wfdash.workflow.questions.tools import ToolCall, ToolDecision
 from wfdash.workflow.runtime.step.context import Context
 from wfdash.workflow.workflow import Workflow
 

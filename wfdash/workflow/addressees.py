@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from wfdash.contract import Addressees
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.ask_policy import policy_of
+from wfdash.questions.policy import Policy
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.describe import asks_people, parsed
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.ask_policy import policy_of
 
 NAMING = ("by", "not_by")
 UNKNOWN = object()

@@ -16,11 +16,11 @@ from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
+from wfdash.values.codec import codec_for, either, is_any
+from wfdash.values.type_names import type_name
 from wfdash.workflow.compiler.aliases import earlier_names
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
 from wfdash.workflow.reducer.inputs import input_schema
-from wfdash.workflow.values.codec import codec_for, either, is_any
-from wfdash.workflow.values.type_names import type_name
 from wfdash.workflow.workflow import Workflow
 
 

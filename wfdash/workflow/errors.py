@@ -14,27 +14,14 @@ WorkflowError
 
 from __future__ import annotations
 
-from checkpoints.errors import ErrorWithFacts
-
-
-class WorkflowError(ErrorWithFacts):
-    """Something about a workflow went wrong; see the subclass for the remedy."""
+from wfdash.values.errors import InvalidCall as InvalidCall
+from wfdash.values.errors import NotStorable as NotStorable
+from wfdash.values.errors import WorkflowError as WorkflowError
+from wfdash.values.errors import WrongType as WrongType
 
 
 class InvalidWorkflow(WorkflowError):
     """The workflow's graph is not valid: the message names the steps. ``facts["problems"]``: all of them."""
-
-
-class InvalidCall(WorkflowError):
-    """These arguments of ``run`` do not go together: the message names them."""
-
-
-class NotStorable(WorkflowError):
-    """The value would not come back the same: use a type that does. ``facts``: path."""
-
-
-class WrongType(WorkflowError):
-    """The value does not fit its declared type."""
 
 
 class StateConflict(WorkflowError):

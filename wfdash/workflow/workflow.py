@@ -14,10 +14,10 @@ from checkpoints.storage import Runs
 from wfdash.contract import Outcome
 from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
-from wfdash.workflow.authoring.durations import Duration, span_of
+from wfdash.questions.durations import Duration, span_of
+from wfdash.questions.policy import Policy
 from wfdash.workflow.authoring.edges import After, Named, Switch
 from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
-from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.authoring.retry import Retry
 from wfdash.workflow.authoring.steps import Function, Step
 from wfdash.workflow.compiler.build import build

@@ -18,7 +18,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions import answer_request, retry_run, undo_answer
 from wfdash.actions.requests.deadlines import due_moments, extend_deadline, fire_alarms
 from wfdash.errors import AlreadyAnswered, Invalid, NotAllowed, WrongState
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.policy import Policy
 
 Ask = Callable[..., HumanRequest]
 Person = Callable[..., Viewer]

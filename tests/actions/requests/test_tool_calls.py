@@ -9,8 +9,8 @@ import pytest
 from checkpoints.models import Answer, AuditEntry, HumanRequest
 from wfdash import actions
 from wfdash.errors import Invalid
+from wfdash.questions.cards import prepare
 from wfdash.workflow import ToolCall
-from wfdash.workflow.questions.cards import prepare
 
 pytestmark = pytest.mark.django_db
 ASKING = prepare(ToolCall(tool="refund", arguments={"order": "O-7", "amount": 12}), None)

@@ -8,8 +8,8 @@ from checkpoints.models import Reply
 from tests import people
 from tests.pages.markup import flat
 from wfdash.pages.ui.card import unedited
+from wfdash.questions.cards import prepare
 from wfdash.workflow import Approval
-from wfdash.workflow.questions.cards import prepare
 
 
 def refund(run, number, **facts):

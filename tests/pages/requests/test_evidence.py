@@ -12,7 +12,7 @@ from checkpoints.models import HumanRequest, Run
 from tests import people
 from tests.domain.test_images import PNG
 from tests.pages.markup import flat
-from wfdash.workflow.evidence import EvidencePiece, File, Image, JsonValue, Pdf, Text
+from wfdash.questions.evidence import EvidencePiece, File, Image, JsonValue, Pdf, Text
 
 HTML = b"<script>alert(document.domain)</script>"
 

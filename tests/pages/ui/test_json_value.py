@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wfdash.domain.invisible import is_deceiving, visible
 from wfdash.pages.ui.json_value import MAX_DEPTH, describe, pretty, render_value
-from wfdash.workflow.values.display import to_display
+from wfdash.values.display import to_display
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

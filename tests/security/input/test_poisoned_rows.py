@@ -22,8 +22,8 @@ from wfdash.actions.runs import cancellation, migrate, search_index, signals
 from wfdash.actions.schedules import trigger
 from wfdash.actions.statistics import metrics_store
 from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.questions.policy import Policy
 from wfdash.worker.jobs import outbox
-from wfdash.workflow.authoring.policy import Policy
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = timezone.now() - timedelta(days=1)

@@ -14,9 +14,10 @@ from tests.workflow.world import answered, finished
 from wfdash import actions
 from wfdash.contract import InvalidInput
 from wfdash.errors import Invalid, NotAllowed
+from wfdash.questions.cards import Decision, prepare
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow import Approval, Context, Policy, ToolCall, Workflow
-from wfdash.workflow.questions.cards import CallDetails, Decision, prepare, unknown_call
+from wfdash.workflow.reducer.unknown_calls import CallDetails, unknown_call
 
 __all__ = ["ask", "person", "run"]
 

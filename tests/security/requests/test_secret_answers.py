@@ -20,8 +20,8 @@ from tests.people import make_people, viewer
 from wfdash import actions, catalog, queries
 from wfdash.catalog import Catalog
 from wfdash.schemas.secrets import HIDDEN
+from wfdash.values.codec import codec_for
 from wfdash.workflow import Context, Form, Workflow
-from wfdash.workflow.values.codec import codec_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET, GIVEN = "hush-hush", "psst-psst"

@@ -16,9 +16,9 @@ from tests.worker.conftest import until
 from wfdash.access.viewer import Viewer
 from wfdash.actions import answer_request
 from wfdash.actions.idempotency import KEPT
+from wfdash.questions.policy import Policy
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.jobs import deadlines
-from wfdash.workflow.authoring.policy import Policy
 
 Start = Callable[..., EmbeddedWorker]
 SECOND = timedelta(seconds=1)

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from checkpoints.records import Request
+from wfdash.questions.policy import DefaultAnswer, default_answer, sentence
 from wfdash.workflow import Approval, Context, Failed, Policy, Question, Waiting, Workflow
-from wfdash.workflow.authoring.policy import DefaultAnswer, default_answer, sentence
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)

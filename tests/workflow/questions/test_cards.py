@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from tests.workflow.world import answered, finished
+from wfdash.questions.card import Card
+from wfdash.questions.cards import prepare
+from wfdash.questions.evidence import File, Text
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow import Approval, Choice, Context, Form, Option, Question, Workflow
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.evidence import File, Text
-from wfdash.workflow.questions.card import Card
-from wfdash.workflow.questions.cards import prepare
 
 
 class Colour(StrEnum):

@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tests.workflow.world import answered, finished
+from wfdash.questions.card import Asking
+from wfdash.questions.cards import prepare
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow import Context, ToolCall, ToolDecision, Workflow
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.card import Asking
-from wfdash.workflow.questions.cards import prepare
 
 
 def transfer(iban: str, amount: int, on: date | None = None, note: str = "", ctx: Context | None = None) -> str:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from wfdash.values.codec import codec_for
 from wfdash.workflow.errors import NotStorable, WrongType
-from wfdash.workflow.values.codec import codec_for
 
 
 class Color(enum.Enum):

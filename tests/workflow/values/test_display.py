@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from wfdash.workflow.values.display import MAX_DEPTH, OPAQUE, to_display
+from wfdash.values.display import MAX_DEPTH, OPAQUE, to_display
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text("aé漢"),

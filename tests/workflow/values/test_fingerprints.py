@@ -13,11 +13,11 @@ from pydantic import BaseModel
 from checkpoints.records import Answer, Checkpoint
 from tests.workflow.world import ListRecorder, answered, failed, finished, handed_over
 from wfdash.contract import Outcome, Waiting
+from wfdash.questions.evidence import Text
+from wfdash.values.display import to_display
+from wfdash.values.fingerprints import digest, identify
 from wfdash.workflow import Approval, Choice, Context, Decision, Question, ToolCall, Workflow
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.evidence import Text
-from wfdash.workflow.values.display import to_display
-from wfdash.workflow.values.fingerprints import digest, identify
 
 
 class Vendor(BaseModel):

@@ -12,7 +12,7 @@ import pytest
 from checkpoints.records import Checkpoint
 from tests.workflow.test_cut_anywhere import BLOCKS, Witness, make, play
 from wfdash.workflow.reducer.moment_builder import new_moment
-from wfdash.workflow.values.position import (
+from wfdash.workflow.stored.position import (
     Activation,
     GroupState,
     JoinState,

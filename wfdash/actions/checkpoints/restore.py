@@ -33,8 +33,8 @@ from wfdash.actions.runs.names import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edits
 from wfdash.errors import Changed, Invalid
+from wfdash.questions.policy import Policy
 from wfdash.timemachine import restore_point
-from wfdash.workflow.authoring.policy import Policy
 
 MOVED = "The run changed since this preview. Review again"
 

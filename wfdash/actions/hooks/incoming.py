@@ -24,8 +24,8 @@ from wfdash.domain.hooks.mapping import pointer_problem, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES, secret_problem
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.signing import new_secret, newest, rotated
+from wfdash.questions.signals import RULE, is_name
 from wfdash.schemas.validate import Problem, flaws_of
-from wfdash.workflow.questions.signals import RULE, is_name
 
 MOST = 50
 """Incoming webhooks that one person can add."""

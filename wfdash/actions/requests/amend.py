@@ -26,9 +26,9 @@ from wfdash.actions.requests.collaboration import append_and_notify, refuse_unle
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import Invalid, NoLongerOpen
 from wfdash.notifications.write import notify
+from wfdash.questions.card import MAX_CARD
+from wfdash.questions.evidence import Evidence
 from wfdash.schemas.validate import flaws_of
-from wfdash.workflow.evidence import Evidence
-from wfdash.workflow.questions.card import MAX_CARD
 
 MOST_TEXT = 20_000
 """Characters that may be added to the description at once."""

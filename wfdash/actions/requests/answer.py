@@ -30,11 +30,11 @@ from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.votes import decides, outcome_of, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
+from wfdash.questions.policy import Policy
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.restore_point import secrets_in
-from wfdash.workflow.authoring.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

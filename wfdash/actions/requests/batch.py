@@ -12,7 +12,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.domain import line_comments
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
-from wfdash.workflow.authoring.policy import alone_because
+from wfdash.questions.policy import alone_because
 
 MOST = 500
 

@@ -22,7 +22,7 @@ from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.decidability import update_decidability
 from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.notifications.write import notify
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.policy import Policy
 
 HERE = timedelta(seconds=45)
 """How long a person counts as present without a heartbeat of the page."""

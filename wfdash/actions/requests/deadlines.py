@@ -44,9 +44,9 @@ from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.votes import outcome_of
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.notifications.write import notify
+from wfdash.questions.policy import Moment, Policy, default_answer
+from wfdash.questions.signals import name_in
 from wfdash.schemas.validate import answer_problems
-from wfdash.workflow.authoring.policy import Moment, Policy, default_answer
-from wfdash.workflow.questions.signals import name_in
 
 _backoff = SweepBackoff("The alarm of request %s could not be dealt with")
 

@@ -19,7 +19,7 @@ from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain import line_comments
 from wfdash.errors import NoLongerOpen
 from wfdash.notifications.write import notify
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.policy import Policy
 
 _backoff = SweepBackoff("Reply %s could not take effect")
 

@@ -10,7 +10,7 @@ from wfdash.access.directory import people_who
 from wfdash.access.viewer import Right, Viewer, origin_of
 from wfdash.access.voters import unknown_in, unknown_words
 from wfdash.errors import Invalid, NotAllowed
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.policy import Policy
 
 WORDS = "operator, on behalf of"
 BEYOND = "This token may not answer requests of this workflow"

@@ -25,10 +25,10 @@ from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.errors import Invalid, NotAllowed, WrongState
+from wfdash.questions.signals import RULE, is_name, key_prefix, name_in
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem, flaws_of, problems_of
 from wfdash.timemachine.restore_point import secrets_in
-from wfdash.workflow.questions.signals import RULE, is_name, key_prefix, name_in
 
 _backoff = SweepBackoff("Signals of run %s could not be received")
 

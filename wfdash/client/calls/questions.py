@@ -12,10 +12,10 @@ from wfdash.asking.question import PeopleAnswer, question_of
 from wfdash.client.calls import runs
 from wfdash.client.errors import NotAllowed, NotAnswered, NotFound
 from wfdash.client.script import Script
+from wfdash.questions.card import Given
+from wfdash.questions.cards import prepare
 from wfdash.records import Callback, RunDetail
 from wfdash.workflow import Approval, Choice, Policy
-from wfdash.workflow.questions.card import Given
-from wfdash.workflow.questions.cards import prepare
 
 WORKFLOW = "ask_people"
 FOREVER = float("inf")

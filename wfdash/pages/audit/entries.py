@@ -18,8 +18,8 @@ from wfdash.pages.site.list_page import flaws_of, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
 from wfdash.queries.audit.qualifiers import FILTER
+from wfdash.questions.policy import Policy, sentence
 from wfdash.rendering import render
-from wfdash.workflow.authoring.policy import Policy, sentence
 
 COLUMNS = (
     "n",

@@ -10,7 +10,7 @@ from checkpoints.events import KINDS, EventKind
 from wfdash.domain.labels import humanize
 from wfdash.pages.ui.times import duration, exact
 from wfdash.queries import RunRow
-from wfdash.workflow.questions.signals import name_in
+from wfdash.questions.signals import name_in
 
 REASONS: dict[str, str] = {
     "start": "Run started",

@@ -10,7 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from wfdash.domain.invisible import escaped, visible
-from wfdash.workflow.values.display import OPAQUE
+from wfdash.values.display import OPAQUE
 
 MAX_DEPTH = 40
 MAX_ITEMS = 200

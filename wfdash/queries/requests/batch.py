@@ -24,7 +24,7 @@ from wfdash.queries.requests.qualifiers import filter_requests
 from wfdash.queries.requests.request import RequestView, request
 from wfdash.queries.requests.tabs import tab_filter
 from wfdash.queries.unreadable import UNREADABLE, document
-from wfdash.workflow.authoring.policy import alone_because
+from wfdash.questions.policy import alone_because
 
 MOST = 200
 DEEPEST = 3

@@ -29,7 +29,7 @@ from wfdash.queries.requests.tabs import in_tab
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import subject_in
-from wfdash.workflow.authoring.policy import HIGH_RISK
+from wfdash.questions.policy import HIGH_RISK
 
 SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}

@@ -19,9 +19,9 @@ from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import title_of
+from wfdash.questions.policy import Policy, sentence
 from wfdash.schemas.secrets import masked, without
 from wfdash.timemachine import restore_point
-from wfdash.workflow.authoring.policy import Policy, sentence
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from checkpoints.models.fields import current_encryptor
 from checkpoints.records import SIGNAL
 from wfdash.domain.invisible import visible
 from wfdash.queries.unreadable import subject_in
-from wfdash.workflow.questions.signals import name_in
+from wfdash.questions.signals import name_in
 
 
 class AwaitedReply(NamedTuple):

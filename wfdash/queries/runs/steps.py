@@ -34,7 +34,7 @@ from wfdash.queries.unreadable import data_of, document
 from wfdash.schemas.secrets import masked
 from wfdash.timemachine.restore_point import secrets_of
 from wfdash.workflow.reducer.routing import plain
-from wfdash.workflow.values.position import position_in
+from wfdash.workflow.stored.position import position_in
 
 PAGE = 50
 MOST_SEARCHED = 2000

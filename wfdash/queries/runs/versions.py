@@ -18,7 +18,7 @@ from wfdash.domain.invisible import visible
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.runs.listing import RunView
 from wfdash.timemachine import versions
-from wfdash.workflow.values.position import position_in
+from wfdash.workflow.stored.position import position_in
 
 FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 OPEN = [phase.value for phase in Phase if phase not in ENDED]

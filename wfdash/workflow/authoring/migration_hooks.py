@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from checkpoints.records import Json
-from wfdash.workflow.values.codec import copy_plain
+from wfdash.values.codec import copy_plain
 
 
 @dataclass(frozen=True, kw_only=True)

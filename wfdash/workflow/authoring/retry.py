@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wfdash.workflow.authoring.durations import Duration, Seconds
+from wfdash.questions.durations import Duration, Seconds
 
 
 class Retry(BaseModel):

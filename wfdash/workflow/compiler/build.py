@@ -8,8 +8,10 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from wfdash.questions.policy import Policy
+from wfdash.values.codec import Codec, codec_for, either, is_any, members
+from wfdash.values.type_names import item_type, type_name
 from wfdash.workflow.authoring.edges import Gather, Join
-from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.compiler.aliases import read_aliases
 from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Level, Node
 from wfdash.workflow.compiler.item_labels import check_labels, read_labels
@@ -17,8 +19,6 @@ from wfdash.workflow.compiler.plan import Definition, GraphPlan, PlannedEdge, Pl
 from wfdash.workflow.compiler.state_rules import read_state
 from wfdash.workflow.compiler.validate import find_paths, find_problems
 from wfdash.workflow.errors import InvalidWorkflow
-from wfdash.workflow.values.codec import Codec, codec_for, either, is_any, members
-from wfdash.workflow.values.type_names import item_type, type_name
 
 UNCHANGED: Mapping[str, str] = types.MappingProxyType({})
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.policy import Policy
+from wfdash.values.codec import Codec
 from wfdash.workflow.authoring.retry import Retry
 from wfdash.workflow.authoring.steps import Function
 from wfdash.workflow.compiler.plan import Definition
-from wfdash.workflow.values.codec import Codec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,11 +10,11 @@ from pydantic.errors import PydanticUserError
 from checkpoints.limits import problem_of
 from wfdash.domain.run_titles import ITEM
 from wfdash.domain.run_titles import problem_of as problem_of_template
+from wfdash.values.codec import codec_for, is_any
+from wfdash.values.type_names import item_type
 from wfdash.workflow.compiler.graph import Edge, Node
 from wfdash.workflow.compiler.plan import GraphPlan, PlannedEdge
 from wfdash.workflow.compiler.validate import shown
-from wfdash.workflow.values.codec import codec_for, is_any
-from wfdash.workflow.values.type_names import item_type
 
 
 def read_labels(plan: GraphPlan) -> dict[str, str]:

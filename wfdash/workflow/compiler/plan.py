@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+from wfdash.questions.policy import Policy
 from wfdash.workflow.authoring.edges import After, Case, Each, Gather, Join, Source
 from wfdash.workflow.authoring.migration_hooks import MigrationHook
-from wfdash.workflow.authoring.policy import Policy
 from wfdash.workflow.authoring.steps import Signature, Step, read_signature
 from wfdash.workflow.errors import InvalidWorkflow
 

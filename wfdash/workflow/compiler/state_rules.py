@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel
 
+from wfdash.values.codec import Codec, codec_for
 from wfdash.workflow.authoring.steps import read_hints
 from wfdash.workflow.compiler.graph import StateRule
 from wfdash.workflow.compiler.plan import GraphPlan
-from wfdash.workflow.values.codec import Codec, codec_for
 
 Default = Callable[[], Any]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from checkpoints.limits import problem_of
+from wfdash.values.codec import UNSTORABLE, codec_for, is_any, unstorable_in
+from wfdash.values.type_names import can_carry, is_list, item_type, type_name
 from wfdash.workflow.authoring.edges import Join
 from wfdash.workflow.compiler.plan import ENTRY, GraphPlan, PlannedEdge, PlannedStep, incoming, outgoing
-from wfdash.workflow.values.codec import UNSTORABLE, codec_for, is_any, unstorable_in
-from wfdash.workflow.values.type_names import can_carry, is_list, item_type, type_name
 
 
 def shown(name: str) -> str:

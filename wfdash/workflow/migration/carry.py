@@ -13,6 +13,7 @@ from checkpoints.events import EventKind
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
+from wfdash.values.codec import check_plain
 from wfdash.workflow.authoring.migration_hooks import Migration, MigrationHook, find_path
 from wfdash.workflow.compiler.aliases import combinations, earlier_names, spelling_of
 from wfdash.workflow.compiler.build import signature
@@ -24,7 +25,6 @@ from wfdash.workflow.migration.sub_workflows import changed_below, hooks_below
 from wfdash.workflow.reducer.joins import settle
 from wfdash.workflow.reducer.moment_builder import MomentBuilder, scopes_in
 from wfdash.workflow.reducer.ticks import EmitEvent, Moment
-from wfdash.workflow.values.codec import check_plain
 
 
 def carry(

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkpoints.records import Json
+from wfdash.values.codec import codec_for
+from wfdash.values.type_names import type_name
 from wfdash.workflow.compiler.graph import Graph, JoinRule, Node, StateRule
 from wfdash.workflow.errors import WorkflowError
 from wfdash.workflow.migration.migration_ops import MigratingRun
 from wfdash.workflow.reducer.moment_builder import group_prefix
 from wfdash.workflow.reducer.routing import unpack
-from wfdash.workflow.values.codec import codec_for
-from wfdash.workflow.values.position import Activation, GroupState, JoinState, Packed
-from wfdash.workflow.values.type_names import type_name
+from wfdash.workflow.stored.position import Activation, GroupState, JoinState, Packed
 
 BROKEN = (WorkflowError, KeyError, IndexError, ValueError, TypeError)
 

@@ -10,7 +10,7 @@ from checkpoints.ids import RequestKey
 from checkpoints.records import Json, Request
 from wfdash.workflow.authoring.migration_hooks import StepChange
 from wfdash.workflow.compiler.plan import ENTRY
-from wfdash.workflow.values.position import Activation, GroupState, JoinState, Packed, Position, Rounds, unsure_calls
+from wfdash.workflow.stored.position import Activation, GroupState, JoinState, Packed, Position, Rounds, unsure_calls
 
 Names = Mapping[str, str]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from wfdash.workflow.authoring.migration_hooks import MigrationHook, find_path
 from wfdash.workflow.compiler.graph import Level
-from wfdash.workflow.values.position import Marks
+from wfdash.workflow.stored.position import Marks
 
 
 def hooks_below(levels: Mapping[str, Level], marks: Marks) -> dict[str, tuple[MigrationHook, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 from checkpoints.records import Phase, Standing
 from wfdash.contract import InFlight
 from wfdash.workflow.compiler.graph import Graph
-from wfdash.workflow.values.position import JournalEntry, Position
+from wfdash.workflow.stored.position import JournalEntry, Position
 
 RESTING = {"queued", "parked", "retry_at"}
 SETTLED = {"result", "raised", "stopped"}

@@ -10,12 +10,12 @@ from checkpoints.records import Json
 from wfdash.contract import InvalidInput
 from wfdash.domain.labels import humanize
 from wfdash.schemas.regex import UnsupportedPattern, refuse_unsupported
+from wfdash.values.codec import codec_for, either, is_any
+from wfdash.values.validate_json import schema_problems, type_problems
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidWorkflow, NotStorable
 from wfdash.workflow.reducer.routing import first_steps, pack, pack_for_first
 from wfdash.workflow.reducer.ticks import Route
-from wfdash.workflow.values.codec import codec_for, either, is_any
-from wfdash.workflow.values.validate_json import schema_problems, type_problems
 
 
 def start_nodes(graph: Graph) -> list[Node]:

@@ -13,7 +13,7 @@ from wfdash.workflow.compiler.graph import Edge, JoinRule, Node
 from wfdash.workflow.reducer.moment_builder import MomentBuilder, group_prefix, item_index, parent_scope
 from wfdash.workflow.reducer.routing import label_of
 from wfdash.workflow.reducer.ticks import Route
-from wfdash.workflow.values.position import GroupState, JoinState, Packed, Rounds
+from wfdash.workflow.stored.position import GroupState, JoinState, Packed, Rounds
 
 
 def deliver(builder: MomentBuilder, route: Route, scope: str, rounds: Rounds | None) -> None:

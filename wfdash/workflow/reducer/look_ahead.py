@@ -9,14 +9,14 @@ from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import ActivationInfo, CallInfo, LookAhead
+from wfdash.values.codec import Codec, codec_for, either, is_any
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.compiler.plan import ENTRY
 from wfdash.workflow.reducer.moment_builder import item_of
 from wfdash.workflow.reducer.reduce import reduce
 from wfdash.workflow.reducer.routing import PLAIN, first_steps, item_codecs, plain
 from wfdash.workflow.reducer.ticks import Command, Moment, OpenRequest, ResolveEntry, RunResumed, RunStep, TimePassed
-from wfdash.workflow.values.codec import Codec, codec_for, either, is_any
-from wfdash.workflow.values.position import Activation, JournalEntry, Packed
+from wfdash.workflow.stored.position import Activation, JournalEntry, Packed
 
 TAKEN = ("answer", "result", "raised", "done")
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Effect, Reason, Request
+from wfdash.questions.policy import Policy, is_lapse
 from wfdash.schemas.secrets import masked
-from wfdash.workflow.authoring.policy import Policy, is_lapse
-from wfdash.workflow.questions.call_intent import secrets_of
-from wfdash.workflow.questions.cards import CallDetails, unknown_call
+from wfdash.values.fingerprints import asked_again
+from wfdash.values.truncate import truncate
 from wfdash.workflow.reducer.moment_builder import MomentBuilder, item_of
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.reducer.ticks import (
@@ -23,9 +23,9 @@ from wfdash.workflow.reducer.ticks import (
     RecordEffect,
     ResolveEntry,
 )
-from wfdash.workflow.values.fingerprints import asked_again
-from wfdash.workflow.values.position import JournalEntry, Packed
-from wfdash.workflow.values.truncate import truncate
+from wfdash.workflow.reducer.unknown_calls import CallDetails, unknown_call
+from wfdash.workflow.stored.call_intent import secrets_of
+from wfdash.workflow.stored.position import JournalEntry, Packed
 
 
 def call_key(builder: MomentBuilder, activation: str, index: int) -> str:

@@ -47,7 +47,7 @@ from wfdash.workflow.reducer.ticks import (
     Tick,
     TimePassed,
 )
-from wfdash.workflow.values.position import JournalEntry, Packed
+from wfdash.workflow.stored.position import JournalEntry, Packed
 
 
 def reduce(graph: Graph, run: str, moment: Moment, tick: Tick) -> tuple[Moment, list[Command]]:

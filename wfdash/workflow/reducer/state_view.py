@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from checkpoints.records import Json
+from wfdash.values.codec import codec_for, same
 from wfdash.workflow.compiler.graph import StateRule
 from wfdash.workflow.errors import StateConflict, WrongType
-from wfdash.workflow.values.codec import codec_for, same
 
 ANYTHING = codec_for(Any)
 

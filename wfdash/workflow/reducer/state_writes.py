@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints.records import Json
+from wfdash.values.codec import codec_for
 from wfdash.workflow.compiler.graph import StateRule
 from wfdash.workflow.errors import StateConflict
 from wfdash.workflow.reducer.moment_builder import MomentBuilder
 from wfdash.workflow.reducer.ticks import Moment
-from wfdash.workflow.values.codec import codec_for
-from wfdash.workflow.values.position import Activation
+from wfdash.workflow.stored.position import Activation
 
 Writes = Mapping[str, tuple[Any, ...]]
 

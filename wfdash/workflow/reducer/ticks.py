@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, Reason, Request
 from wfdash.workflow.compiler.graph import Edge
-from wfdash.workflow.values.position import CallIntent, JournalEntry, Packed, Position, RecordedError
+from wfdash.workflow.stored.position import CallIntent, JournalEntry, Packed, Position, RecordedError
 
 
 @dataclass(frozen=True, slots=True)

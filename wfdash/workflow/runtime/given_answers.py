@@ -11,11 +11,11 @@ from checkpoints.ids import RequestKey, RunId
 from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Json, Request
 from checkpoints.storage import RemembersAnswers
 from wfdash.contract import InvalidInput
+from wfdash.questions.card import Given
 from wfdash.schemas.validate import Problem, answer_problems
+from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.answer_types import check_answer
-from wfdash.workflow.questions.card import Given
 
 SHOWN = 6
 """Actions named in an error at most."""

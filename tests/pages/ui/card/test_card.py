@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from tests.pages.controls import post_of, read_controls
 from tests.pages.markup import flat
 from wfdash.pages.ui import card as cards
-from wfdash.workflow.questions.cards import Approval, Choice, Question, prepare
+from wfdash.questions.cards import Approval, Choice, Question, prepare
 
 
 class Payment(BaseModel):

@@ -17,9 +17,9 @@ from tests.pages.markup import flat
 from tests.pages.ui.test_markup import PAYLOADS
 from wfdash.pages.ui import card as cards
 from wfdash.pages.ui.card.texts import FIRST_LINES, block
+from wfdash.questions.cards import prepare
+from wfdash.questions.evidence import File, Image, JsonValue, Link, Table, Text
 from wfdash.workflow import Approval, Choice, Option, ToolCall
-from wfdash.workflow.evidence import File, Image, JsonValue, Link, Table, Text
-from wfdash.workflow.questions.cards import prepare
 
 FOREIGN = {"b", "i", "script", "iframe", "style", "base", "meta", "math", "object"}
 """Tags that no template draws."""

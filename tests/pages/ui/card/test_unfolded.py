@@ -6,8 +6,8 @@ from pydantic import BaseModel, Field
 
 from wfdash.pages.ui.card import build
 from wfdash.pages.ui.card.unfolded import unfold
+from wfdash.questions.cards import prepare
 from wfdash.workflow import Approval
-from wfdash.workflow.questions.cards import prepare
 
 
 class Account(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wfdash.pages.ui.diff import ValueChange, diff_values
-from wfdash.workflow.values.fingerprints import note_of
+from wfdash.values.fingerprints import note_of
 
 NAMES = {
     "body": "the text",

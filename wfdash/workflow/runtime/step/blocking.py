@@ -13,7 +13,7 @@ from typing import Any
 from wfdash.workflow.reducer.moment_builder import item_of
 from wfdash.workflow.runtime.step.step_logs import activation_in
 from wfdash.workflow.runtime.step.step_ops import StepOps
-from wfdash.workflow.values.exception_codec import is_engine_code
+from wfdash.workflow.stored.exception_codec import is_engine_code
 
 DEEPEST = 40
 """Calls of a stack that are reported."""

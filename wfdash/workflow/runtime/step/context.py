@@ -9,17 +9,18 @@ from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
 
 from checkpoints.records import Answer, Json, Request
 from checkpoints.rules import check_label
-from wfdash.workflow.authoring.durations import Duration, span_of
-from wfdash.workflow.authoring.policy import Policy
+from wfdash.questions.ask_policy import policy_of
+from wfdash.questions.card import Asking, Card, Given
+from wfdash.questions.cards import Approval, Decision, make_request, prepare
+from wfdash.questions.durations import Duration, span_of
+from wfdash.questions.policy import Policy
+from wfdash.questions.signals import fails_after, key_prefix, waiting_for
+from wfdash.questions.tools import ToolCall, ToolDecision
+from wfdash.values.codec import Codec, codec_for, copy_plain, return_type
+from wfdash.values.fingerprints import identify, parts_to_keep
+from wfdash.workflow.answers.answer_types import marked
 from wfdash.workflow.authoring.retry import Retry
 from wfdash.workflow.errors import CallStopped, InvalidCall, WrongType
-from wfdash.workflow.questions.answer_types import marked
-from wfdash.workflow.questions.ask_policy import policy_of
-from wfdash.workflow.questions.call_intent import intent
-from wfdash.workflow.questions.card import Asking, Card, Given
-from wfdash.workflow.questions.cards import Approval, Decision, make_request, prepare
-from wfdash.workflow.questions.signals import fails_after, key_prefix, waiting_for
-from wfdash.workflow.questions.tools import ToolCall, ToolDecision
 from wfdash.workflow.reducer.state_view import StateView
 from wfdash.workflow.reducer.ticks import CallDone
 from wfdash.workflow.runtime.step.invoke import chosen, name_of, retrying
@@ -27,10 +28,9 @@ from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
 from wfdash.workflow.runtime.step.repeated_calls import await_decision
 from wfdash.workflow.runtime.step.reports import StepReports
 from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
-from wfdash.workflow.values.codec import Codec, codec_for, copy_plain, return_type
-from wfdash.workflow.values.exception_codec import decode_exception, encode_exception, message_of
-from wfdash.workflow.values.fingerprints import identify, parts_to_keep
-from wfdash.workflow.values.position import JournalEntry
+from wfdash.workflow.stored.call_intent import intent
+from wfdash.workflow.stored.exception_codec import decode_exception, encode_exception, message_of
+from wfdash.workflow.stored.position import JournalEntry
 
 T = TypeVar("T")
 Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from wfdash.values.fingerprints import MOST_AGAIN
 from wfdash.workflow.errors import ReplayMismatch
 from wfdash.workflow.reducer.ticks import CallDiffers
 from wfdash.workflow.runtime.step.step_ops import StepOps
-from wfdash.workflow.values.fingerprints import MOST_AGAIN
-from wfdash.workflow.values.position import CallIntent, JournalEntry
+from wfdash.workflow.stored.position import CallIntent, JournalEntry
 
 
 async def await_decision(ops: StepOps, index: int, now: JournalEntry) -> JournalEntry:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from wfdash.values.fingerprints import MOST_AGAIN
 from wfdash.workflow.errors import ReplayMismatch
 from wfdash.workflow.runtime.step.task_names import TaskNames, task_name_of
-from wfdash.workflow.values.fingerprints import MOST_AGAIN
-from wfdash.workflow.values.position import JournalEntry
+from wfdash.workflow.stored.position import JournalEntry
 
 CLOSED = {"answer", "result", "done", "raised"}
 

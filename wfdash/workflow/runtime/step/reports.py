@@ -5,10 +5,10 @@ from __future__ import annotations
 from checkpoints.events import EventKind
 from checkpoints.records import Json
 from wfdash.domain.run_titles import cleaned
+from wfdash.values.codec import check_plain, copy_plain
 from wfdash.workflow.authoring.steps import StepContext
 from wfdash.workflow.errors import InvalidCall, NotStorable
 from wfdash.workflow.runtime.step.step_ops import StepOps
-from wfdash.workflow.values.codec import check_plain, copy_plain
 
 
 class StepReports(StepContext):

@@ -11,13 +11,13 @@ from typing import Any, Protocol, TypeVar
 
 from checkpoints.events import EventKind
 from checkpoints.records import Json, Request
+from wfdash.questions.card import Asking
+from wfdash.values.fingerprints import Identity, asked_again
 from wfdash.workflow.compiler.graph import Node
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.card import Asking
 from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
 from wfdash.workflow.runtime.step.replay import CLOSED, Replay
-from wfdash.workflow.values.fingerprints import Identity, asked_again
-from wfdash.workflow.values.position import JournalEntry
+from wfdash.workflow.stored.position import JournalEntry
 
 T = TypeVar("T")
 LEAVE = 2.0

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints.records import ErrorInfo, Json
+from wfdash.values.truncate import truncate
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidCall, StepTimeout
 from wfdash.workflow.reducer.moment_builder import item_of
@@ -19,9 +20,8 @@ from wfdash.workflow.runtime.step.context import Context
 from wfdash.workflow.runtime.step.step_logs import attribute_logs_to, report_left_out
 from wfdash.workflow.runtime.step.step_ops import Host, StepOps
 from wfdash.workflow.runtime.step.threads import belong_to, in_thread
-from wfdash.workflow.values.exception_codec import causes_of, is_engine_code, message_of
-from wfdash.workflow.values.position import Activation, Packed
-from wfdash.workflow.values.truncate import truncate
+from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code, message_of
+from wfdash.workflow.stored.position import Activation, Packed
 
 
 class StepRun:

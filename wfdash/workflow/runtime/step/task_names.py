@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from wfdash.workflow.values.position import JournalEntry
+from wfdash.workflow.stored.position import JournalEntry
 
 Operation: TypeAlias = tuple[str, str]
 """Kind and name of an operation."""

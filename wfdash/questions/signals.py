@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from checkpoints.records import SIGNAL, Json
-from wfdash.workflow.authoring.durations import Duration
-from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.card import Asking, typed
+from wfdash.questions.card import Asking, typed
+from wfdash.questions.durations import Duration
+from wfdash.values.errors import InvalidCall
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 SOON = timedelta(milliseconds=1)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from checkpoints.records import Answer, Request
-from wfdash.workflow.authoring.durations import Duration, Span
-from wfdash.workflow.values.fingerprints import note_of
+from wfdash.questions.durations import Duration, Span
+from wfdash.values.fingerprints import note_of
 
 HIGH_RISK = 3
 Moment = Literal["remind", "escalate", "timeout"]

@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from checkpoints.records import Json
 from wfdash.schemas.secrets import secret_names
-from wfdash.workflow.errors import NotStorable, WrongType
+from wfdash.values.errors import NotStorable, WrongType
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
 ANY: frozenset[Any] = frozenset({Any, object, Json})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from wfdash.workflow.values.codec import is_any, members
+from wfdash.values.codec import is_any, members
 
 NUMBERS = {(int, float), (int, complex), (float, complex), (bool, int), (bool, float)}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from wfdash.workflow.authoring.policy import Policy
-from wfdash.workflow.errors import InvalidCall
+from wfdash.questions.policy import Policy
+from wfdash.values.errors import InvalidCall
 
 
 def policy_of(policy: Policy | None, arguments: Mapping[str, Any]) -> Policy:

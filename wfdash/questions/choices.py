@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
-from wfdash.workflow.questions.card import AnswerType, Asking, Card, Style, action, action_field, decision_schema, shown
+from wfdash.questions.card import AnswerType, Asking, Card, Style, action, action_field, decision_schema, shown
 
 
 class Option(BaseModel):

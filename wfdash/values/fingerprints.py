@@ -11,7 +11,7 @@ from typing import Any
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json, Request
-from wfdash.workflow.errors import InvalidCall
+from wfdash.values.errors import InvalidCall
 
 AGAIN = "asked_again"
 """The part of a card that says why it is asked again: ``{"parts": [names], "was": key, "answered": bool}``."""

@@ -12,9 +12,9 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from checkpoints.records import Json
+from wfdash.values.codec import codec_for
+from wfdash.workflow.answers.answer_types import names_of
 from wfdash.workflow.authoring.steps import Function
-from wfdash.workflow.questions.answer_types import names_of
-from wfdash.workflow.values.codec import codec_for
 
 
 class Quiet(GenerateJsonSchema):

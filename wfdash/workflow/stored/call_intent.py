@@ -15,12 +15,12 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
 from checkpoints.records import Json
 from wfdash.schemas.secrets import masked, secret_names
+from wfdash.values.codec import codec_for
+from wfdash.values.display import OPAQUE, to_display
+from wfdash.values.truncate import truncate
+from wfdash.workflow.answers.nameable_types import named_schemas
 from wfdash.workflow.compiler.graph import Graph
-from wfdash.workflow.questions.nameable_types import named_schemas
-from wfdash.workflow.values.codec import codec_for
-from wfdash.workflow.values.display import OPAQUE, to_display
-from wfdash.workflow.values.position import CallIntent
-from wfdash.workflow.values.truncate import truncate
+from wfdash.workflow.stored.position import CallIntent
 
 MOST = 2_000
 """Parts of a call's arguments that are recorded."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from wfdash.values.class_names import class_name, find_class
+from wfdash.values.codec import check_plain, copy_plain
 from wfdash.workflow.errors import CallFailed, NotStorable
-from wfdash.workflow.values.class_names import class_name, find_class
-from wfdash.workflow.values.codec import check_plain, copy_plain
-from wfdash.workflow.values.position import RecordedError
+from wfdash.workflow.stored.position import RecordedError
 
 MOST_WORDS = 20_000
 ENGINE = Path(__file__).parents[1]

@@ -22,11 +22,11 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from checkpoints.records import Json, Request
 from wfdash.schemas.validate import Problem
+from wfdash.values.class_names import class_name, find_class
+from wfdash.values.codec import codec_for
+from wfdash.values.validate_json import type_problems
 from wfdash.workflow.authoring.steps import Function
 from wfdash.workflow.compiler.graph import Graph
-from wfdash.workflow.values.class_names import class_name, find_class
-from wfdash.workflow.values.codec import codec_for
-from wfdash.workflow.values.validate_json import type_problems
 
 log = logging.getLogger(__name__)
 MARK = "x-type"

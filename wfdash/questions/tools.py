@@ -14,10 +14,7 @@ from typing_extensions import TypedDict
 
 from checkpoints.records import Json
 from wfdash.domain.line_comments import field_for
-from wfdash.schemas.secrets import HIDDEN, secret_names
-from wfdash.schemas.validate import problems_of
-from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.questions.card import (
+from wfdash.questions.card import (
     AnswerType,
     Asking,
     Card,
@@ -35,7 +32,10 @@ from wfdash.workflow.questions.card import (
     when_action,
     words_field,
 )
-from wfdash.workflow.values.codec import check_plain
+from wfdash.schemas.secrets import HIDDEN, secret_names
+from wfdash.schemas.validate import problems_of
+from wfdash.values.codec import check_plain
+from wfdash.values.errors import InvalidCall
 
 Verb = Literal["approve", "edit", "reject", "respond"]
 LONG = 80

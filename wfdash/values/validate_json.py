@@ -13,8 +13,8 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from checkpoints.records import Json
 from wfdash.schemas.validate import Problem, problems_of
-from wfdash.workflow.errors import WorkflowError
-from wfdash.workflow.values.codec import Codec, same
+from wfdash.values.codec import Codec, same
+from wfdash.values.errors import WorkflowError
 
 ASSERTED = ("Value error, ", "Assertion failed, ")
 

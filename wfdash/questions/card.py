@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints.records import Json
 from wfdash.domain import line_comments
+from wfdash.questions.evidence import Evidence
 from wfdash.schemas.messages import ONLY_WITH
-from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.evidence import Evidence
-from wfdash.workflow.values.codec import UNSTORABLE, codec_for, copy_plain, unstorable_in
-from wfdash.workflow.values.display import to_display
+from wfdash.values.codec import UNSTORABLE, codec_for, copy_plain, unstorable_in
+from wfdash.values.display import to_display
+from wfdash.values.errors import InvalidCall
 
 Style = Literal["primary", "danger", "quiet"]
 MAX_CARD = 8_000_000

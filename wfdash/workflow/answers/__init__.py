@@ -1,0 +1,1 @@
+"""The types of answers, and how they are found again by name."""

@@ -1,0 +1,1 @@
+"""What a checkpoint of a native workflow holds: positions, journals, errors."""
