@@ -157,6 +157,11 @@ class EventDraft(Record):
     kind: str
     step: str | None = None
     data: dict[str, Json] = Field(default_factory=dict)
+    at: AwareDatetime | None = None
+    """When it happened, aware; None: when it is committed.
+
+    Kept within its bounds: not before the run's event before it, not after its commit.
+    """
 
 
 class Event(EventDraft):

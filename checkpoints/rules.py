@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 
@@ -48,6 +48,20 @@ def taken_over(attempts: int, before: str | None, worker: str) -> int:
     A worker that claims its own run again has not died, so that is no takeover.
     """
     return attempts + (before is not None and before != worker)
+
+
+def times_of(events: Sequence[EventDraft]) -> tuple[datetime | None, ...]:
+    """Return the time of each event, in order and never going back; empty if none has a time of its own.
+
+    After an event without one, which happens at the commit, there is no earlier time.
+    """
+    if all(event.at is None for event in events):
+        return ()
+    times: list[datetime | None] = []
+    for event in events:
+        last = times[-1] if times else event.at
+        times.append(None if last is None or event.at is None else max(event.at, last))
+    return tuple(times)
 
 
 def title_in(events: Iterable[EventDraft]) -> str | None:

@@ -43,6 +43,21 @@ async def events_are_numbered_without_gaps(world: JournalWorld) -> None:
     assert abs(events[0].at - datetime.now(UTC)) < timedelta(seconds=30)
 
 
+async def events_keep_their_own_times_within_the_bounds_of_the_run(world: JournalWorld) -> None:
+    run = new_run_id()
+    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=THREE[:1]))
+    (first,) = await world.storage.read_events(run)
+    await asyncio.sleep(0.005)  # Longer than a clock's smallest part.
+    early, late = first.at - timedelta(hours=1), first.at + timedelta(days=1)
+    given = (early, first.at + timedelta(microseconds=1), early, late, None)
+    drafts = [THREE[0].model_copy(update={"at": at}) for at in given]
+    await world.storage.commit(Commit(run=run, events=tuple(drafts)))
+    _, clamped, own, back, ahead, last = [event.at for event in await world.storage.read_events(run)]
+    assert clamped == first.at
+    assert own == back == first.at + timedelta(microseconds=1)
+    assert own <= ahead <= last < late
+
+
 async def reading_events_starts_after_a_cursor(world: JournalWorld) -> None:
     run = new_run_id()
     await world.storage.commit(Commit(run=run, events=THREE))

@@ -273,6 +273,21 @@ def insert_events(dialect: Dialect, count: int) -> str:
 
 
 @lru_cache(maxsize=512)
+def insert_timed_events(dialect: Dialect, timed: tuple[bool, ...]) -> str:
+    """Return the statement that inserts events, some of them with a time of their own after their other columns.
+
+    Four parameters: the time, run and number of the event that it must not be before, and the time again.
+    """
+    least, greatest = ("min", "max") if dialect.name == "sqlite" else ("least", "greatest")
+    before = "coalesce((SELECT at FROM checkpoints_event WHERE run_id=? AND seq=?), ?)"
+    own = f"{least}({greatest}(?, {before}), {{now}})"
+    columns = ", ".join(f'"{name}"' for name in (*EVENT, "at"))
+    marks = ",".join(["?"] * len(EVENT))
+    rows = ",".join(f"({marks},{own if one else '{now}'})" for one in timed)
+    return dialect.sql(f"INSERT INTO checkpoints_event ({columns}) VALUES {rows}")
+
+
+@lru_cache(maxsize=512)
 def select_chunks(dialect: Dialect, count: int) -> str:
     """Return the statement that reads ``count`` chunks of one family by hash."""
     return dialect.sql(f"SELECT hash, data FROM checkpoints_chunk WHERE family=? AND hash IN ({placeholders(count)})")

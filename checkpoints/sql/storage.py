@@ -31,6 +31,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
+from checkpoints.rules import times_of
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.pruning import Pruning, Survey
 from checkpoints.sql.runs import Removed
@@ -310,7 +311,8 @@ def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -
     encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
     events = tuple([(e.kind, e.step, text_of(e.data)) for e in commit.events])
     base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
-    return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base)
+    times = times_of(commit.events)
+    return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base, times=times)
 
 
 def encoded_content(checkpoint: Checkpoint, head: CachedEncoding | None, *, frozen: bool) -> Encoded:

@@ -31,7 +31,15 @@ from checkpoints.records import (
 )
 from checkpoints.sql.reads import ReadScripts
 from checkpoints.sql.reads import Script as Script
-from checkpoints.sql.statements import Rows, Statement, extend_many, insert_chunks, insert_events, live_tokens
+from checkpoints.sql.statements import (
+    Rows,
+    Statement,
+    extend_many,
+    insert_chunks,
+    insert_events,
+    insert_timed_events,
+    live_tokens,
+)
 from checkpoints.sql.tables import (
     CHECKPOINT_VALUES,
     checkpoint_row,
@@ -65,6 +73,8 @@ class PreparedCommit:
     """Kind, step, data of each event."""
     base: CheckpointId | None = None
     """The stored checkpoint whose chunks this commit reuses and leaves out."""
+    times: tuple[datetime | None, ...] = ()
+    """The time of each event, None for that of the commit; empty if none has one of its own."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +206,11 @@ class Scripts(ReadScripts):
             if self.encryptor.changes(data):
                 data = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
             params += event_row(run, at, kind, step, data)
+            if given.times and (time := self.dialect.moment(given.times[at - first])) is not None:
+                params += (time, run, first - 1, time)
+        if given.times:
+            timed = tuple(time is not None for time in given.times)
+            return insert_timed_events(self.dialect, timed), tuple(params)
         return insert_events(self.dialect, len(events)), tuple(params)
 
     def _checkpoint(
