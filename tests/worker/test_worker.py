@@ -76,6 +76,25 @@ def test_an_answer_resumes_the_parked_run(otto, define, start_worker) -> None:
     assert kinds(run) == ["run.queued", "request.opened", "request.answered", "run.completed"]
 
 
+def test_an_engine_that_suspends_without_closing_an_answered_request_fails_at_once(otto, define, start_worker) -> None:
+    drives = []
+
+    async def keep_the_answer(given, recorder):
+        drives.append(given)
+        return await ask_then_finish(given.model_copy(update={"answers": {}}), recorder)
+
+    define(ask_then_finish)
+    start_worker()
+    run = actions.start_run(otto, "script", 1)
+    until(reaches(run, "waiting"))
+    define(keep_the_answer)
+    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    until(reaches(run, "failed"))
+    run.refresh_from_db()
+    assert "answer to q:0 and suspended the run without closing that request" in run.error["message"]
+    assert len(drives) == 1
+
+
 @pytest.mark.alone
 def test_an_answer_whose_bell_was_lost_is_found_within_two_seconds(otto, define, start_worker, monkeypatch) -> None:
     define(ask_then_finish)

@@ -114,7 +114,7 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
     if checkpoint is None:
         return Start(run=run, message=facts.input)
     answers = await storage.read_answers(run)
-    recorder.handed_out(answers)
+    recorder.resumed_with(answers)
     return Resume(run=run, checkpoint=checkpoint, answers=answers)
 
 

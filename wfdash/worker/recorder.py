@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from checkpoints.claims.renewal import ClaimRenewer
 from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
+from checkpoints.ids import RequestKey
 from checkpoints.recorder import BoundRecorder, utc_now
-from checkpoints.records import SIGNAL, Claim, Commit, Reason
+from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason
 from checkpoints.storage import Journal
 from wfdash import pubsub
 from wfdash.actions.runs import cancellation, signals
+from wfdash.errors import WfdashError
 from wfdash.telemetry import tracing
 from wfdash.worker.version_holds import in_thread
 
 log = logging.getLogger(__name__)
+
+
+class AnswerKept(WfdashError):
+    """An engine suspended a run without closing a request whose answer it was given: it would be given it forever."""
+
 
 ENDS = frozenset(
     {
@@ -43,11 +50,27 @@ class ClaimedRecorder(BoundRecorder):
         """What keeps its claim alive."""
         self.drains = self.draining = False
         self._workflow = workflow
+        self._to_close: frozenset[RequestKey] = frozenset()
         self._doubt = claim.recovered
         """Return whether the run may have been asked to end after the running step."""
 
+    def resumed_with(self, answers: Mapping[RequestKey, Answer]) -> None:
+        """Record the answers that the run resumes with: their requests must be closed before it is suspended."""
+        self.handed_out(answers)
+        self._to_close = frozenset(answers)
+
     async def commit(self, commit: Commit) -> None:
-        """Write a commit in one transaction, then notify its watchers; ``ClaimLost`` ends the drive."""
+        """Write a commit in one transaction, then notify its watchers; ``ClaimLost`` ends the drive.
+
+        ``AnswerKept``: it suspends the run, and a request whose answer the run resumed with was not closed.
+        """
+        self._to_close -= frozenset(commit.closed)
+        if commit.standing is not None and commit.standing.phase is Phase.WAITING and self._to_close:
+            kept = ", ".join(sorted(self._to_close))
+            raise AnswerKept(
+                f"The engine resumed with an answer to {kept} and suspended the run without closing that request. "
+                "An engine must close each request whose answer it is given: see Engines in the documentation"
+            )
         if commit.standing is not None and self.renewer is not None:
             with self.renewer.giving_back(self.lease):
                 await super().commit(commit)
