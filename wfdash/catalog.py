@@ -19,10 +19,11 @@ from pathlib import Path
 from types import ModuleType
 
 from django.conf import settings
-from django.utils.module_loading import import_string
 
 from wfdash.contract import Description, Engine, LocatesCode, LocatesFlaws, NamesSecrets
 from wfdash.domain import graph_diff
+from wfdash.engines.discovery import definitions_in
+from wfdash.engines.loading import load_engines
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
 from wfdash.installation.author_code import author_modules, forget, is_installed, root_of
@@ -178,7 +179,10 @@ def read(given: Sequence[str] | None = None) -> Catalog:
     """Import these sources, or all that the settings name, into a catalogue of its own."""
     catalog = Catalog()
     workflow_sources.use_folder(Path.cwd(), last=True)
-    engines = [import_string(path)() for path in settings.WFDASH_ENGINES]
+    engines, missing = load_engines(settings.WFDASH_ENGINES)
+    for engine in missing:
+        log.error("%s", engine.error)
+        catalog.failures.append(Failure(source=engine.path, error=engine.error, traceback=engine.traceback))
     files = [
         (file, workflow_sources.import_source)
         for source in (settings.WFDASH_WORKFLOWS if given is None else given)
@@ -187,12 +191,15 @@ def read(given: Sequence[str] | None = None) -> Catalog:
     apps = [*settings.WFDASH_APPS, *([ASKING] if settings.WFDASH_ASK_PEOPLE else [])] if given is None else []
     for source, load_modules in [*((app, _import_app) for app in apps), *files]:
         try:
-            found = [one for module in load_modules(source) for one in _definitions(module, engines)]
+            found = [one for module in load_modules(source) for one in definitions_in(module, engines)]
         except Exception as error:
             _note_failure(catalog, source, error)
             continue
-        for definition, engine in found:
-            _add_entry(catalog, source, definition, engine)
+        for one in found:
+            if one.error is not None:
+                _note_failure(catalog, source, one.error)
+            elif one.engine is not None:
+                _add_entry(catalog, source, one.definition, one.engine)
     return catalog
 
 
@@ -201,15 +208,6 @@ def _import_app(name: str) -> list[ModuleType]:
     package = importlib.import_module(name)
     within = f"{name}.workflows"
     return [importlib.import_module(within)] if importlib.util.find_spec(within, package.__name__) else []
-
-
-def _definitions(module: ModuleType, engines: list[Engine]) -> Iterator[tuple[object, Engine]]:
-    seen: set[int] = set()
-    for value in vars(module).values():
-        engine = next((engine for engine in engines if engine.accepts(value)), None)
-        if engine is not None and id(value) not in seen:
-            seen.add(id(value))
-            yield value, engine
 
 
 def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine) -> None:

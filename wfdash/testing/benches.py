@@ -12,14 +12,14 @@ from unittest import mock
 
 from django.conf import settings
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from checkpoints.models import Reply
 from checkpoints.records import CheckpointInfo
 from wfdash import actions, catalog
 from wfdash.access.viewer import Viewer
 from wfdash.access.voters import vote_progress
-from wfdash.contract import Edits, Engine
+from wfdash.contract import Edits
+from wfdash.engines.loading import load_engines
 from wfdash.errors import Invalid
 from wfdash.questions.durations import Duration, span_of
 from wfdash.testing.answers import as_json, written_out
@@ -274,7 +274,7 @@ def _sweep() -> None:
 
 def catalog_of(workflows: tuple[Workflow, ...]) -> catalog.Catalog:
     """Return a catalogue of these. ``InvalidWorkflow``."""
-    engines: list[Engine] = [import_string(path)() for path in settings.WFDASH_ENGINES]
+    engines, _ = load_engines(settings.WFDASH_ENGINES)
     found = catalog.Catalog()
     for workflow in workflows:
         engine = next(engine for engine in engines if engine.accepts(workflow))
