@@ -96,7 +96,7 @@ $(TOOLS)/installed: | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e ".[push]"
+	$(PIP) -e ".[push,pydantic-ai]"
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python

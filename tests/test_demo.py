@@ -25,7 +25,7 @@ def test_people_runs_and_a_repository_are_added(tmp_path: Path):
     assert seeded.people == ("adam", "ana", "ben", "vera")
     assert set(Run.objects.values_list("id", flat=True)) == set(seeded.runs)
     workflows = sorted(Run.objects.values_list("workflow", flat=True))
-    assert workflows == ["expense_batch", "patch_review", "patch_review", "publish_article"]
+    assert workflows == ["expense_batch", "patch_review", "patch_review", "publish_article", "support_agent"]
     assert repository.open_repository(str(seeded.repository)) == tmp_path.resolve() / "demo" / "shop"
 
 
@@ -35,7 +35,7 @@ def test_seeding_again_changes_nothing(tmp_path: Path):
     ana.groups.clear()
     again = demo.seed(tmp_path)
     assert (again.people, again.runs) == ((), ())
-    assert Run.objects.count() == 4
+    assert Run.objects.count() == 5
     assert Schedule.objects.get().owner.username == "adam"
     assert Grant.objects.count() == 5
     assert not ana.groups.exists()
@@ -72,7 +72,7 @@ def test_the_command_says_what_it_added(settings: pytest.FixtureRequest, tmp_pat
     settings.WFDASH_DATA_DIR = tmp_path
     out = StringIO()
     call_command("demo", stdout=out)
-    assert out.getvalue().splitlines()[:2] == ["People added: adam, ana, ben, vera", "Runs started: 4"]
+    assert out.getvalue().splitlines()[:2] == ["People added: adam, ana, ben, vera", "Runs started: 5"]
     out = StringIO()
     call_command("demo", stdout=out)
     assert out.getvalue().splitlines()[:2] == ["People added: none", "Runs started: 0"]

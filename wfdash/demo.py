@@ -90,6 +90,7 @@ def _runs(repository: Path) -> list[tuple[str, str, Json]]:
     return [
         ("expenses", "expense_batch", {}),
         ("article", "publish_article", {}),
+        ("support", "support_agent", {}),
         ("stale", "patch_review", {"repository": str(repository), "diff": stale}),
         ("patch", "patch_review", {"repository": str(repository), "diff": patch}),
     ]

@@ -14,7 +14,7 @@ import pytest
 from wfdash.cli.new import written
 
 ROOT = Path(__file__).parents[2]
-WHOLE = ("workflows", "testing", "policies", "webhooks")
+WHOLE = ("workflows", "testing", "policies", "webhooks", "agents")
 """Pages whose blocks are one program each."""
 PARTS = {
     "ask-from-anywhere": "",

@@ -1,0 +1,126 @@
+"""Agents of the OpenAI Agents SDK in a step: turns and tools are made once, and people decide about tool calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents")
+
+from agents import Agent, Model, ModelResponse, Usage, function_tool
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+from checkpoints.memory import MemoryStorage
+from wfdash.agents import run_agent
+from wfdash.outcomes import Finished, Waiting
+from wfdash.workflow import Context, Workflow
+
+
+class Script(Model):
+    """A model that says these things in turn, and counts how often it was asked."""
+
+    def __init__(self, *turns: list[Any]) -> None:
+        self.turns, self.asked, self.seen = turns, 0, []
+
+    async def get_response(self, system_instructions: Any, input: Any, *args: Any, **options: Any) -> ModelResponse:  # noqa: A002
+        self.seen.append(input)
+        turn = self.turns[self.asked]
+        self.asked += 1
+        usage = Usage(requests=1, input_tokens=3, output_tokens=2, total_tokens=5)
+        return ModelResponse(output=turn, usage=usage, response_id=None)
+
+    def stream_response(self, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+
+def use(tool: str, call: str, **arguments: Any) -> ResponseFunctionToolCall:
+    return ResponseFunctionToolCall(
+        type="function_call", name=tool, call_id=call, id=call, arguments=json.dumps(arguments)
+    )
+
+
+def say(text: str) -> ResponseOutputMessage:
+    content = ResponseOutputText(type="output_text", text=text, annotations=[])
+    return ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[content])
+
+
+def support(script: Script, calls: list[Any]) -> Workflow:
+    @function_tool
+    def look_up(order: int) -> str:
+        calls.append(("look_up", order))
+        return "paid 40"
+
+    @function_tool(needs_approval=True)
+    def refund(order: int, name: str) -> str:
+        """Pay the money back."""
+        calls.append(("refund", order, name))
+        return f"refunded {order} to {name}"
+
+    agent = Agent(name="support", model=script, tools=[look_up, refund])
+    front = Agent(name="front", model=script, handoffs=[agent])
+    wf = Workflow("support")
+
+    @wf.step(start=True)
+    async def answer(question: str, ctx: Context) -> dict[str, Any]:
+        reply = await run_agent(ctx, front if question.startswith("Hand over") else agent, question)
+        return {"said": reply.output, "turns": reply.usage.turns}
+
+    return wf
+
+
+LOOK, REFUND, SAID = [use("look_up", "a", order=7)], [use("refund", "b", order=7, name="ana")], [say("All done.")]
+
+
+def results(script: Script) -> list[str]:
+    return [str(item["output"]) for item in script.seen[-1] if item.get("type") == "function_call_output"]
+
+
+@pytest.mark.parametrize("question", ["Where is my money?", "Hand over, please"])
+async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approval(question: str):
+    over = [[use("transfer_to_support", "t")]] if question.startswith("Hand over") else []
+    script, calls, storage = Script(*over, LOOK, REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await wf.run(question, storage=storage, run_id="r")
+    assert isinstance(waiting, Waiting), waiting
+    (request,) = waiting.requests
+    assert (request.kind, request.card["subject"]) == ("tool_call", "refund: 7, ana")
+    assert question in str(request.card["evidence"])
+    assert (calls, script.asked) == ([("look_up", 7)], 2 + len(over))
+    done = await wf.run(answers={request.key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert done.output == {"said": "All done.", "turns": 3 + len(over)}
+    assert (calls, script.asked) == ([("look_up", 7), ("refund", 7, "ana")], 3 + len(over))
+
+
+@pytest.mark.parametrize(
+    ("answer", "called", "result"),
+    [
+        ({"action": "edit", "arguments": {"order": 8, "name": "ben"}}, [("refund", 8, "ben")], "refunded 8 to ben"),
+        ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
+        ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
+    ],
+)
+async def test_people_edit_reject_or_answer_in_place_of_a_tool(answer: Any, called: list[Any], result: str):
+    script, calls, storage = Script(REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await wf.run("Refund it", storage=storage, run_id="r")
+    done = await wf.run(answers={waiting.requests[0].key: answer}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert calls == called
+    assert results(script) == [result]
+
+
+async def test_two_calls_are_asked_at_once_and_may_be_answered_apart():
+    script, calls, storage = Script([*REFUND, use("refund", "c", order=9, name="eva")], SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await wf.run("Refund both", storage=storage, run_id="r")
+    first, second = waiting.requests
+    one = await wf.run(answers={second.key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(one, Waiting)
+    assert calls == []
+    done = await wf.run(answers={first.key: {"action": "reject", "feedback": "No"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert calls == [("refund", 9, "eva")]
+    assert script.asked == 2

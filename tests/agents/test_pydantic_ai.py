@@ -1,0 +1,188 @@
+"""Agents of pydantic-ai in a step: turns and tools are made once, and people decide about tool calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pydantic_ai = pytest.importorskip("pydantic_ai")
+
+from pydantic_ai import Agent, ModelRetry  # noqa: E402
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart  # noqa: E402
+from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
+
+from checkpoints.memory import MemoryStorage  # noqa: E402
+from wfdash.agents import run_agent  # noqa: E402
+from wfdash.outcomes import Finished, Waiting  # noqa: E402
+from wfdash.workflow import Context, Workflow  # noqa: E402
+
+
+class Script:
+    """A model that says these things in turn, and counts how often it was asked."""
+
+    def __init__(self, *turns: list[Any]) -> None:
+        self.turns, self.asked, self.seen = turns, 0, []
+
+    def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.seen.append(messages)
+        done = sum(isinstance(message, ModelResponse) for message in messages)
+        self.asked += 1
+        return ModelResponse(parts=self.turns[done])
+
+
+def support(script: Script, calls: list[Any], *, approval: bool = True) -> Workflow:
+    agent = Agent(FunctionModel(script))
+
+    @agent.tool_plain
+    def look_up(order: int) -> dict[str, int]:
+        """Look an order up."""
+        calls.append(("look_up", order))
+        return {"paid": 40}
+
+    @agent.tool_plain(requires_approval=approval)
+    def refund(order: int, name: str) -> str:
+        """Pay the money back."""
+        calls.append(("refund", order, name))
+        return f"refunded {order} to {name}"
+
+    @agent.tool_plain
+    def fussy(order: int) -> str:
+        calls.append(("fussy", order))
+        if order < 10:
+            raise ModelRetry("order numbers have two digits")
+        return "fine"
+
+    wf = Workflow("support")
+
+    @wf.step(start=True)
+    async def answer(question: str, ctx: Context) -> dict[str, Any]:
+        reply = await run_agent(ctx, agent, question)
+        return {"said": reply.output, "turns": reply.usage.turns, "messages": len(reply.history)}
+
+    return wf
+
+
+LOOK = [ToolCallPart("look_up", {"order": 7}, tool_call_id="a")]
+REFUND = [ToolCallPart("refund", {"order": 7, "name": "ana"}, tool_call_id="b")]
+SAID = [TextPart("All done.")]
+
+
+def tool_results(script: Script) -> list[Any]:
+    return [part.content for message in script.seen[-1] for part in message.parts if isinstance(part, ToolReturnPart)]
+
+
+async def start(wf: Workflow, storage: MemoryStorage) -> Any:
+    return await wf.run("Where is my money?", storage=storage, run_id="r")
+
+
+async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approval():
+    script, calls, storage = Script(LOOK, REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await start(wf, storage)
+    assert isinstance(waiting, Waiting)
+    (request,) = waiting.requests
+    assert (request.kind, request.card["subject"]) == ("tool_call", "refund: 7, ana")
+    assert request.card["body"] == "Pay the money back."
+    assert "Where is my money?" in str(request.card["evidence"])
+    assert (calls, script.asked) == ([("look_up", 7)], 2)
+    done = await wf.run(answers={request.key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished)
+    assert done.output == {"said": "All done.", "turns": 3, "messages": 6}
+    assert (calls, script.asked) == ([("look_up", 7), ("refund", 7, "ana")], 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "called", "result"),
+    [
+        ({"action": "edit", "arguments": {"order": 8, "name": "ben"}}, [("refund", 8, "ben")], "refunded 8 to ben"),
+        ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
+        ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
+    ],
+)
+async def test_people_edit_reject_or_answer_in_place_of_a_tool(answer: Any, called: list[Any], result: str):
+    script, calls, storage = Script(REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await start(wf, storage)
+    done = await wf.run(answers={waiting.requests[0].key: answer}, storage=storage, run_id="r")
+    assert isinstance(done, Finished)
+    assert calls == called
+    assert tool_results(script) == [result]
+
+
+async def test_two_calls_are_asked_at_once_and_may_be_answered_apart():
+    both = [*REFUND, ToolCallPart("refund", {"order": 9, "name": "eva"}, tool_call_id="c")]
+    script, calls, storage = Script(both, SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await start(wf, storage)
+    first, second = waiting.requests
+    one = await wf.run(answers={second.key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(one, Waiting)
+    assert calls == []
+    done = await wf.run(answers={first.key: {"action": "reject", "feedback": "No"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished)
+    assert calls == [("refund", 9, "eva")]
+    assert script.asked == 2
+
+
+async def test_a_tool_that_asks_the_model_to_try_again_is_not_called_again_on_replay():
+    fussy = [[ToolCallPart("fussy", {"order": order}, tool_call_id=str(order))] for order in (1, 10)]
+    script, calls, storage = Script(*fussy, REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await start(wf, storage)
+    done = await wf.run(answers={waiting.requests[0].key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished)
+    assert calls == [("fussy", 1), ("fussy", 10), ("refund", 7, "ana")]
+    assert script.asked == 4
+
+
+async def test_what_the_model_writes_is_streamed_once_and_each_turn_is_an_event_with_its_tokens():
+    async def words(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        for word in ("All ", "done."):
+            yield word
+
+    agent, storage = Agent(FunctionModel(stream_function=words)), MemoryStorage()
+    wf = Workflow("streaming")
+
+    @wf.step(start=True)
+    async def answer(question: str, ctx: Context) -> str:
+        reply = await run_agent(ctx, agent, question)
+        return str(await ctx.ask(f"{reply.output} Right?"))
+
+    stream = wf.run_stream("Hello", storage=storage, run_id="r")
+    seen = [event async for event in stream]
+    assert [event.data["text"] for event in seen if event.kind == "stream"] == ["All ", "done."]
+    turns = [event.data for event in seen if event.kind == "custom"]
+    assert [(one["name"], one["data"]["model"]) for one in turns] == [("model turn", "function::words")]
+    assert turns[0]["data"]["output_tokens"] > 0
+    (request,) = stream.outcome.requests
+    again = wf.run_stream(answers={request.key: "yes"}, storage=storage, run_id="r")
+    assert [event.kind for event in [one async for one in again] if event.kind in ("stream", "custom")] == []
+    assert stream.outcome
+
+
+async def test_a_history_continues_a_conversation_and_comes_back_longer():
+    script, storage = Script(SAID, [TextPart("As I said.")]), MemoryStorage()
+    agent = Agent(FunctionModel(script))
+    wf = Workflow("chat")
+
+    @wf.step(start=True)
+    async def talk(question: str, ctx: Context) -> list[int]:
+        first = await run_agent(ctx, agent, question)
+        second = await run_agent(ctx, agent, "And now?", history=first.history)
+        return [len(first.history), len(second.history)]
+
+    done = await wf.run("Hello", storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert done.output == [2, 4]
+
+
+async def test_an_object_that_is_no_agent_is_refused():
+    wf = Workflow("wrong")
+
+    @wf.step(start=True)
+    async def step(n: int, ctx: Context) -> None:
+        await run_agent(ctx, object(), "Hello")
+
+    failed = await wf.run(1, storage=MemoryStorage(), run_id="r")
+    assert "run_agent needs an agent of pydantic-ai or of openai-agents, not object" in failed.error.message

@@ -1,0 +1,104 @@
+"""The agent that answers customers: with its scripted model, and with a model that an endpoint of OpenAI's API has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+from wfdash.examples.support_agent import support_agent
+from wfdash.testing import Bench, bench
+
+BROKEN = {"customer": "Mara", "message": "Order 1042 arrived broken."}
+
+
+@pytest.fixture
+async def desk() -> Any:
+    async with bench(support_agent, people={"ana": []}) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply", "refunded"),
+    [
+        ({"action": "approve"}, "We have paid back 89.90 euros.", [1042]),
+        ({"action": "edit", "arguments": {"order": 1042, "amount": 20, "reason": "scratch"}}, "20.00 euros", [1042]),
+        ({"action": "reject", "feedback": "Send a photo first."}, "About your money: Send a photo first.", []),
+    ],
+)
+async def test_a_refund_waits_for_a_person_who_has_the_last_word(
+    desk: Bench, answer: Any, reply: str, refunded: list[int]
+) -> None:
+    run = await desk.start(BROKEN)
+    assert run.request.subject == "refund: 1042, 89.9, Desk lamp arrived broken"
+    await desk.answer(run, answer, by="ana")
+    assert reply in run.result()["reply"]
+    assert (run.result()["refunded"], run.result()["turns"]) == (refunded, 3)
+
+
+async def test_no_answer_in_time_is_a_rejection(desk: Bench) -> None:
+    run = await desk.start(BROKEN)
+    await desk.advance("9h")
+    assert run.result()["refunded"] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "reply"),
+    [("It is broken.", "the number of your order"), ("Order 9999 is broken.", "There is no order 9999")],
+)
+async def test_nothing_is_paid_for_an_order_that_is_not_known(desk: Bench, message: str, reply: str) -> None:
+    run = await desk.start({"customer": "Mara", "message": message})
+    assert reply in run.result()["reply"]
+    assert run.result()["refunded"] == []
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Speaks as much of OpenAI's API as a chat needs."""
+
+    asked: list[dict[str, Any]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        piece = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "small"}
+        said = {"index": 0, "delta": {"role": "assistant", "content": "A person will help."}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+        body = "".join(
+            f"data: {json.dumps({**piece, **part})}\n\n"
+            for part in ({"choices": [said]}, {"choices": [], "usage": usage})
+        )
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(f"{body}data: [DONE]\n\n".encode())
+
+    def log_message(self, *args: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    server = HTTPServer(("127.0.0.1", 0), Endpoint)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("WFDASH_AGENT_MODEL", "small")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "not-needed")
+    monkeypatch.setattr(Endpoint, "asked", [])
+    yield Endpoint.asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def test_the_environment_names_any_endpoint_that_speaks_openais_api(desk: Bench, endpoint: Any) -> None:
+    run = await desk.start(BROKEN)
+    assert run.result()["reply"] == "A person will help."
+    (asked,) = endpoint
+    assert asked["model"] == "small"
+    assert sorted(tool["function"]["name"] for tool in asked["tools"]) == ["look_up", "refund"]

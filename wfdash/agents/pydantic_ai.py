@@ -1,0 +1,239 @@
+"""Agents of pydantic-ai: a capability that records turns and tools, and asks people about deferred tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import (
+    DeferredToolRequests,
+    DeferredToolResults,
+    RunContext,
+    ToolApproved,
+    ToolDefinition,
+    ToolDenied,
+)
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from pydantic_core import to_jsonable_python
+
+from checkpoints.records import Json
+from wfdash.agents.approvals import ALL, Approvals, Wanted
+from wfdash.agents.reply import AgentReply, Usage, said_turn
+from wfdash.questions.tools import ToolDecision
+from wfdash.workflow import Context
+
+DENIED = "The tool call was rejected by a person."
+TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)
+
+
+async def run(
+    ctx: Context,
+    agent: Agent[Any, Any],
+    prompt: Any,
+    *,
+    history: Sequence[Json],
+    approvals: Approvals,
+    once: Collection[str],
+    options: Mapping[str, Any],
+) -> AgentReply[Any]:
+    """Run an agent until it has its output; every turn and tool is recorded."""
+    recording: RecordedRun = RecordedRun(ctx, approvals, once)
+    given = dict(options)
+    given["capabilities"] = [*given.get("capabilities", ()), recording]
+    earlier = ModelMessagesTypeAdapter.validate_python(list(history)) if history else None
+    result = await agent.run(prompt, message_history=earlier, **given)
+    used = result.usage
+    usage = Usage(turns=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+    return AgentReply(output=result.output, history=as_json(result.all_messages()), usage=usage)
+
+
+def as_json(messages: Sequence[ModelMessage]) -> list[Json]:
+    """Return messages as JSON."""
+    found: list[Json] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    return found
+
+
+class RecordedRun(AbstractCapability[Any]):
+    """Records one run of an agent in a step."""
+
+    def __init__(self, ctx: Context, approvals: Approvals, once: Collection[str]) -> None:
+        self._ctx, self._approvals, self._once = ctx, approvals, once
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """Return a model whose turns are recorded."""
+        return RecordedTurns(model, self._ctx)
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
+        """Return tools whose calls are recorded."""
+        return RecordedTools(toolset, self._ctx, self._approvals.responses, self._once)
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """Ask people about every call that needs approval, and about those that are answered outside."""
+        tools = {} if ctx.tool_manager is None else {one.name: one for one in ctx.tool_manager.tool_defs}
+        outside = {part.tool_call_id for part in requests.calls}
+        wanted = [_wanted(part, tools, part.tool_call_id in outside) for part in (*requests.approvals, *requests.calls)]
+        decisions = await self._approvals.ask(wanted, transcript(ctx.messages))
+        return requests.build_results(
+            approvals={part.tool_call_id: _verdict(decisions[part.tool_call_id]) for part in requests.approvals},
+            calls={call: decisions[call].response or "" for call in outside},
+            answered_by={call: decision.by for call, decision in decisions.items() if decision.by},
+        )
+
+
+@dataclass
+class RecordedTools(WrapperToolset[Any]):
+    """Tools whose calls are recorded by the tool's name. One that a person answered in its place is not called."""
+
+    step: Context
+    responses: Mapping[str, str]
+    once: Collection[str]
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Return what the tool returned when it was called first."""
+        if (call := ctx.tool_call_id) is not None and call in self.responses:
+            return self.responses[call]
+
+        async def use(arguments: Any) -> Json:
+            return await _outcome(self.wrapped.call_tool(name, arguments, ctx, tool))
+
+        return _returned(await self.step.call(use, tool_args, name=name, once=name in self.once))
+
+
+class RecordedTurns(WrapperModel):
+    """A model whose turns are recorded calls; what it writes is streamed to the run's page."""
+
+    def __init__(self, wrapped: Model, ctx: Context) -> None:
+        super().__init__(wrapped)
+        self._ctx = ctx
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return the model's turn, as it was recorded if it was made before."""
+
+        async def turn() -> Json:
+            response = await self._stream(messages, model_settings, model_request_parameters)
+            said_turn(self._ctx, response.model_name, response.usage.input_tokens, response.usage.output_tokens)
+            return as_json([response])[0]
+
+        (response,) = ModelMessagesTypeAdapter.validate_python([await self._ctx.call(turn, name="model")])
+        assert isinstance(response, ModelResponse)  # noqa: S101
+        return response
+
+    async def _stream(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> ModelResponse:
+        if not _can_stream(self.wrapped):
+            return await self.wrapped.request(messages, settings, parameters)
+        async with self.wrapped.request_stream(messages, settings, parameters) as stream:
+            async for event in stream:
+                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                    self._ctx.stream(event.part.content)
+                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                    self._ctx.stream(event.delta.content_delta)
+            return stream.get()
+
+
+def _can_stream(model: Model) -> bool:
+    """Say whether a model can stream, as far as its class tells: a scripted one may not."""
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    if isinstance(model, FunctionModel):
+        return model.stream_function is not None
+    return type(model).request_stream is not Model.request_stream
+
+
+async def _outcome(call: Awaitable[Any]) -> Json:
+    """Return what a tool returned or asked for as JSON."""
+    try:
+        value = await call
+    except ModelRetry as error:
+        return {"retry": error.message}
+    except ToolFailed as error:
+        return {"failed": error.message}
+    except ApprovalRequired as error:
+        return {"deferred": "approval", "metadata": to_jsonable_python(error.metadata)}
+    except CallDeferred as error:
+        return {"deferred": "call", "metadata": to_jsonable_python(error.metadata)}
+    if isinstance(value, ToolReturn):
+        return {"parts": TOOL_RETURN.dump_python(value, mode="json")}
+    return {"value": to_jsonable_python(value)}
+
+
+def _returned(found: Any) -> Any:
+    if "retry" in found:
+        raise ModelRetry(found["retry"])
+    if "failed" in found:
+        raise ToolFailed(found["failed"])
+    if "deferred" in found:
+        kind = ApprovalRequired if found["deferred"] == "approval" else CallDeferred
+        raise kind(metadata=found["metadata"])
+    return TOOL_RETURN.validate_python(found["parts"]) if "parts" in found else found["value"]
+
+
+def _wanted(part: ToolCallPart, tools: Mapping[str, ToolDefinition], outside: bool) -> Wanted:
+    known = tools.get(part.tool_name)
+    return Wanted(
+        call=part.tool_call_id,
+        tool=part.tool_name,
+        arguments=part.args_as_dict(),
+        parameters=None if known is None else known.parameters_json_schema,
+        description=(known.description or "") if known is not None else "",
+        allow=("respond",) if outside else ALL,
+    )
+
+
+def _verdict(decision: ToolDecision) -> ToolApproved | ToolDenied:
+    """Return what is done with a call. One that a person answered is 'called', and gives that answer."""
+    if decision.action == "edit":
+        return ToolApproved(override_args=decision.arguments)
+    if decision.action in ("approve", "respond"):
+        return ToolApproved()
+    return ToolDenied(message=decision.feedback or DENIED)
+
+
+def transcript(messages: Sequence[ModelMessage]) -> list[Json]:
+    """Return messages as ``{"role", "text"}``."""
+    return [{"role": role, "text": text} for message in messages for role, text in _spoken(message)]
+
+
+def _spoken(message: ModelMessage) -> list[tuple[str, str]]:
+    if isinstance(message, ModelRequest):
+        users = [("User", str(part.content)) for part in message.parts if isinstance(part, UserPromptPart)]
+        tools = [
+            (f"Result of {part.tool_name}", part.model_response_str())
+            for part in message.parts
+            if isinstance(part, ToolReturnPart)
+        ]
+        return [*users, *tools]
+    return [("Agent", part.content) for part in message.parts if isinstance(part, TextPart)]

@@ -1,0 +1,77 @@
+"""``run_agent``: one function for the agents of every library that is supported."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from checkpoints.records import Json
+from wfdash.agents.approvals import Approvals
+from wfdash.agents.reply import AgentReply
+from wfdash.questions.policy import Policy
+from wfdash.workflow import Context
+from wfdash.workflow.errors import InvalidCall
+
+LIBRARIES = {"pydantic_ai": "wfdash.agents.pydantic_ai", "agents": "wfdash.agents.openai_agents"}
+"""The package of an agent's class -> the module that runs it, imported only for such an agent."""
+
+
+class AgentDriver(Protocol):
+    """A module that runs the agents of one library."""
+
+    async def run(
+        self,
+        ctx: Context,
+        agent: Any,
+        prompt: Any,
+        *,
+        history: Sequence[Json],
+        approvals: Approvals,
+        once: Collection[str],
+        options: Mapping[str, Any],
+    ) -> AgentReply[Any]:
+        """Run an agent until it has its output."""
+
+
+async def run_agent(
+    ctx: Context,
+    agent: Any,
+    prompt: Any = None,
+    *,
+    history: Sequence[Json] = (),
+    policies: Mapping[str, Policy] | None = None,
+    policy: Policy | None = None,
+    once: Collection[str] = (),
+    **options: Any,
+) -> AgentReply[Any]:
+    """Run an agent of pydantic-ai or of the OpenAI Agents SDK in a step, durably; returns its ``AgentReply``.
+
+    Each turn of a model is a recorded call named ``model``, each tool a recorded call with the tool's name: after a
+    crash, an answer or a restore they are not made again. A tool that needs approval asks people: they approve, edit
+    the arguments, reject, or answer in its place. What the model writes is shown on the run's page while it does.
+
+    ``history``: that of an earlier reply, to continue a conversation. ``policies``: tool -> who decides about its
+    calls; ``policy``: about those of all other tools. ``once``: tools that must not be called twice: if it is unknown
+    whether a call happened, a person is asked. ``options``: go to the library's own ``run``.
+    ``InvalidCall``: the agent is of no library that is supported, or of a version that is too old.
+    """
+    approvals = Approvals(ctx, dict(policies or {}), policy)
+    driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
+    return await driver.run(
+        ctx, agent, prompt, history=history, approvals=approvals, once=frozenset(once), options=options
+    )
+
+
+def _driver(agent: Any) -> AgentDriver:
+    packages = [kind.__module__.partition(".")[0] for kind in type(agent).__mro__]
+    name = next((LIBRARIES[package] for package in packages if package in LIBRARIES), None)
+    if name is None:
+        raise InvalidCall(f"run_agent needs an agent of pydantic-ai or of openai-agents, not {type(agent).__name__}")
+    try:
+        driver: Any = import_module(name)
+    except ImportError as error:
+        extra = name.rpartition(".")[2].replace("_", "-")
+        raise InvalidCall(f"run_agent: this version cannot be used, install wfdash[{extra}]: {error}") from error
+    return driver  # type: ignore[no-any-return]
