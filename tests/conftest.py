@@ -20,8 +20,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.commands import flush
 from django.db import connections
+from pytest_django.plugin import blocking_manager_key
 
-from tests.grouping import GroupScheduling, arrange, tell_groups
+from tests.grouping import GroupScheduling, arrange, postgres_of, tell_groups
 from tests.keys import AUDIT_KEY
 
 pytest.register_assert_rewrite("checkpoints.conformance")
@@ -46,6 +47,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
     """Give each group of tests to one worker, where xdist would give each file to one."""
     return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Empty the PostgreSQL database after the last test of a file: the next file has it, too."""
+    if postgres_of(item) and "postgres" in connections.settings and (nextitem is None or nextitem.path != item.path):
+        with item.config.stash[blocking_manager_key].unblock():
+            call_command("flush", database="postgres", interactive=False, verbosity=0)
+            connections["postgres"].close()
 
 
 @pytest.fixture(scope="session", autouse=True)
