@@ -17,6 +17,7 @@ from django.templatetags.static import static
 from django.test import Client
 from django.utils import timezone
 
+from tests.keys import AUDIT_KEY
 from wfdash import cli
 from wfdash.http import PagesHandler
 
@@ -38,7 +39,13 @@ for name, client in (("plain", plain), ("secure", secure)):
 @pytest.mark.process
 def test_with_https_django_s_deployment_check_is_clean_and_nothing_goes_in_the_clear(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-    own = {"WFDASH_DATA": str(tmp_path / "data"), "WFDASH_HTTPS": "1", "WFDASH_HOSTS": "flows.example.org"}
+    own = {
+        "WFDASH_DATA": str(tmp_path / "data"),
+        "WFDASH_HTTPS": "1",
+        "WFDASH_HOSTS": "flows.example.org",
+        "WFDASH_URL": "https://flows.example.org",
+        "WFDASH_AUDIT_KEY": AUDIT_KEY,
+    }
     env = kept | own | {"DJANGO_SETTINGS_MODULE": "wfdash.settings"}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
