@@ -97,11 +97,10 @@ SIGNAL = "signal"
 class Request(Record):
     """A question to people, as the engine asks it.
 
-    ``key`` is the engine's own name for the question: unique among the run's pending requests, the same
-    again after a resume. ``card`` is what the reviewer sees: ``subject``, ``body`` (markdown), ``proposal``,
-    ``current``, ``evidence`` (list of ``{kind, title, value}``), ``consequence`` (action -> text), ``risk``
-    (low|medium|high), ``undo``, ``context`` (dict), ``actions`` (list of ``{name, label, style, fields}``);
-    absent keys are shown as missing. ``answer_schema`` is the JSON Schema that is shown, stored and enforced.
+    ``key`` is the engine's own name for the question: unique among the run's pending requests, the same after a resume.
+    ``card`` is what the reviewer sees: ``subject``, ``body`` (markdown), ``proposal``, ``current``, ``evidence`` (list
+    of ``{kind, title, value}``), ``consequence`` (action -> text), ``risk`` (low|medium|high), ``undo``, ``context``
+    (dict), ``actions`` (list of ``{name, label, style, fields}``); absent: missing. ``answer_schema``: enforced.
     """
 
     key: RequestKey
@@ -152,16 +151,12 @@ class Effect(Record):
 
 
 class EventDraft(Record):
-    """An event, before the storage assigns its number."""
+    """An event, before it has a number. ``at``: when it happened, within its run's bounds; None: at its commit."""
 
     kind: str
     step: str | None = None
     data: dict[str, Json] = Field(default_factory=dict)
     at: AwareDatetime | None = None
-    """When it happened, aware; None: when it is committed.
-
-    Kept within its bounds: not before the run's event before it, not after its commit.
-    """
 
 
 class Event(EventDraft):

@@ -15,7 +15,7 @@ from typing import Any
 
 from checkpoints import rules
 from checkpoints.limits import findable
-from checkpoints.sql.tables import CHECKPOINT, EFFECT, EVENT, REQUEST, RUN
+from checkpoints.sql.tables import CHECKPOINT, EFFECT, REQUEST, RUN
 from checkpoints.sql.user_table import UserTable
 
 Rows = list[tuple[Any, ...]]
@@ -264,27 +264,6 @@ def insert(table: str, columns: Sequence[str], *, rows: int = 1, **literals: str
     names = ", ".join(f'"{name}"' for name in (*columns, *literals))
     row = ",".join(["?"] * len(columns) + list(literals.values()))
     return f"INSERT INTO {table} ({names}) VALUES {','.join([f'({row})'] * rows)}"
-
-
-@lru_cache(maxsize=512)
-def insert_events(dialect: Dialect, count: int) -> str:
-    """Return the statement that inserts ``count`` events of one run."""
-    return dialect.sql(insert("checkpoints_event", EVENT, rows=count, at="{now}"))
-
-
-@lru_cache(maxsize=512)
-def insert_timed_events(dialect: Dialect, timed: tuple[bool, ...]) -> str:
-    """Return the statement that inserts events, some of them with a time of their own after their other columns.
-
-    Four parameters: the time, run and number of the event that it must not be before, and the time again.
-    """
-    least, greatest = ("min", "max") if dialect.name == "sqlite" else ("least", "greatest")
-    before = "coalesce((SELECT at FROM checkpoints_event WHERE run_id=? AND seq=?), ?)"
-    own = f"{least}({greatest}(?, {before}), {{now}})"
-    columns = ", ".join(f'"{name}"' for name in (*EVENT, "at"))
-    marks = ",".join(["?"] * len(EVENT))
-    rows = ",".join(f"({marks},{own if one else '{now}'})" for one in timed)
-    return dialect.sql(f"INSERT INTO checkpoints_event ({columns}) VALUES {rows}")
 
 
 @lru_cache(maxsize=512)

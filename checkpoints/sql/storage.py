@@ -33,9 +33,10 @@ from checkpoints.records import (
 from checkpoints.retention import Needs
 from checkpoints.rules import times_of
 from checkpoints.sql.durability import must_sync
+from checkpoints.sql.event_rows import stored_events
 from checkpoints.sql.pruning import Pruning, Survey
 from checkpoints.sql.runs import Removed
-from checkpoints.sql.writes import BaseGone, PreparedCommit, Script, Scripts, text_of
+from checkpoints.sql.writes import BaseGone, PreparedCommit, Script, Scripts
 
 T = TypeVar("T")
 
@@ -309,7 +310,7 @@ def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script
 def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
     """Return a commit with everything encoded that can be. ``ValueError`` if something is not valid JSON."""
     encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
-    events = tuple([(e.kind, e.step, text_of(e.data)) for e in commit.events])
+    events = stored_events(commit.events)
     base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
     times = times_of(commit.events)
     return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base, times=times)

@@ -16,7 +16,6 @@ from checkpoints import rules
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.encoder import Encoded
 from checkpoints.errors import ClaimLost, Conflict, NotFound
-from checkpoints.events import UNENCRYPTED
 from checkpoints.ids import CheckpointId, RunId, new_request_id, new_token
 from checkpoints.records import (
     ENDED,
@@ -29,6 +28,7 @@ from checkpoints.records import (
     Request,
     Standing,
 )
+from checkpoints.sql.event_rows import StoredEvent, insert_events, stored_events
 from checkpoints.sql.reads import ReadScripts
 from checkpoints.sql.reads import Script as Script
 from checkpoints.sql.statements import (
@@ -36,8 +36,6 @@ from checkpoints.sql.statements import (
     Statement,
     extend_many,
     insert_chunks,
-    insert_events,
-    insert_timed_events,
     live_tokens,
 )
 from checkpoints.sql.tables import (
@@ -45,7 +43,6 @@ from checkpoints.sql.tables import (
     checkpoint_row,
     copied,
     effect_row,
-    event_row,
     request_row,
     run_row,
 )
@@ -69,8 +66,7 @@ class PreparedCommit:
     commit: Commit
     claim: Claim | None
     encoded: Encoded | None
-    events: tuple[tuple[str, str | None, str], ...]
-    """Kind, step, data of each event."""
+    events: tuple[StoredEvent, ...]
     base: CheckpointId | None = None
     """The stored checkpoint whose chunks this commit reuses and leaves out."""
     times: tuple[datetime | None, ...] = ()
@@ -94,7 +90,8 @@ class Scripts(ReadScripts):
             ids |= {key: id_ for (key, id_), *_ in rows[len(batch) :]}
             batch = []
         if given.events:
-            batch.append(self._events(given, seq, ids))
+            linked = stored_events(rules.link_requests(commit.events, ids)) if ids else given.events  # type: ignore[arg-type]
+            batch.append(insert_events(self.dialect, self.encryptor, commit.run, linked, given.times, seq))
         if commit.effects:
             yield from self._effects(commit, n)
         if self.sql.entitle and (title := rules.title_in(commit.events)) is not None:
@@ -194,24 +191,6 @@ class Scripts(ReadScripts):
         if isinstance(value, datetime):
             return self.dialect.moment(value)
         return text_of(value) if isinstance(value, dict | list) else value
-
-    def _events(self, given: PreparedCommit, seq: int, ids: dict[str, str]) -> Statement:
-        run, first = given.commit.run, seq - len(given.events) + 1
-        events = given.events
-        if ids:
-            drafts = rules.link_requests(given.commit.events, ids)  # type: ignore[arg-type]
-            events = tuple((e.kind, e.step, text_of(e.data)) for e in drafts)
-        params: list[Any] = []
-        for at, (kind, step, data) in enumerate(events, first):
-            if self.encryptor.changes(data):
-                data = self.encryptor.encrypt_document(data, "event", run, str(at), "data", clear=UNENCRYPTED)
-            params += event_row(run, at, kind, step, data)
-            if given.times and (time := self.dialect.moment(given.times[at - first])) is not None:
-                params += (time, run, first - 1, time)
-        if given.times:
-            timed = tuple(time is not None for time in given.times)
-            return insert_timed_events(self.dialect, timed), tuple(params)
-        return insert_events(self.dialect, len(events)), tuple(params)
 
     def _checkpoint(
         self, checkpoint: Checkpoint, encoded: Encoded, seq: int, family: str, rest: list[Statement]

@@ -110,10 +110,11 @@ async def test_the_first_connection_starts_the_worker_of_a_server_that_says_noth
     assert worker == ["start"]
 
 
-def test_no_view_is_in_a_transaction_that_a_project_gives_to_each_request(settings: Any) -> None:
+def test_no_view_is_in_a_transaction_that_a_project_gives_to_each_request() -> None:
     found = [pattern.callback for pattern in patterns_in(dashboard_urls.urlpatterns)]
     assert len(found) > 100
-    assert [view for view in found if view._non_atomic_requests != set(settings.DATABASES)] == []
+    # Databases that other tests add later are none of the project's.
+    assert [view for view in found if "default" not in view._non_atomic_requests] == []
 
 
 def patterns_in(patterns: list[Any]) -> Iterator[Any]:

@@ -83,6 +83,7 @@ def test_counters_survive_that_hours_are_forgotten(scrape, run):
 
 
 def test_sockets_are_counted_where_there_are_any(scrape, monkeypatch):
+    monkeypatch.setattr(prometheus._process, "sockets", None)
     assert ("wfdash_sockets",) not in scrape()
     monkeypatch.setattr(prometheus._process, "sockets", lambda: 3)
     assert scrape()["wfdash_sockets",] == 3

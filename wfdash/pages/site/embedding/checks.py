@@ -70,7 +70,6 @@ def check_settings() -> Messages:
     readers: dict[str, Callable[[Any], object]] = {
         "WFDASH_DURABILITY": parse_durability,
         "WFDASH_ENCRYPTION_KEYS": encryptor_of,
-        "WFDASH_ENGINES": lambda paths: [import_string(path)() for path in paths],
     }
     for name, read in readers.items():
         try:
@@ -133,12 +132,8 @@ def _check_router() -> Messages:
 
 
 def check_workflows() -> Messages:
-    """Find workflows that cannot be read; the dashboard serves the others."""
-    try:
-        failures = catalog.failures()
-    except Exception:
-        return  # E003: an engine is missing
-    for failure in failures:
+    """Find workflows and engines that cannot be loaded; the dashboard serves the others."""
+    for failure in catalog.failures():
         where = failure.where or "Open Workflows in the dashboard for the traceback"
         yield Advice(f"{failure.source} cannot be loaded: {failure.error}", hint=f"{where}.", id="wfdash.W005")
 
