@@ -20,7 +20,7 @@ from types import ModuleType
 
 from django.conf import settings
 
-from wfdash.contract import Description, Engine, LocatesCode, LocatesFlaws, NamesSecrets
+from wfdash.contract import Description, Engine, LocatesCode, LocatesFlaws, NamesSecrets, TakesEdits
 from wfdash.domain import graph_diff
 from wfdash.engines.discovery import definitions_in
 from wfdash.engines.loading import load_engines
@@ -125,6 +125,12 @@ def titles() -> dict[str, str]:
 def find(name: str) -> Entry | None:
     """Return a workflow by name, None if it is not loaded."""
     return load().entries.get(name)
+
+
+def takes_edits(name: str) -> bool:
+    """Return whether checkpoints of a workflow can be edited, as far as is known: of one that is not loaded, maybe."""
+    entry = find(name)
+    return entry is None or isinstance(entry.engine, TakesEdits)
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from html import unescape
 
@@ -338,3 +339,21 @@ def test_after_a_restore_the_run_says_where_it_stands_and_who_is_asked_now(otto)
     waiting, past = page.split("Open requests", 1)[1].split("Closed", 1)
     assert waiting.count("Pay 5?") == 1
     assert past.count("Pay 5?") >= 1
+
+
+@pytest.mark.parametrize("amount", [5, -5])
+def test_edits_are_offered_only_where_the_engine_takes_them(otto, monkeypatch, amount: int):
+    class Fixed:
+        """An engine that runs workflows and edits nothing."""
+
+        name = "fixed"
+
+    run = started(amount)
+    pages = [f"/runs/{run.pk}/", f"/runs/{run.pk}/checkpoints/{head(run).pk}/"]
+    edit = f"/checkpoints/{head(run).pk}/edit/"
+    assert sum(edit in otto.get(page).content.decode() for page in pages) == 2
+    entry = catalog.load().entries["expense"]
+    monkeypatch.setitem(catalog.load().entries, "expense", replace(entry, engine=Fixed()))
+    answers = [otto.get(page) for page in pages]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert not any(edit in answer.content.decode() for answer in answers)

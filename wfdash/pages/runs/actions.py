@@ -163,6 +163,7 @@ def action_buttons(run: queries.RunView) -> list[RunButton]:
     """Return the buttons of a run; none for people who may not operate."""
     offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
     offered = [verb for verb in offered if verb.name != "force" or run.lingers]
+    offered = [verb for verb in offered if verb.name != "edit" or run.edits]
     offered = [verb for verb in offered if verb.name != "pause" or run.ending != "paused"]
     return [
         RunButton(verb=verb, address=address, key=new_key()) for verb in offered if (address := _address(run, verb))

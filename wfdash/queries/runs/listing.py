@@ -17,6 +17,7 @@ from checkpoints.models import Checkpoint, Claim, Event, Run, RunFact
 from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import ENDED, Json, Phase, Status, status_of
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
@@ -138,6 +139,8 @@ class RunView(RunRow):
     """Times it was recovered in a row without progress."""
     inspect: bool = False
     operate: bool = False
+    edits: bool = False
+    """Whether they may also edit its checkpoints: its engine can, as far as its workflow is loaded."""
 
 
 def runs(
@@ -253,6 +256,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         attempts=found.attempts,
         inspect=inspect,
         operate=operate,
+        edits=operate and catalog.takes_edits(found.workflow),
     )
 
 
