@@ -186,3 +186,15 @@ async def test_an_object_that_is_no_agent_is_refused():
 
     failed = await wf.run(1, storage=MemoryStorage(), run_id="r")
     assert "run_agent needs an agent of pydantic-ai or of openai-agents, not object" in failed.error.message
+
+
+async def test_tools_of_one_turn_are_called_once_each_and_keep_their_results_apart():
+    several = [ToolCallPart("look_up", {"order": order}, tool_call_id=str(order)) for order in (3, 1, 2)]
+    script, calls, storage = Script([*several, *REFUND], SAID), [], MemoryStorage()
+    wf = support(script, calls)
+    waiting = await start(wf, storage)
+    assert isinstance(waiting, Waiting), waiting
+    done = await wf.run(answers={waiting.requests[0].key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert sorted(calls) == [("look_up", 1), ("look_up", 2), ("look_up", 3), ("refund", 7, "ana")]
+    assert script.asked == 2

@@ -102,3 +102,22 @@ async def test_the_environment_names_any_endpoint_that_speaks_openais_api(desk: 
     (asked,) = endpoint
     assert asked["model"] == "small"
     assert sorted(tool["function"]["name"] for tool in asked["tools"]) == ["look_up", "refund"]
+
+
+async def test_a_refund_of_unknown_outcome_is_asked_about_and_not_made_again(desk: Bench) -> None:
+    desk.crash_after("refund", recorded=False)
+    run = await desk.start(BROKEN)
+    await desk.answer(run, "approve", by="ana")
+    assert run.request.subject == "Did 'refund' succeed? 1042, 89.9, Desk lamp arrived broken"
+    paid = {"value": {"order": 1042, "amount": 89.9, "reason": "broken"}}
+    await desk.answer(run, {"action": "happened", "result": paid}, by="ana")
+    assert run.result()["refunded"] == [1042]
+    assert [call.name for call in desk.calls].count("refund") == 1
+
+
+async def test_a_crash_between_turns_asks_the_model_nothing_twice(desk: Bench) -> None:
+    desk.crash_after("look_up")
+    run = await desk.start(BROKEN)
+    await desk.answer(run, "approve", by="ana")
+    assert run.result()["turns"] == 3
+    assert [call.name for call in desk.calls] == ["model", "look_up", "model", "refund", "model"]

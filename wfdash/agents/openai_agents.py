@@ -21,6 +21,7 @@ from pydantic_core import to_jsonable_python
 from checkpoints.records import Json
 from wfdash.agents.approvals import Approvals, Wanted
 from wfdash.agents.reply import AgentReply, Usage, said_turn
+from wfdash.agents.tool_calls import call_tool
 from wfdash.questions.tools import ToolDecision
 from wfdash.workflow import Context
 
@@ -112,11 +113,11 @@ class RecordedAgents:
                 return self.approvals.responses[call]
             given = self.edited.get(call, arguments)
 
-            async def use(_: Any) -> Json:
+            async def use() -> Json:
                 value: Json = to_jsonable_python(await invoke(context, given))
                 return value
 
-            return await self.ctx.call(use, _read(given), name=tool.name, once=tool.name in self.once)
+            return await call_tool(self.ctx, tool.name, _read(given), use, once=tool.name in self.once)
 
         return replace(tool, on_invoke_tool=recorded)
 

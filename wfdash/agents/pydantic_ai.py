@@ -42,6 +42,7 @@ from pydantic_core import to_jsonable_python
 from checkpoints.records import Json
 from wfdash.agents.approvals import ALL, Approvals, Wanted
 from wfdash.agents.reply import AgentReply, Usage, said_turn
+from wfdash.agents.tool_calls import call_tool
 from wfdash.questions.tools import ToolDecision
 from wfdash.workflow import Context
 
@@ -120,10 +121,10 @@ class RecordedTools(WrapperToolset[Any]):
         if (call := ctx.tool_call_id) is not None and call in self.responses:
             return self.responses[call]
 
-        async def use(arguments: Any) -> Json:
-            return await _outcome(self.wrapped.call_tool(name, arguments, ctx, tool))
+        async def use() -> Json:
+            return await _outcome(self.wrapped.call_tool(name, tool_args, ctx, tool))
 
-        return _returned(await self.step.call(use, tool_args, name=name, once=name in self.once))
+        return _returned(await call_tool(self.step, name, tool_args, use, once=name in self.once))
 
 
 class RecordedTurns(WrapperModel):

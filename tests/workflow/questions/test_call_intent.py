@@ -189,3 +189,11 @@ async def test_the_arguments_of_a_call_that_is_done_are_not_kept() -> None:
         for entry in record["journal"]
     ]
     assert {"args" in entry for entry in entries if "result" in entry} == {False}
+
+
+def test_arguments_that_a_function_takes_as_they_come_are_shown_by_their_names():
+    def pay(order: int, **options: int) -> None: ...
+
+    now = datetime.now(UTC)
+    assert intent(pay, (7,), {"amount": 3}, now)["args"] == {"order": 7, "amount": 3}
+    assert intent(pay, (7,), {}, now)["args"] == {"order": 7}

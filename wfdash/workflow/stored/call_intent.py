@@ -45,7 +45,10 @@ def secrets_of(graph: Graph) -> frozenset[str]:
 
 def _bound_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     try:
-        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        more = {one.name for one in bound.signature.parameters.values() if one.kind is one.VAR_KEYWORD}
+        named = {name: value for name, value in bound.arguments.items() if name not in more}
+        return named | {name: value for part in more for name, value in bound.arguments.get(part, {}).items()}
     except (TypeError, ValueError):
         return {**{str(number): value for number, value in enumerate(args, 1)}, **kwargs}
 
