@@ -162,7 +162,7 @@ def test_the_requester_is_asked_back_and_answers_and_then_it_is_decided(person: 
 
 
 def test_a_half_written_answer_survives_a_reload_and_another_device(person: OpenPage, server: Server) -> None:
-    (run,) = start(server, {"subject": "Refund in two sittings?"})
+    (run,) = start(server, {"subject": "Refund in two sittings?", "policy": {"undo": 0}})
     ana = person("ana")
     request = go_to(ana, server, run)
     fold = card(ana).locator("details.action").filter(has=ana.locator("button[value=reject]"))
@@ -174,6 +174,10 @@ def test_a_half_written_answer_survives_a_reload_and_another_device(person: Open
     other = person("ana")
     other.goto(f"/requests/{request}/")
     expect(card(other).get_by_label("Reason").first).to_have_value("I have to ask first")
+    # Decided here: a card with a draft opens its sheet wherever it is the next one.
+    act(other, "reject", open_fold=True)
+    wait_for_phase(server, run, "failed")
+    assert [reply[:2] for reply in look(server, run)["replies"]] == [["ana", "reject"]]
 
 
 def press(place: Locator) -> None:
