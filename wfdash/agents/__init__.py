@@ -1,7 +1,7 @@
 """Agents of other libraries inside a step: each turn of a model and each tool is recorded, approvals ask people.
 
 ```python
-@wf.step(start=True)
+@wf.step(start=True, people=True)
 async def answer(question: str, ctx: Context) -> str:
     reply = await run_agent(ctx, agent, question, policies={"refund": Policy(by="finance")})
     return reply.output

@@ -39,7 +39,7 @@ class Solved(BaseModel):
 support_agent = Workflow("support_agent", title="Support agent", doc=__doc__ or "", run_title="{customer}")
 
 
-@support_agent.step(start=True)
+@support_agent.step(start=True, people=True)
 async def answer(ticket: Ticket, ctx: Context) -> Solved:
     """Let the agent answer; every refund is approved, edited, rejected or answered by a person."""
     # The library takes a second to import, which would block the worker.
