@@ -101,3 +101,13 @@ def test_who_may_not_operate_may_not_tag_and_a_bad_tag_is_named(everybody):
     assert "is not a valid tag" in refusal.value.errors[0]["msg"]
     with pytest.raises(Invalid):
         actions.tag_runs(people.viewer("otto"), [run.pk], add=[f"t{n}" for n in range(21)])
+
+
+def test_open_lists_look_again_once_a_run_is_indexed(known, monkeypatch, django_capture_on_commit_callbacks):
+    heard: list[tuple[str, int]] = []
+    monkeypatch.setattr(search_index.pubsub.runs_changed, "publish", lambda *change: heard.append(change))
+    run = people.make_run(phase="failed", error={"type": "TooLate", "message": "Parcel lost", "traceback": ""})
+    for index in (search_index.index_runs, search_index.index_failures):
+        with django_capture_on_commit_callbacks(execute=True):
+            assert index() == 1
+    assert heard == [(run.pk, run.seq)] * 2

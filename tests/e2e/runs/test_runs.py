@@ -60,6 +60,16 @@ def look_for(page: Page, text: str) -> None:
     page.wait_for_load_state()
 
 
+def look_for_one(page: Page, text: str) -> None:
+    """Type a filter that finds one run, maybe only once the sweep has indexed it: then the list offers it."""
+    look_for(page, text)
+    rows, more = page.locator("tr[data-row]"), page.get_by_role("link", name="Show 1 new run")
+    expect(rows.or_(more).first).to_be_visible(timeout=LATER)
+    if more.is_visible():
+        more.click()
+    expect(rows).to_have_count(1, timeout=LATER)
+
+
 def test_a_failed_run_is_found_among_thousands_and_all_like_it_are_retried(person: OpenPage, server: Server) -> None:
     olga = person("olga")
     olga.goto("/runs/")
@@ -75,8 +85,7 @@ def test_a_failed_run_is_found_among_thousands_and_all_like_it_are_retried(perso
     expect(row.locator("[data-status=failed]")).to_be_visible(timeout=LATER)
     expect(row).to_contain_text("WarehouseShut: Gate 4711 of the warehouse is shut")
     for text in ("gate 4711", "novak status:failed", "input.amount:>4000", "error:warehouse* -input.customer:ana,ben"):
-        look_for(olga, text)
-        expect(olga.locator("tr[data-row]")).to_have_count(1, timeout=LATER)
+        look_for_one(olga, text)
         expect(row).to_be_visible()
     picture_page(olga, "runs")
     retry_all(olga, server, {first, *others})

@@ -8,16 +8,18 @@ error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from django.db.models import BooleanField, F, Func, Q
 
+from checkpoints.database.alias import on_commit
 from checkpoints.database.storage import write
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Run, RunFact, WorkflowVersion
 from checkpoints.models.fields import current_encryptor
 from checkpoints.records import Json
-from wfdash import catalog
+from wfdash import catalog, pubsub
 from wfdash.actions.runs.announce import announce_failures
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain import search_attributes
@@ -53,6 +55,7 @@ def _index_these(runs: Sequence[str]) -> int:
         for run in found:
             _store_attributes(run, _facts_of_run(run, _decrypted_or_none(run, "input")))
         Run.objects.filter(pk__in=[run.pk for run in found]).update(listed=True)
+        _notify_lists(found)
     return len(found)
 
 
@@ -78,7 +81,14 @@ def _index_failures_of(runs: Sequence[str]) -> int:
             )
         Run.objects.filter(pk__in=[run.pk for run in found]).update(noted=True)
         announce_failures(found)
+        _notify_lists(found)
     return len(found)
+
+
+def _notify_lists(runs: Iterable[Run]) -> None:
+    """Let lists that are open look again once this is committed: their filter may find these runs by now."""
+    for run, seq in [(run.pk, run.seq) for run in runs]:
+        on_commit(partial(pubsub.runs_changed.publish, run, seq))
 
 
 def remove_content(chunk: int = 1000) -> int:
