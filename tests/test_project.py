@@ -89,6 +89,18 @@ def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
     assert [name_of(page) for page in (ROOT / "docs").rglob("*.md") if page not in reached] == []
 
 
+TOP_LEVEL = {
+    *(".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "checkpoints", "docs", "manage.py"),
+    *("pyproject.toml", "requirements-dev.lock", "requirements.lock", "static", "templates", "tests", "wfdash"),
+}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source archive has no history")
+def test_nothing_else_is_kept_at_the_top() -> None:
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert {line.partition("/")[0] for line in done.stdout.splitlines()} == TOP_LEVEL
+
+
 def test_the_changelog_mentions_this_version() -> None:
     assert f"## {wfdash.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
