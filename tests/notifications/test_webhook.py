@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from wfdash.domain.hooks.signatures import new_secret
 from wfdash.notifications import outside
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.outside import is_public, post, refuse_address
-from wfdash.notifications.signing import is_signed, new_secret
+from wfdash.notifications.signing import is_signed
 from wfdash.notifications.webhook import HookAttempt, Receiver, send_webhook
 
 

@@ -11,10 +11,8 @@ if delivery.type == "run.completed":
 
 from __future__ import annotations
 
-import base64
 import builtins
 import json
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +23,11 @@ from checkpoints.events import EventKind
 from wfdash.asking.question import PeopleAnswer
 from wfdash.client.calls.questions import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
-from wfdash.domain.hooks.signatures import PREFIX, Received, Unsigned, check_signature, secret_problem
+from wfdash.domain.hooks.signatures import Received, Unsigned, check_signature, new_secret, secret_problem
 from wfdash.questions.card import Card
 from wfdash.workflow import Approval, Decision
 
 T = TypeVar("T")
-SECRET_BYTES = 32
 ENDS = {EventKind.RUN_FAILED.value: "failed", EventKind.RUN_CANCELLED.value: "cancelled"}
 
 
@@ -77,7 +74,7 @@ class CallbackDelivery:
 
 def new_callback_secret() -> str:
     """Return a new secret for a callback. Keep it: every delivery is signed with it."""
-    return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+    return new_secret()
 
 
 def verify_callback(

@@ -21,9 +21,9 @@ from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.domain.hooks.mapping import pointer_problem, template_problems
-from wfdash.domain.hooks.signatures import SCHEMES, secret_problem
+from wfdash.domain.hooks.signatures import SCHEMES, new_secret, secret_problem
 from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.notifications.signing import new_secret, newest, rotated
+from wfdash.notifications.signing import newest, rotated
 from wfdash.questions.signals import RULE, is_name
 from wfdash.schemas.validate import Problem, flaws_of
 

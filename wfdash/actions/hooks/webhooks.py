@@ -18,11 +18,12 @@ from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.actions.hooks.feed import open_feed
+from wfdash.domain.hooks.signatures import new_secret
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.kinds import WEBHOOK, WEBHOOK_KINDS
 from wfdash.notifications.letters import Undeliverable
 from wfdash.notifications.outside import refuse_address
-from wfdash.notifications.signing import new_secret, newest, rotated
+from wfdash.notifications.signing import newest, rotated
 from wfdash.schemas.validate import Problem
 
 MOST = 50

@@ -11,10 +11,12 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from secrets import token_bytes
 
 TOLERANCE = 300
 """Seconds by which a signed time may differ from ours."""
 PREFIX = "whsec_"
+SECRET_BYTES = 32
 
 
 class Unsigned(Exception):
@@ -37,6 +39,11 @@ class Scheme:
     label: str
     header: str
     check: Callable[[Received, Sequence[str], str, float], str]
+
+
+def new_secret() -> str:
+    """Return a new secret of Standard Webhooks: ``whsec_`` and base64."""
+    return PREFIX + base64.b64encode(token_bytes(SECRET_BYTES)).decode()
 
 
 def check_signature(scheme: str, received: Received, secrets: Sequence[str], header: str, now: float) -> str:
