@@ -43,9 +43,7 @@ def _filter(parser: argparse.ArgumentParser) -> None:
 
 def _list(client: Client, options: argparse.Namespace, output: Output) -> None:
     found = client.audit(" ".join(options.filter), limit=options.limit)
-    output.rows(found.items, COLUMNS)
-    if found.next:
-        output.hint(f"There are more than {options.limit}: use --limit, or a filter")
+    output.page(found.items, COLUMNS, options.limit, more=bool(found.next))
 
 
 def _show(client: Client, options: argparse.Namespace, output: Output) -> None:

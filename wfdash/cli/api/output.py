@@ -85,6 +85,21 @@ class Output:
             return self.line(none)
         return self._table(heads, table) if self.is_terminal else _plain_table(heads, table)
 
+    def page(
+        self,
+        items: Sequence[Any],
+        columns: Sequence[str],
+        limit: int,
+        *,
+        more: bool,
+        narrow: str = "a filter",
+        shown: Shown | None = None,
+    ) -> None:
+        """Print the first ``limit`` rows of a list, and how to see the others if there are ``more``."""
+        self.rows(items, columns, shown=shown)
+        if more:
+            self.hint(f"There are more than {limit}: use --limit, or {narrow}")
+
     def fields(self, value: Any, named: Sequence[str], *, shown: Shown | None = None) -> None:
         """Print one record: all of it as JSON, or the fields that a person reads, without empty ones."""
         if self.as_json:

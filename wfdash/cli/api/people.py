@@ -56,9 +56,8 @@ def _named(parser: argparse.ArgumentParser, name: str, shown: str) -> None:
 
 def _list(client: Client, options: argparse.Namespace, output: Output) -> None:
     found = list(islice(client.all_people(" ".join(options.words), show=options.show), options.limit + 1))
-    output.rows(found[: options.limit], COLUMNS, shown=_with_roles)
-    if len(found) > options.limit:
-        output.hint(f"There are more than {options.limit}: use --limit, or words")
+    more = len(found) > options.limit
+    output.page(found[: options.limit], COLUMNS, options.limit, more=more, narrow="words", shown=_with_roles)
 
 
 def _show(client: Client, options: argparse.Namespace, output: Output) -> None:

@@ -71,9 +71,7 @@ def _of_request(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def _list(client: Client, options: argparse.Namespace, output: Output) -> None:
     found = client.requests(" ".join(options.filter), tab=options.tab, limit=options.limit)
-    output.rows(found.items, COLUMNS)
-    if found.next:
-        output.hint(f"There are more than {options.limit}: use --limit, or a filter")
+    output.page(found.items, COLUMNS, options.limit, more=bool(found.next))
 
 
 def _show(client: Client, options: argparse.Namespace, output: Output) -> None:
