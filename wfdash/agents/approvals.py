@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints.records import Json
-from wfdash.agents.transcript import conversation
+from wfdash.agents.transcript import Spoken, conversation
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall, ToolDecision, Verb
 from wfdash.workflow import Context
 
 ALL: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
+DENIED = "The tool call was rejected by a person."
+"""What the model is given where that person said nothing more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,9 @@ class Approvals:
     responses: dict[str, str] = field(default_factory=dict)
     """Call -> what a person answered in the tool's place."""
 
-    async def ask(self, wanted: Sequence[Wanted], history: Sequence[Json]) -> dict[str, ToolDecision]:
-        """Ask about each of these calls at once, and return the decisions by call."""
-        evidence = conversation(history)
+    async def ask(self, wanted: Sequence[Wanted], spoken: Sequence[Spoken]) -> dict[str, ToolDecision]:
+        """Ask about each of these calls at once, and return the decisions by call. ``spoken``: what led to them."""
+        evidence = conversation(spoken)
         # Each question is recorded where ask() is called, in this order.
         asked = [self._question(one, evidence) for one in wanted]
         decisions = await asyncio.gather(*asked)

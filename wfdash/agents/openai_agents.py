@@ -7,7 +7,7 @@ gives the same state again.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,42 +19,33 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
-from wfdash.agents.approvals import Approvals, Wanted
+from wfdash.agents.approvals import ALL, DENIED, Wanted
+from wfdash.agents.call import AgentCall
 from wfdash.agents.reply import AgentReply, Usage, said_turn
 from wfdash.agents.tool_calls import call_tool
+from wfdash.agents.transcript import Spoken
 from wfdash.questions.tools import ToolDecision
 from wfdash.workflow import Context
 
 OUTPUT: TypeAdapter[list[TResponseOutputItem]] = TypeAdapter(list[TResponseOutputItem])
 USAGE: TypeAdapter[ModelUsage] = TypeAdapter(ModelUsage)
-DENIED = "The tool call was rejected by a person."
 
 
-async def run(
-    ctx: Context,
-    agent: Agent[Any],
-    prompt: Any,
-    *,
-    history: Sequence[Json],
-    approvals: Approvals,
-    once: Collection[str],
-    options: Mapping[str, Any],
-) -> AgentReply[Any]:
+async def run(call: AgentCall) -> AgentReply[Any]:
     """Run an agent until it has its output; every turn and tool is recorded."""
-    recording = RecordedAgents(ctx, approvals, once)
-    own = dict(options)
+    recording, own = RecordedAgents(call), dict(call.options)
     # Traces would be sent to the SDK's makers.
     config = recording.config(own.pop("run_config", None) or RunConfig(tracing_disabled=True))
-    recorded = recording.agent(agent)
-    given: Any = [*history, {"role": "user", "content": prompt}] if history else prompt
+    recorded = recording.agent(call.agent)
+    given: Any = [*call.history, {"role": "user", "content": call.prompt}] if call.history else call.prompt
     result = await Runner.run(recorded, given, run_config=config, **own)
     while result.interruptions:
         items = {_call_of(item): item for item in result.interruptions}
-        wanted = [recording.wanted(call, item) for call, item in items.items()]
-        decisions = await approvals.ask(wanted, transcript(result.to_input_list()))
+        wanted = [recording.wanted(id_, item) for id_, item in items.items()]
+        decisions = await call.approvals.ask(wanted, transcript(result.to_input_list()))
         state = result.to_state()
-        for call, decision in decisions.items():
-            recording.decide(state, items[call], call, decision)
+        for id_, decision in decisions.items():
+            recording.decide(state, items[id_], id_, decision)
         again = {name: value for name, value in own.items() if name not in ("context", "session")}
         result = await Runner.run(recorded, state, run_config=config, **again)
     used = result.context_wrapper.usage
@@ -66,9 +57,7 @@ async def run(
 class RecordedAgents:
     """One run of an agent: copies of it and of those it hands over to."""
 
-    ctx: Context
-    approvals: Approvals
-    once: Collection[str]
+    call: AgentCall
     edited: dict[str, str] = field(default_factory=dict)
     """Call -> the arguments that people put in place of the model's, as JSON."""
     tools: dict[str, FunctionTool] = field(default_factory=dict)
@@ -76,14 +65,14 @@ class RecordedAgents:
 
     def config(self, given: RunConfig) -> RunConfig:
         """Return the configuration with recorded models."""
-        model = RecordedModel(given.model, self.ctx) if isinstance(given.model, Model) else given.model
-        return replace(given, model=model, model_provider=RecordedProvider(given.model_provider, self.ctx))
+        model = RecordedModel(given.model, self.call.ctx) if isinstance(given.model, Model) else given.model
+        return replace(given, model=model, model_provider=RecordedProvider(given.model_provider, self.call.ctx))
 
     def agent(self, agent: Agent[Any]) -> Agent[Any]:
         """Return the recorded copy of an agent, the same for each that hands over to it."""
         if id(agent) in self.agents:
             return self.agents[id(agent)]
-        model = RecordedModel(agent.model, self.ctx) if isinstance(agent.model, Model) else agent.model
+        model = RecordedModel(agent.model, self.call.ctx) if isinstance(agent.model, Model) else agent.model
         copy = agent.clone(model=model, tools=[self.tool(tool) for tool in agent.tools])
         self.agents[id(agent)] = copy
         copy.handoffs = [self.handoff(one) for one in agent.handoffs]
@@ -109,15 +98,15 @@ class RecordedAgents:
 
         async def recorded(context: Any, arguments: str) -> Any:
             call = context.tool_call_id
-            if call in self.approvals.responses:
-                return self.approvals.responses[call]
+            if call in self.call.approvals.responses:
+                return self.call.approvals.responses[call]
             given = self.edited.get(call, arguments)
 
             async def use() -> Json:
                 value: Json = to_jsonable_python(await invoke(context, given))
                 return value
 
-            return await call_tool(self.ctx, tool.name, _read(given), use, once=tool.name in self.once)
+            return await call_tool(self.call.ctx, tool.name, _read(given), use, once=tool.name in self.call.once)
 
         return replace(tool, on_invoke_tool=recorded)
 
@@ -131,7 +120,7 @@ class RecordedAgents:
             arguments=_read(_field(item.raw_item, "arguments") or "{}"),
             parameters=None if tool is None else tool.params_json_schema,
             description="" if tool is None else tool.description,
-            allow=("approve", "reject") if tool is None else ("approve", "edit", "reject", "respond"),
+            allow=("approve", "reject") if tool is None else ALL,
         )
 
     def decide(self, state: Any, item: ToolApprovalItem, call: str, decision: ToolDecision) -> None:
@@ -222,13 +211,13 @@ def _read(arguments: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"arguments": found}
 
 
-def transcript(items: Sequence[Any]) -> list[Json]:
-    """Return messages as ``{"role", "text"}``."""
+def transcript(items: Sequence[Any]) -> list[Spoken]:
+    """Return who said what."""
     plain = [to_jsonable_python(item) for item in items]
-    return [{"role": role, "text": text} for item in plain if isinstance(item, dict) for role, text in _spoken(item)]
+    return [spoken for item in plain if isinstance(item, dict) for spoken in _spoken(item)]
 
 
-def _spoken(item: dict[str, Any]) -> list[tuple[str, str]]:
+def _spoken(item: dict[str, Any]) -> list[Spoken]:
     if item.get("type") == "function_call_output":
         return [("Tool result", str(item.get("output", "")))]
     if "role" not in item:

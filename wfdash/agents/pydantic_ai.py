@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,32 +40,23 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
-from wfdash.agents.approvals import ALL, Approvals, Wanted
+from wfdash.agents.approvals import ALL, DENIED, Wanted
+from wfdash.agents.call import AgentCall
 from wfdash.agents.reply import AgentReply, Usage, said_turn
 from wfdash.agents.tool_calls import call_tool
+from wfdash.agents.transcript import Spoken
 from wfdash.questions.tools import ToolDecision
 from wfdash.workflow import Context
 
-DENIED = "The tool call was rejected by a person."
 TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)
 
 
-async def run(
-    ctx: Context,
-    agent: Agent[Any, Any],
-    prompt: Any,
-    *,
-    history: Sequence[Json],
-    approvals: Approvals,
-    once: Collection[str],
-    options: Mapping[str, Any],
-) -> AgentReply[Any]:
+async def run(call: AgentCall) -> AgentReply[Any]:
     """Run an agent until it has its output; every turn and tool is recorded."""
-    recording: RecordedRun = RecordedRun(ctx, approvals, once)
-    given = dict(options)
-    given["capabilities"] = [*given.get("capabilities", ()), recording]
-    earlier = ModelMessagesTypeAdapter.validate_python(list(history)) if history else None
-    result = await agent.run(prompt, message_history=earlier, **given)
+    agent: Agent[Any, Any] = call.agent
+    given = {**call.options, "capabilities": [*call.options.get("capabilities", ()), RecordedRun(call)]}
+    earlier = ModelMessagesTypeAdapter.validate_python(list(call.history)) if call.history else None
+    result = await agent.run(call.prompt, message_history=earlier, **given)
     used = result.usage
     usage = Usage(turns=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
     return AgentReply(output=result.output, history=as_json(result.all_messages()), usage=usage)
@@ -80,16 +71,16 @@ def as_json(messages: Sequence[ModelMessage]) -> list[Json]:
 class RecordedRun(AbstractCapability[Any]):
     """Records one run of an agent in a step."""
 
-    def __init__(self, ctx: Context, approvals: Approvals, once: Collection[str]) -> None:
-        self._ctx, self._approvals, self._once = ctx, approvals, once
+    def __init__(self, call: AgentCall) -> None:
+        self._call = call
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """Return a model whose turns are recorded."""
-        return RecordedTurns(model, self._ctx)
+        return RecordedTurns(model, self._call.ctx)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
         """Return tools whose calls are recorded."""
-        return RecordedTools(toolset, self._ctx, self._approvals.responses, self._once)
+        return RecordedTools(toolset, self._call)
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
@@ -98,7 +89,7 @@ class RecordedRun(AbstractCapability[Any]):
         tools = {} if ctx.tool_manager is None else {one.name: one for one in ctx.tool_manager.tool_defs}
         outside = {part.tool_call_id for part in requests.calls}
         wanted = [_wanted(part, tools, part.tool_call_id in outside) for part in (*requests.approvals, *requests.calls)]
-        decisions = await self._approvals.ask(wanted, transcript(ctx.messages))
+        decisions = await self._call.approvals.ask(wanted, transcript(ctx.messages))
         return requests.build_results(
             approvals={part.tool_call_id: _verdict(decisions[part.tool_call_id]) for part in requests.approvals},
             calls={call: decisions[call].response or "" for call in outside},
@@ -110,21 +101,20 @@ class RecordedRun(AbstractCapability[Any]):
 class RecordedTools(WrapperToolset[Any]):
     """Tools whose calls are recorded by the tool's name. One that a person answered in its place is not called."""
 
-    step: Context
-    responses: Mapping[str, str]
-    once: Collection[str]
+    call: AgentCall
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Return what the tool returned when it was called first."""
-        if (call := ctx.tool_call_id) is not None and call in self.responses:
-            return self.responses[call]
+        responses = self.call.approvals.responses
+        if ctx.tool_call_id is not None and ctx.tool_call_id in responses:
+            return responses[ctx.tool_call_id]
 
         async def use() -> Json:
             return await _outcome(self.wrapped.call_tool(name, tool_args, ctx, tool))
 
-        return _returned(await call_tool(self.step, name, tool_args, use, once=name in self.once))
+        return _returned(await call_tool(self.call.ctx, name, tool_args, use, once=name in self.call.once))
 
 
 class RecordedTurns(WrapperModel):
@@ -223,12 +213,12 @@ def _verdict(decision: ToolDecision) -> ToolApproved | ToolDenied:
     return ToolDenied(message=decision.feedback or DENIED)
 
 
-def transcript(messages: Sequence[ModelMessage]) -> list[Json]:
-    """Return messages as ``{"role", "text"}``."""
-    return [{"role": role, "text": text} for message in messages for role, text in _spoken(message)]
+def transcript(messages: Sequence[ModelMessage]) -> list[Spoken]:
+    """Return who said what."""
+    return [spoken for message in messages for spoken in _spoken(message)]
 
 
-def _spoken(message: ModelMessage) -> list[tuple[str, str]]:
+def _spoken(message: ModelMessage) -> list[Spoken]:
     if isinstance(message, ModelRequest):
         users = [("User", str(part.content)) for part in message.parts if isinstance(part, UserPromptPart)]
         tools = [

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from checkpoints.records import Json
 from wfdash.agents.approvals import Approvals
+from wfdash.agents.call import AgentCall
 from wfdash.agents.reply import AgentReply
 from wfdash.questions.policy import Policy
 from wfdash.workflow import Context
@@ -21,17 +22,7 @@ LIBRARIES = {"pydantic_ai": "wfdash.agents.pydantic_ai", "agents": "wfdash.agent
 class AgentDriver(Protocol):
     """A module that runs the agents of one library."""
 
-    async def run(
-        self,
-        ctx: Context,
-        agent: Any,
-        prompt: Any,
-        *,
-        history: Sequence[Json],
-        approvals: Approvals,
-        once: Collection[str],
-        options: Mapping[str, Any],
-    ) -> AgentReply[Any]:
+    async def run(self, call: AgentCall) -> AgentReply[Any]:
         """Run an agent until it has its output."""
 
 
@@ -57,11 +48,17 @@ async def run_agent(
     whether a call happened, a person is asked. ``options``: go to the library's own ``run``.
     ``InvalidCall``: the agent is of no library that is supported, or of a version that is too old.
     """
-    approvals = Approvals(ctx, dict(policies or {}), policy)
-    driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
-    return await driver.run(
-        ctx, agent, prompt, history=history, approvals=approvals, once=frozenset(once), options=options
+    call = AgentCall(
+        ctx=ctx,
+        agent=agent,
+        prompt=prompt,
+        history=history,
+        approvals=Approvals(ctx, dict(policies or {}), policy),
+        once=frozenset(once),
+        options=options,
     )
+    driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
+    return await driver.run(call)
 
 
 def _driver(agent: Any) -> AgentDriver:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from checkpoints.records import Json
 from wfdash.questions.evidence import Markdown
 
+Spoken: TypeAlias = tuple[str, str]
+"""Who says something, and what."""
 MOST = 20
 """Messages that a card shows, from the end."""
 
 
-def conversation(history: Sequence[Json]) -> list[Any]:
+def conversation(spoken: Sequence[Spoken]) -> list[Markdown]:
     """Return the end of a conversation as evidence on a card; empty where there is none."""
-    lines = [line for line in (_line(role, text) for role, text in turns(history)) if line]
+    lines = [line for role, text in spoken if (line := _line(role, text))]
     if not lines:
         return []
     left_out = [f"*{len(lines) - MOST} earlier messages*"] if len(lines) > MOST else []
@@ -24,10 +25,3 @@ def conversation(history: Sequence[Json]) -> list[Any]:
 def _line(role: str, text: str) -> str:
     quoted = "\n".join(f"> {line}" for line in text.strip().splitlines())
     return f"**{role}**\n\n{quoted}" if quoted else ""
-
-
-def turns(history: Iterable[Json]) -> Iterable[tuple[str, str]]:
-    """Yield who spoke and what, of messages that have ``role`` and ``text``."""
-    for message in history:
-        if isinstance(message, dict):
-            yield str(message.get("role", "")), str(message.get("text", ""))
