@@ -27,6 +27,9 @@ from wfdash.outcomes import Waiting as Waiting
 AGAIN = ("runs", "waits", "sleeps", "retries", "queues")
 """What an activation does when the run continues: at once; after an answer; at a time (``until``); in its turn."""
 
+EVENT_DELAY = 0.1
+"""Seconds that events of a running step may wait for company before they are committed on their own."""
+
 
 class Start(Record):
     """Start a run with this message (JSON, already valid for the workflow's input schema)."""

@@ -19,7 +19,7 @@ from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Checkpoint, ErrorInfo, Json, Phase, Reason, Standing
 from checkpoints.storage import Draining, Recorder
-from wfdash.contract import Failed, Finished, Outcome, Waiting
+from wfdash.contract import EVENT_DELAY, Failed, Finished, Outcome, Waiting
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.reducer import ticks
 from wfdash.workflow.reducer.in_flight import parked_standing
@@ -35,8 +35,6 @@ from wfdash.workflow.runtime.step.step_ops import cancel_and_wait
 from wfdash.workflow.runtime.step.step_run import StepRun, describe_error
 from wfdash.workflow.runtime.timers import Timers
 
-EVENT_DELAY = 0.1
-"""Seconds that events of a running step may wait for company before they are committed on their own."""
 CALL_GRACE = 10.0
 """Seconds that ``once`` calls in flight may take to return when another step has failed the run."""
 
