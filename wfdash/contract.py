@@ -1,7 +1,7 @@
 """The protocol between the dashboard and an engine that executes workflows. No Django.
 
-In: ``Start | Resume``. Out: ``Finished | Waiting | Failed``. Recovery after a crash and an answer are the same call:
-after a crash it is a ``Resume`` without answers.
+In: ``Start | Continue | Resume``. Out: ``Finished | Waiting | Failed``. Recovery after a crash and an answer are the
+same call: after a crash it is a ``Resume`` without answers.
 
 Every engine is an ``Engine``. Further abilities are the optional protocols at the end; without them the dashboard does
 less: runs of an older graph are held, checkpoints are restored and forked unchanged.
@@ -38,6 +38,18 @@ class Start(Record):
     message: Json = None
 
 
+class Continue(Record):
+    """Start a run that follows a finished one, with a message that ``check_follow_up`` has accepted.
+
+    ``checkpoint`` has the content of the one that the earlier run ended with, stored as this run's first: the next one
+    is its child. The same ``Continue`` comes again until a checkpoint is committed.
+    """
+
+    run: RunId
+    checkpoint: Checkpoint
+    message: Json = None
+
+
 class Resume(Record):
     """Continue from a checkpoint, with the answers that have arrived for its pending requests."""
 
@@ -46,7 +58,7 @@ class Resume(Record):
     answers: Mapping[RequestKey, Answer] = Field(default_factory=dict)
 
 
-RunInput: TypeAlias = Start | Resume
+RunInput: TypeAlias = Start | Continue | Resume
 
 
 class StepInfo(Record):
@@ -84,6 +96,8 @@ class Description(Record):
     version: str
     input_schema: dict[str, Json] = Field(default_factory=dict)
     output_schema: dict[str, Json] = Field(default_factory=dict)
+    follow_up_schema: dict[str, Json] | None = None
+    """The JSON Schema of the message that follows up on a finished run; None: its runs take none."""
     examples: tuple[Json, ...] = ()
     steps: tuple[StepInfo, ...] = ()
     edges: tuple[EdgeInfo, ...] = ()
@@ -297,6 +311,21 @@ class LooksAhead(Protocol):
 
     def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
         """Return what happens next at a checkpoint. ``Incompatible`` for a checkpoint of another graph."""
+
+
+@runtime_checkable
+class Continues(Protocol):
+    """An engine whose finished runs take a follow-up message: ``Continue``. Runs of others take none.
+
+    Which of its definitions do is said by ``Description.follow_up_schema``.
+    """
+
+    def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
+        """Return the message as the run that follows ``checkpoint`` will receive it; runs no code of any step.
+
+        ``InvalidInput`` with errors per field. ``Incompatible`` where the current definition cannot continue from the
+        checkpoint, which may be of an older version: the run that follows is of the current one.
+        """
 
 
 @runtime_checkable

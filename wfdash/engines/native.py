@@ -18,6 +18,7 @@ from wfdash.contract import (
     InFlight,
     LookAhead,
     Outcome,
+    Resume,
     RunInput,
     Start,
 )
@@ -85,6 +86,8 @@ class NativeEngine:
         workflow = _as_workflow(definition)
         if isinstance(given, Start):
             return await workflow.run(given.message, storage=recorder, run_id=given.run)
+        if not isinstance(given, Resume):
+            raise TypeError(f"native workflows take no {type(given).__name__}")
         pending = {request.key for request in given.checkpoint.requests}
         answers: dict[Any, Any] = {key: answer for key, answer in given.answers.items() if key in pending}
         return await workflow.run(answers=answers, checkpoint=given.checkpoint, storage=recorder, run_id=given.run)

@@ -1,8 +1,9 @@
 """Drive one claimed run: build the input from tables alone, call the engine, see to it that the end is recorded.
 
 A crash and an answer take the same road: whatever the reason a run is due, it resumes from its latest checkpoint
-with the answers that have been accepted. Only a run that has no checkpoint yet starts. A run of another graph is
-carried over to the loaded one by what its author declared, or held.
+with the answers that have been accepted. Only a run that has no checkpoint yet starts, and one that follows a finished
+run begins with that run's last checkpoint and its own message. A run of another graph is carried over to the loaded
+one by what its author declared, or held.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.events import EventKind
 from checkpoints.records import Claim, Commit, ErrorInfo, Phase, RunFacts, Standing
 from wfdash import catalog, pubsub
-from wfdash.contract import Outcome, Resume, RunInput, Start, TellsInFlight
-from wfdash.errors import WfdashError
+from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
+from wfdash.errors import WfdashError, WrongState
 from wfdash.telemetry import tracing
+from wfdash.timemachine import follow_ups
 from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.worker.version_holds import carry_or_hold
 
@@ -88,6 +90,10 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
             return None
         facts, entry = await storage.read_run(recorder.lease.run), catalog.get(facts.workflow)
     given = await _read_input(storage, recorder, facts)
+    if isinstance(given, Continue) and not isinstance(entry.engine, Continues):
+        raise WrongState(
+            f"The engine {entry.engine.name!r} cannot follow up on a finished run. Start a new run instead"
+        )
     if recorder.lease.recovered:
         await recorder.commit(_recovered(recorder.lease))
     return await entry.engine.drive(entry.definition, given, recorder)
@@ -113,6 +119,8 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
         raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
     if checkpoint is None:
         return Start(run=run, message=facts.input)
+    if follow_ups.is_message_due(checkpoint):
+        return Continue(run=run, checkpoint=checkpoint, message=facts.input)
     answers = await storage.read_answers(run)
     recorder.resumed_with(answers)
     return Resume(run=run, checkpoint=checkpoint, answers=answers)
