@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from checkpoints.ids import RunId
 from checkpoints.records import Answer
 from tests.workflow.world import ListRecorder, finished, handed_over
-from wfdash.contract import Engine, InvalidInput, Resume, Start
+from wfdash.contract import Engine, InvalidInput, Resume, Shows, Start
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Workflow, each, gather
 
@@ -89,3 +89,17 @@ async def test_it_starts_parks_and_resumes_with_the_answers_that_fit():
     numbers = [c.checkpoint.n for c in recorder.commits if c.checkpoint]
     assert numbers == list(range(1, len(numbers) + 1))
     assert recorder.commits[-1].standing.output == 75
+
+
+async def test_it_shows_a_checkpoints_state_and_the_inputs_of_steps_in_progress():
+    assert isinstance(engine, Shows)
+    outcome = await engine.drive(wf, Start(run=RunId("r"), message={"amounts": [5, 500]}), ListRecorder())
+    shown = engine.show(handed_over(outcome.checkpoint))
+    assert (shown.state, list(shown.inputs.values()), shown.transcript) == ({}, [500], ())
+
+
+@pytest.mark.parametrize("body", [{}, {"state": {}, "position": None}, {"state": 1, "position": {"live": {}}}])
+async def test_it_says_that_it_cannot_show_another_engines_checkpoint(body):
+    outcome = await engine.drive(wf, Start(run=RunId("r"), message={"amounts": [500]}), ListRecorder())
+    with pytest.raises(ValueError, match=r"native|state"):
+        engine.show(outcome.checkpoint.model_copy(update={"body": body}))

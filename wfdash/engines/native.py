@@ -20,6 +20,7 @@ from wfdash.contract import (
     Outcome,
     Resume,
     RunInput,
+    Shown,
     Start,
 )
 from wfdash.domain.graph_diff import compare
@@ -32,6 +33,7 @@ from wfdash.workflow.migration.edit import edit
 from wfdash.workflow.reducer.in_flight import in_flight
 from wfdash.workflow.reducer.inputs import accept_json
 from wfdash.workflow.reducer.look_ahead import look_ahead
+from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.stored.call_intent import secrets_of
 from wfdash.workflow.stored.position import position_in
 from wfdash.workflow.workflow import Workflow
@@ -80,6 +82,14 @@ class NativeEngine:
         """Return what is in progress at a checkpoint."""
         position = position_in(checkpoint.body)
         return in_flight(_as_workflow(definition).graph, position) if position is not None else InFlight()
+
+    def show(self, checkpoint: Checkpoint) -> Shown:
+        """Return the state and the inputs of the steps in progress. ``ValueError`` for a body of another engine."""
+        position = position_in(checkpoint.body)
+        if position is None:
+            raise ValueError("its content is none of a native workflow")
+        inputs = {activation: plain(one["message"]) for activation, one in position["live"].items()}
+        return Shown(state=checkpoint.body.get("state"), inputs=inputs)
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, suspended or failed; answers to requests that are not pending here are ignored."""

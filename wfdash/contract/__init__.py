@@ -19,6 +19,9 @@ from pydantic import Field
 from checkpoints.ids import RequestKey, RunId, WorkflowId
 from checkpoints.records import Answer, Checkpoint, EventDraft, Json, Record, Request
 from checkpoints.storage import Recorder
+from wfdash.contract.shown import Message as Message
+from wfdash.contract.shown import Shown as Shown
+from wfdash.contract.shown import ToolUse as ToolUse
 from wfdash.outcomes import Failed as Failed
 from wfdash.outcomes import Finished as Finished
 from wfdash.outcomes import Outcome as Outcome
@@ -337,4 +340,16 @@ class TakesEdits(Protocol):
 
         ``InvalidInput`` with errors per field (``state``, ``messages`` + activation); ``Incompatible`` for a checkpoint
         of another graph. Answers are not applied here: they are given like any other.
+        """
+
+
+@runtime_checkable
+class Shows(Protocol):
+    """An engine whose checkpoints can be shown. Of others pages say so; no body is shown raw."""
+
+    def show(self, checkpoint: Checkpoint) -> Shown:
+        """Return what pages show of a checkpoint; ``ValueError`` if it cannot be read.
+
+        Decodes nothing but JSON and runs no code of any definition: an engine whose body is not readable JSON writes
+        the form that is shown beside it when it commits.
         """
