@@ -11,13 +11,17 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Everything that .venv has, and the frameworks whose workflows wfdash can serve: what needs them is tested in it.
+FRAMEWORKS := build/frameworks
 PORT ?= 8000
 DATA ?= wfdash-data
 WORKERS ?= 2
 NEWEST := python3 python3.14 python3.13 python3.12 python3.11
 PYTHON ?= $(shell for name in $(NEWEST); do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
-PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python $(PIP_INSTALL)
+PIP_FRAMEWORKS := $(FRAMEWORKS)/bin/python $(PIP_INSTALL)
 TOOLS := build/tools
 LOCK := $(TOOLS)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --upgrade \
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
@@ -37,16 +41,16 @@ test: check
 answers: $(VENV)/installed-dev
 	WFDASH_LONG=1 $(BIN)/python -m pytest -q -n "$(WORKERS)" tests/forms
 
-faults: $(VENV)/installed-dev
+faults: $(FRAMEWORKS)/installed
 	$(BIN)/python -W ignore -m tests.faults --long
-	WFDASH_LONG=1 $(BIN)/python -m pytest -n 0 -q --timeout 1800 -m "long or hypothesis"
+	WFDASH_LONG=1 $(FRAMEWORKS)/bin/python -m pytest -n 0 -q --timeout 1800 -m "long or hypothesis"
 	WFDASH_SHOTS=20000 WFDASH_SEED=$$RANDOM $(BIN)/python -m pytest -q -s --timeout 3600 tests/security/input/test_hostile.py
 
-check: $(VENV)/installed-dev
+check: $(VENV)/installed-dev $(FRAMEWORKS)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/djangofmt --check templates
-	$(BIN)/mypy $(CODE)
+	$(FRAMEWORKS)/bin/python -m mypy $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
@@ -63,22 +67,24 @@ docs: $(VENV)/installed-dev
 docs-serve: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -f .ci/mkdocs.yml
 
-bench: $(VENV)/installed-bench
-	$(BIN)/python -m tests.benchmarks
+bench: $(FRAMEWORKS)/installed-bench
+	$(FRAMEWORKS)/bin/python -m tests.benchmarks
 
-screenshots: $(VENV)/installed-dev
+screenshots: $(FRAMEWORKS)/installed
 	WFDASH_SCREENSHOTS=docs/screenshots .ci/tests --e2e-only
 
 # The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
 lock: $(TOOLS)/installed
 	$(LOCK) --extra postgres --extra encryption --extra apprise --extra push --extra otel --extra oidc -o requirements.lock
 	$(LOCK) --extra dev -o requirements-dev.lock
+	$(LOCK) --extra dev --extra dev-frameworks -o requirements-frameworks.lock
 
-# Exactly those versions into $(VENV), instead of the newest ones that pyproject.toml allows.
-locked: | $(VENV)/bin/python
+# Exactly those versions, instead of the newest ones that pyproject.toml allows.
+locked: | $(VENV)/bin/python $(FRAMEWORKS)/bin/python
 	$(PIP) --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps -e .
-	@touch $(VENV)/installed $(VENV)/installed-dev
+	$(PIP_FRAMEWORKS) --require-hashes -r requirements-frameworks.lock
+	@touch $(VENV)/installed $(VENV)/installed-dev $(FRAMEWORKS)/installed
 
 audit: $(TOOLS)/installed
 	@.ci/audit
@@ -90,9 +96,23 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "wfdash needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# It sees the packages of $(VENV), pip included, and installs only what is missing there.
+$(FRAMEWORKS)/bin/python: | $(VENV)/bin/python
+	$(BIN)/python -m venv --without-pip $(FRAMEWORKS)
+	@$(BIN)/python -c 'import sysconfig as s; print("import site; site.addsitedir(%r)" % s.get_path("purelib"))' \
+		>"$$($@ -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_venv.pth"
+
+$(FRAMEWORKS)/installed: $(VENV)/installed-dev | $(FRAMEWORKS)/bin/python
+	$(PIP_FRAMEWORKS) "wfdash[dev-frameworks]"
+	@touch $@
+
+$(FRAMEWORKS)/installed-bench: $(FRAMEWORKS)/installed
+	$(PIP_FRAMEWORKS) "wfdash[bench]"
+	@touch $@
+
 $(TOOLS)/installed: | $(VENV)/bin/python
 	$(BIN)/python -m venv $(TOOLS)
-	PIP_DISABLE_PIP_VERSION_CHECK=1 $(TOOLS)/bin/python -m pip install --quiet "uv>=0.9" "pip-audit>=2.9"
+	$(TOOLS)/bin/python $(PIP_INSTALL) "uv>=0.9" "pip-audit>=2.9"
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
@@ -102,7 +122,3 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e ".[dev]"
 	@touch $(VENV)/installed $@
-
-$(VENV)/installed-bench: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e ".[bench]"
-	@touch $(VENV)/installed $(VENV)/installed-dev $@

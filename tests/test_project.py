@@ -91,7 +91,8 @@ def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
 
 TOP_LEVEL = {
     *(".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "checkpoints", "docs", "manage.py"),
-    *("pyproject.toml", "requirements-dev.lock", "requirements.lock", "static", "templates", "tests", "wfdash"),
+    *("pyproject.toml", "requirements-dev.lock", "requirements-frameworks.lock", "requirements.lock", "static"),
+    *("templates", "tests", "wfdash"),
 }
 
 
@@ -151,7 +152,7 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9.-]+)==([^ ;]+)", (ROOT / name).read_text(), flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock", "requirements-frameworks.lock"])
 def test_a_lock_has_a_hash_for_each_file_and_names_no_index(name: str) -> None:
     text = (ROOT / name).read_text()
     pinned = re.findall(r"^[a-z0-9.-]+==[^\n]*\\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE)
@@ -160,23 +161,36 @@ def test_a_lock_has_a_hash_for_each_file_and_names_no_index(name: str) -> None:
     assert not re.search(r"://|--(extra-)?index|--find-links", text)
 
 
-UNSERVED = ("dev", "docs", "bench", "pydantic-ai", "openai-agents")
-"""Extras that no image has; libraries of agents come with the workflows that use them."""
+FRAMEWORKS = ("pydantic-ai", "openai-agents", "langgraph", "agent-framework", "dev-frameworks")
+"""Extras that no image has: libraries of agents come with the workflows that use them."""
+DEVELOPED = ("dev", "docs", "bench")
 
 
 def test_the_locks_hold_what_the_project_asks_for_in_a_version_it_allows() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    served = [
-        *project["dependencies"],
-        *(line for name in extras if name not in UNSERVED for line in extras[name]),
-    ]
-    developed = [*project["dependencies"], *(line for name in extras if name != "bench" for line in extras[name])]
-    for lock, asked in (("requirements.lock", served), ("requirements-dev.lock", developed)):
+    without = {
+        "requirements.lock": {*DEVELOPED, *FRAMEWORKS},
+        "requirements-dev.lock": {"bench", *FRAMEWORKS},
+        "requirements-frameworks.lock": {"bench"},
+    }
+    for lock, left_out in without.items():
+        asked = [*project["dependencies"], *(line for name in extras.keys() - left_out for line in extras[name])]
         found = locked(lock)
         wanted = [Requirement(line) for line in asked if not line.startswith("wfdash[")]
         wrong = [str(one) for one in wanted if not one.specifier.contains(found.get(one.name.lower(), "0"))]
         assert wrong == [], f"run make lock: {lock}"
+
+
+def test_a_framework_is_in_one_lock_only() -> None:
+    named = {Requirement(line).name for line in frameworks_asked_for()}
+    assert {"langgraph", "agent-framework-core", "pydantic-ai-slim", "openai-agents"} <= named
+    assert [name for name in named if {*locked("requirements.lock"), *locked("requirements-dev.lock")} & {name}] == []
+
+
+def frameworks_asked_for() -> list[str]:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [line for name in FRAMEWORKS for line in extras[name] if not line.startswith("wfdash[")]
 
 
 SAYS = {

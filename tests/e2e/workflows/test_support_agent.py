@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+pytest.importorskip("pydantic_ai")
+
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_accessibility
 from tests.e2e.moves import LATER, act, card, check_events, expect_live, expect_status, start_run
