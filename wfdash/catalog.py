@@ -27,6 +27,7 @@ from wfdash.engines.loading import load_engines
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
 from wfdash.installation.author_code import author_modules, forget, is_installed, root_of
+from wfdash.installation.frameworks import remedy_for
 from wfdash.installation.source_code import SourceFile, load_sources
 from wfdash.schemas.secrets import secret_names
 
@@ -241,7 +242,7 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
 def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: tuple[tuple[str, str], ...] = ()) -> None:
     trace = "".join(traceback.format_exception(error))
     log.error("Could not load workflows from %s: %s\n%s", source, error, trace)
-    message = f"{type(error).__name__}: {error}"
+    message = ". ".join(filter(None, (f"{type(error).__name__}: {error}", remedy_for(error))))
     where = _where(error) or next((place for _, place in flaws), "")
     catalog.failures.append(Failure(source=source, error=message, traceback=trace, where=where, flaws=flaws))
 

@@ -11,6 +11,7 @@ from checkpoints.records import Json
 from wfdash.agents.approvals import Approvals
 from wfdash.agents.call import AgentCall
 from wfdash.agents.reply import AgentReply
+from wfdash.installation.frameworks import check_framework
 from wfdash.questions.policy import Policy
 from wfdash.workflow import Context
 from wfdash.workflow.errors import InvalidCall
@@ -63,12 +64,12 @@ async def run_agent(
 
 def _driver(agent: Any) -> AgentDriver:
     packages = [kind.__module__.partition(".")[0] for kind in type(agent).__mro__]
-    name = next((LIBRARIES[package] for package in packages if package in LIBRARIES), None)
-    if name is None:
+    package = next((package for package in packages if package in LIBRARIES), None)
+    if package is None:
         raise InvalidCall(f"run_agent needs an agent of pydantic-ai or of openai-agents, not {type(agent).__name__}")
     try:
-        driver: Any = import_module(name)
+        check_framework(package)
+        driver: Any = import_module(LIBRARIES[package])
     except ImportError as error:
-        extra = name.rpartition(".")[2].replace("_", "-")
-        raise InvalidCall(f"run_agent: this version cannot be used, install wfdash[{extra}]: {error}") from error
+        raise InvalidCall(f"run_agent: {error}") from error
     return driver  # type: ignore[no-any-return]
