@@ -25,7 +25,7 @@ from pytest_django.plugin import blocking_manager_key
 from tests.grouping import GroupScheduling, arrange, postgres_of, tell_groups
 from tests.keys import AUDIT_KEY
 
-pytest.register_assert_rewrite("checkpoints.conformance")
+pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
 
 LONG = os.environ.get("WFDASH_LONG") == "1"
 """Whether properties are tested with many more examples, as ``make faults`` does."""

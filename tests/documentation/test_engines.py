@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from checkpoints.models import Checkpoint, Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
 from wfdash import actions, catalog
+from wfdash.engines.conformance import CHECKS
 from wfdash.errors import Invalid
 
 PAGE = Path(__file__).parents[2] / "docs/engines.md"
@@ -32,13 +34,27 @@ def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterato
     catalog.load.cache_clear()
     yield
     catalog.load.cache_clear()
-    sys.modules.pop("checklist_engine", None)
+    for name in ("checklist_engine", "test_checklist_engine"):
+        sys.modules.pop(name, None)
 
 
 def answer(run: Run, text: str) -> str:
     (request,) = pending(run).values()
     actions.answer_request(viewer("ana"), request.pk, text)
     return drive(run)
+
+
+async def test_the_engine_of_the_page_passes_the_checks_that_apply(served: None) -> None:
+    page = importlib.import_module("test_checklist_engine")
+    skipped: dict[str, str] = {}
+    for check in CHECKS:
+        try:
+            await page.test_the_engine_keeps_its_promises(check)
+        except pytest.skip.Exception as reason:
+            skipped[check.__name__] = str(reason)
+    assert 10 < len(CHECKS) - len(skipped) < len(CHECKS)
+    assert skipped["a_waiting_run_continues_in_a_changed_graph_only_where_it_can"] == "the engine is no Migrates"
+    assert set(skipped.values()) > {"Samples.steps is not given", "the engine is no Shows"}
 
 
 def test_a_run_of_the_engine_waits_is_answered_and_restored_as_any_other(served: None) -> None:

@@ -66,9 +66,10 @@ def test_what_the_documentation_shows_is_typed(tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text("\n".join(rest))
     for name in WHOLE:
         (tmp_path / f"page_{name}.py").write_text("\n".join(blocks_of(ROOT / "docs" / f"{name}.md")))
-    engine, served = blocks_of(ROOT / "docs" / "engines.md")
+    engine, served, tested = blocks_of(ROOT / "docs" / "engines.md")
     (tmp_path / "checklist_engine.py").write_text(engine)
     (tmp_path / "page_engines.py").write_text(served)
+    (tmp_path / "page_engines_tested.py").write_text(tested)
     for name, around in PARTS.items():
         for number, block in enumerate(blocks_of(ROOT / "docs" / f"{name}.md")):
             (tmp_path / f"part_{name.replace('-', '_')}_{number}.py").write_text(around + callable_part(block))

@@ -1,0 +1,18 @@
+"""The native engine keeps what engines promise: in memory, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.worlds import AnyWorld
+from tests.engines.samples import SAMPLES
+from wfdash.engines.conformance import CHECKS, Check, EngineWorld
+from wfdash.engines.native import NativeEngine
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_native_engine_keeps_its_promises(check: Check, engine_place: AnyWorld):
+    world = EngineWorld(NativeEngine, SAMPLES, engine_place, visible_within=5.0, tolerance=0.5)
+    if reason := world.lacks(check):
+        pytest.skip(reason)
+    await check(world)

@@ -1,0 +1,58 @@
+"""What an engine promises, as checks that any engine can be put through.
+
+Each check is an async function of one ``world``: the engine under test, small definitions of its kind (``Samples``) and
+a storage. They need no test framework; with pytest (and pytest-asyncio) an engine of one's own is tested like this::
+
+    import pytest
+    from wfdash.engines.conformance import CHECKS, EngineWorld, Sample, Samples
+
+    SAMPLES = Samples(asks=Sample(make=one_question), steps=Sample(make=four_steps))
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    async def test_my_engine_keeps_its_promises(check):
+        world = EngineWorld(MyEngine, SAMPLES)
+        if reason := world.lacks(check):
+            pytest.skip(reason)
+        await check(world)
+
+``pytest.register_assert_rewrite("wfdash.engines.conformance")`` in ``conftest.py`` shows more of a check that fails.
+
+``CHECKS`` is all of them, in groups:
+
+* ``DEFINITIONS``: descriptions, input and answers that are refused, what pages show.
+* ``DRIVES``: answers, errors, events and times, many runs at once.
+* ``CRASHES``: a drive that breaks at any of its commits, and a worker that lost its claim.
+* ``HISTORY``: restoring, forking, changed definitions, follow-ups.
+
+A world is in memory unless it is given a ``Place``: another storage with its people.
+"""
+
+from __future__ import annotations
+
+from wfdash.engines.conformance.checks import Check
+from wfdash.engines.conformance.crashes import CRASHES
+from wfdash.engines.conformance.definitions import DEFINITIONS
+from wfdash.engines.conformance.drives import DRIVES
+from wfdash.engines.conformance.history import HISTORY
+from wfdash.engines.conformance.samples import Ledger, OutOfPaper, Sample, Samples, Unstorable
+from wfdash.engines.conformance.worlds import EngineWorld, Memory, Place, RunUnderTest
+
+__all__ = [
+    "CHECKS",
+    "CRASHES",
+    "DEFINITIONS",
+    "DRIVES",
+    "HISTORY",
+    "Check",
+    "EngineWorld",
+    "Ledger",
+    "Memory",
+    "OutOfPaper",
+    "Place",
+    "RunUnderTest",
+    "Sample",
+    "Samples",
+    "Unstorable",
+]
+
+CHECKS = (*DEFINITIONS, *DRIVES, *CRASHES, *HISTORY)

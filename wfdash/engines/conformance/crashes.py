@@ -1,0 +1,119 @@
+"""A drive that breaks at any of its commits: by a lost claim, a full disk, or the end of its process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from checkpoints.conformance.samples import until
+from checkpoints.errors import ClaimLost
+from checkpoints.records import Json
+from wfdash.engines.conformance.checks import checks_in, needs
+from wfdash.engines.conformance.recorder import WAYS, Fault
+from wfdash.engines.conformance.samples import Sample
+from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
+
+TOGETHER = 4
+"""Runs that are broken at the same time."""
+
+
+@needs("steps")
+async def a_crash_at_any_commit_repeats_at_most_the_steps_that_ran(world: EngineWorld) -> None:
+    assert world.samples.steps is not None
+    whole = await _unbroken(world, world.samples.steps)
+    order = list(dict.fromkeys(whole.ledger.notes))
+    assert len(order) >= 4, "Samples.steps needs four steps that note their names"
+    assert whole.ledger.notes == order, f"steps ran twice without a crash: {whole.ledger.notes}"
+    for run in await _broken_at_each(world, world.samples.steps, whole):
+        first = list(dict.fromkeys(run.ledger.notes))
+        assert first == order, f"{_where(run)}: the steps ran in the order {run.ledger.notes}"
+        repeated = len(run.ledger.notes) - len(order)
+        assert repeated <= world.samples.steps.width, f"{_where(run)}: steps were repeated: {run.ledger.notes}"
+
+
+async def a_crash_at_any_commit_keeps_a_question_and_its_answer(world: EngineWorld) -> None:
+    await _asks_the_same(world, world.samples.asks, ("yes",))
+
+
+@needs("asks_two")
+async def a_crash_at_any_commit_keeps_parallel_questions(world: EngineWorld) -> None:
+    assert world.samples.asks_two is not None
+    await _asks_the_same(world, world.samples.asks_two, ("yes", "no"))
+
+
+@needs("asks_in_turn")
+async def a_crash_at_any_commit_keeps_the_round_of_a_loop(world: EngineWorld) -> None:
+    assert world.samples.asks_in_turn is not None
+    await _asks_the_same(world, world.samples.asks_in_turn, ("one", "stop"))
+
+
+@needs("steps")
+async def a_worker_that_lost_its_claim_writes_and_runs_nothing_more(world: EngineWorld) -> None:
+    sample = world.samples.steps
+    assert sample is not None
+    run = await world.begin(sample)
+    claim = await run.claim()
+    assert claim is not None
+    recorder, work = await run.prepare(claim)
+    recorder.stalls = asyncio.Event()
+    stale = asyncio.ensure_future(work)
+    try:
+        while not recorder.record.commits:
+            assert not stale.done(), stale
+            await asyncio.sleep(0)
+        await world.storage.renew(claim, ttl=0.001)
+        run.record = type(run.record)()
+        taken = await until(run.claim)
+        await world.storage.release(taken)
+        assert await run.finish() == run.expected
+        done, head = len(run.ledger.notes), await run.head()
+        recorder.stalls.set()
+        await asyncio.wait([stale], timeout=10)
+        assert stale.done(), "the drive whose claim was lost does not end"
+        assert isinstance(stale.exception(), ClaimLost), f"it ended with {stale!r}"
+        assert len(run.ledger.notes) - done <= sample.width, f"it ran more steps: {run.ledger.notes[done:]}"
+        assert await run.head() == head
+    finally:
+        stale.cancel()
+
+
+# -- breaking
+
+
+async def _unbroken(world: EngineWorld, sample: Sample, *words: Json) -> RunUnderTest:
+    run = await world.begin(sample)
+    assert await run.finish(*words) == run.expected
+    return run
+
+
+async def _broken_at_each(
+    world: EngineWorld, sample: Sample, whole: RunUnderTest, *words: Json
+) -> Sequence[RunUnderTest]:
+    """Return runs that were broken in every way at every commit, and continued to their end with the right output."""
+    free = asyncio.Semaphore(TOGETHER)
+
+    async def broken(way: str, at: int) -> RunUnderTest:
+        async with free:
+            run = await world.begin(sample)
+            fault = run.broken_by = Fault(way=way, at=at)
+            output = await run.finish(*words, fault=fault)
+            assert output == run.expected, f"{_where(run)}: the output is {output!r}, not {run.expected!r}"
+            return run
+
+    return await asyncio.gather(*(broken(way, at) for at in range(whole.record.commits) for way in WAYS))
+
+
+async def _asks_the_same(world: EngineWorld, sample: Sample, words: Sequence[Json]) -> None:
+    whole = await _unbroken(world, sample, *words)
+    asked = len(whole.record.opened)
+    assert asked == len(set(whole.record.opened)) == len(whole.given), whole.record.opened
+    for run in await _broken_at_each(world, sample, whole, *words):
+        keys = run.record.opened
+        assert len(keys) == len(set(keys)) == asked, f"{_where(run)}: questions were opened again: {keys}"
+
+
+def _where(run: RunUnderTest) -> str:
+    return f"broken at commit {run.broken_by.at} ({run.broken_by.way})" if run.broken_by is not None else "unbroken"
+
+
+CRASHES = checks_in(globals())
