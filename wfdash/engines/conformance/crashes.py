@@ -47,6 +47,24 @@ async def a_crash_at_any_commit_keeps_the_round_of_a_loop(world: EngineWorld) ->
     await _asks_the_same(world, world.samples.asks_in_turn, ("one", "stop"))
 
 
+@needs("slow")
+async def a_drive_that_is_cancelled_ends_and_the_run_continues_later(world: EngineWorld) -> None:
+    assert world.samples.slow is not None
+    run = await world.begin(world.samples.slow)
+    claim = await run.claim()
+    assert claim is not None
+    recorder, work = await run.prepare(claim)
+    drive = asyncio.ensure_future(work)
+    await asyncio.wait_for(run.ledger.reached(), 10)
+    drive.cancel()
+    await asyncio.wait([drive], timeout=10)
+    assert drive.cancelled(), f"a drive that is cancelled, because its process ends, ended with {drive!r}"
+    assert not recorder.ended, "a drive that is cancelled has ended the run"
+    await world.storage.release(claim)
+    run.ledger.release()
+    assert await run.finish() == run.expected
+
+
 @needs("steps")
 async def a_worker_that_lost_its_claim_writes_and_runs_nothing_more(world: EngineWorld) -> None:
     sample = world.samples.steps

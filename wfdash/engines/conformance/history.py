@@ -65,6 +65,8 @@ async def every_checkpoint_leads_to_the_same_output(world: EngineWorld) -> None:
     assert world.samples.steps is not None
     run = await world.begin(world.samples.steps)
     output = await run.finish()
+    reasons = [checkpoint.reason for checkpoint in await run.checkpoints()]
+    assert Reason.STEP in reasons, f"no checkpoint is the end of a step, where a run can be paused: {reasons}"
     forks = [await run.fork(one) for one in await run.checkpoints() if one.reason is not Reason.END]
     assert forks, "a run of several steps has no checkpoint but its last one"
     outputs = await asyncio.gather(*(fork.finish() for fork in forks))

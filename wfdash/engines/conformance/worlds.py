@@ -188,7 +188,7 @@ class RunUnderTest:
             assert not head.requests, "the run is finished and still asks"
         elif isinstance(outcome, Waiting):
             assert standing.phase in {Phase.WAITING, Phase.SLEEPING, Phase.RETRYING}, standing
-            assert [one.key for one in outcome.requests] == [one.key for one in head.requests]
+            assert outcome.requests == head.requests, "the questions returned are not those that were committed"
         else:
             assert standing.phase is Phase.FAILED, f"the drive returned Failed and left the run {standing.phase}"
             assert standing.error is not None, "a run is left failed without its error"
