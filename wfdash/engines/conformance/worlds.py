@@ -62,13 +62,20 @@ class EngineWorld:
         tolerance: float = 0.03,
     ) -> None:
         self.make_engine, self.samples = make_engine, samples
-        self.place: Place = place if place is not None else Memory()
+        self._place = place
         self.visible_within, self.tolerance = visible_within, tolerance
 
     def engine(self) -> Engine:
         """Return a new engine, as another process has."""
         made: Engine = self.make_engine()
         return made
+
+    @property
+    def place(self) -> Place:
+        """Where the checks are made."""
+        if self._place is None:
+            self._place = Memory()
+        return self._place
 
     @property
     def storage(self) -> Any:
@@ -84,11 +91,13 @@ class EngineWorld:
 
     def lacks(self, check: Callable[..., Any]) -> str:
         """Return why a check does not apply here: the ability or the sample that is missing; empty: it applies."""
-        for need in getattr(check, "needs", ()):
-            if isinstance(need, str) and getattr(self.samples, need) is None:
-                return f"Samples.{need} is not given"
-            if not isinstance(need, str) and not isinstance(self.engine(), need):
-                return f"the engine is no {need.__name__}"
+        wanted = getattr(check, "needs", ())
+        for ability in (one for one in wanted if not isinstance(one, str)):
+            if not isinstance(self.engine(), ability):
+                return f"the engine is no {ability.__name__}"
+        for name in (one for one in wanted if isinstance(one, str)):
+            if getattr(self.samples, name) is None:
+                return f"Samples.{name} is not given"
         return ""
 
     async def begin(self, sample: Sample, text: str = "paper", **options: Any) -> RunUnderTest:
