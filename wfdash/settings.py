@@ -13,7 +13,7 @@
 ``WFDASH_OIDC_*``    the OpenID Connect provider that people sign in at, and what is believed of it (docs/sign-in.md)
 ``WFDASH_APPS``      comma-separated packages whose ``workflows`` modules are loaded; Django apps with their models
 ``WFDASH_WORKFLOWS`` os.pathsep-separated Python files, folders or dotted modules with workflows
-``WFDASH_ENGINES``   comma-separated dotted paths of engines beside the native one (docs/engines.md)
+``WFDASH_ENGINES``   comma-separated dotted paths of engines beside those of wfdash (docs/engines.md)
 ``WFDASH_ASK_PEOPLE``  1 (default): programs may ask people through the workflow ``ask_people``; 0: not loaded
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
@@ -58,6 +58,7 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.sql.postgres.conninfo import settings_of
 from wfdash.installation.data_directory import create_private, keep_private, make_private
 from wfdash.installation.data_files import folder_of
+from wfdash.installation.defaults import ENGINES
 from wfdash.installation.environment import (
     env_address,
     env_days,
@@ -167,7 +168,7 @@ ASGI_APPLICATION = "wfdash.asgi.application"
 WFDASH_APPS = env_list("WFDASH_APPS")
 WFDASH_ASK_PEOPLE = env_flag("WFDASH_ASK_PEOPLE", True)
 WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
-WFDASH_ENGINES = ["wfdash.engines.native.NativeEngine", *env_list("WFDASH_ENGINES")]
+WFDASH_ENGINES = [*ENGINES, *env_list("WFDASH_ENGINES")]
 WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")

@@ -10,6 +10,12 @@ from typing import Any
 
 from checkpoints.config import CheckpointConfig
 
+ENGINES = (
+    "wfdash.engines.native.NativeEngine",
+    "wfdash.engines.agent_framework.AgentFrameworkEngine",
+)
+"""The engines that come with wfdash. None imports a framework before a file with workflows of it has."""
+
 DEFAULTS: Mapping[str, Any] = {
     "WFDASH_APPRISE": {},
     "WFDASH_ASK_PEOPLE": True,
@@ -19,7 +25,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_DURABILITY": "full",
     "WFDASH_EMBED": True,
     "WFDASH_ENCRYPTION_KEYS": "",
-    "WFDASH_ENGINES": ["wfdash.engines.native.NativeEngine"],
+    "WFDASH_ENGINES": list(ENGINES),
     "WFDASH_HOOKS_HOSTS": [],
     "WFDASH_HOOKS_LOCAL": False,
     "WFDASH_HTTPS": False,

@@ -1,0 +1,185 @@
+"""Runs of graphs: questions, answers over restarts, restoring, errors, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("agent_framework")
+
+from checkpoints.errors import ClaimLost
+from checkpoints.records import Phase, Reason
+from tests.engines.agent_framework import samples
+from tests.engines.agent_framework.desk import Desk
+from tests.engines.agent_framework.samples import counting, nested_review, questionnaire, review_workflow
+from tests.workflow.world import PowerCut
+from wfdash.contract import Failed, Finished, Waiting
+
+
+async def test_a_question_is_asked_and_its_answer_finishes_the_run():
+    desk = Desk(review_workflow())
+    await desk.start("Spring")
+    (request,) = desk.requests
+    assert (request.step, request.card["subject"]) == ("reviewer", "Spring")
+    assert request.card["proposal"] == {"amount": 3.5}
+    assert request.answer_schema["properties"]["verdict"]["enum"] == ["publish", "reject"]
+    await desk.answer({"verdict": "publish", "words": "fine"})
+    assert desk.output == "Spring published after 1: fine"
+    assert desk.kinds("reviewer") == ["started", "waiting", "started", "finished"]
+    assert desk.kinds("write") == ["started", "finished"]
+
+
+async def test_each_checkpoint_says_why_it_was_written():
+    desk = Desk(review_workflow())
+    await desk.start("Spring")
+    await desk.answer({"verdict": "reject"})
+    written = [commit.checkpoint for commit in desk.recorder.commits if commit.checkpoint]
+    assert [(one.n, one.reason, one.step) for one in written] == [
+        (1, Reason.START, None),
+        (2, Reason.STEP, "write"),
+        (3, Reason.PAUSE, "reviewer"),
+        (4, Reason.END, "reviewer"),
+    ]
+    assert desk.head.body["state"] == {"author": "ana", "reviewer": {"seen": 1}}
+
+
+async def test_questions_of_any_type_are_answered_one_by_one_over_restarts():
+    desk = Desk(questionnaire())
+    await desk.start("go")
+    assert [one.card["subject"] for one in desk.requests] == ["Go ahead?", "Which colour?", "Which way?"]
+    assert desk.requests[0].answer_schema["type"] == "boolean"
+    assert desk.requests[1].answer_schema["enum"] == ["red", "blue"]
+    assert desk.requests[2].card["proposal"] == {"map": "north"}
+    keys = [one.key for one in desk.requests]
+    await desk.resume({keys[1]: "blue"})
+    assert [one.key for one in desk.requests] == [keys[0], keys[2]]
+    await desk.resume({keys[2]: {"city": "Ulm", "stops": [1, 2]}})
+    assert [one.key for one in desk.requests] == [keys[0]]
+    await desk.resume({keys[0]: True})
+    assert desk.output == "<Colour.BLUE: 'blue'> | Route(city='Ulm', stops=[1, 2]) | True"
+
+
+async def test_restoring_asks_the_same_questions_again_and_takes_other_answers():
+    desk = Desk(questionnaire())
+    await desk.start("go")
+    first, keys = desk.head, [one.key for one in desk.requests]
+    await desk.resume({keys[0]: True, keys[1]: "red", keys[2]: {"city": "Ulm", "stops": []}})
+    assert isinstance(desk.outcome, Finished)
+    await desk.resume(at=first)
+    assert [one.key for one in desk.requests] == keys
+    await desk.resume({keys[0]: False, keys[1]: "blue", keys[2]: {"city": "Bonn", "stops": []}}, at=first)
+    assert desk.output == "False | <Colour.BLUE: 'blue'> | Route(city='Bonn', stops=[])"
+
+
+async def test_a_run_that_waits_for_answers_is_left_as_it_is():
+    desk = Desk(review_workflow())
+    await desk.start("Spring")
+    before = len(desk.recorder.commits)
+    outcome = await desk.resume()
+    assert isinstance(outcome, Waiting)
+    (commit,) = desk.recorder.commits[before:]
+    assert commit.checkpoint is None
+    assert commit.standing is not None
+    assert commit.standing.phase is Phase.WAITING
+
+
+async def test_a_complete_run_gives_the_same_output_when_it_is_driven_again():
+    desk = Desk(review_workflow())
+    await desk.start("Spring")
+    await desk.answer({"verdict": "reject"})
+    assert await desk.resume() == desk.outcome
+    assert desk.output == "Spring rejected"
+
+
+async def test_a_run_cut_off_at_any_commit_goes_on_from_there():
+    whole = Desk(review_workflow())
+    await whole.start("Spring")
+    for cut in range(1, len(whole.recorder.commits)):
+        desk = Desk(review_workflow())
+        desk.recorder.dies_after = cut
+        with pytest.raises(PowerCut):
+            await desk.start("Spring")
+        desk.recorder.dies_after = None
+        await desk.resume()
+        await desk.answer({"verdict": "publish"})
+        assert desk.output == "Spring published after 1: "
+
+
+async def test_a_lost_claim_ends_the_drive_at_every_commit(monkeypatch: pytest.MonkeyPatch):
+    whole = Desk(questionnaire())
+    await whole.start("go")
+    for cut in range(len(whole.recorder.commits)):
+        desk = Desk(questionnaire())
+        commit, made = desk.recorder.commit, 0
+
+        async def refused(given, commit=commit, cut=cut):
+            nonlocal made
+            if made == cut:
+                raise ClaimLost
+            made += 1
+            await commit(given)
+
+        monkeypatch.setattr(desk.recorder, "commit", refused)
+        with pytest.raises(ClaimLost):
+            await desk.start("go")
+        assert len(desk.recorder.commits) == cut
+
+
+async def test_fifty_runs_of_one_workflow_see_nothing_of_each_other():
+    workflow = questionnaire()
+    desks = [Desk(workflow) for _ in range(50)]
+    await asyncio.gather(*(desk.start("go") for desk in desks))
+    assert {len(desk.requests) for desk in desks} == {3}
+    assert len({one.key for desk in desks for one in desk.requests}) == 150
+    await asyncio.gather(*(desk.answer(True, "red", {"city": "Ulm", "stops": [n]}) for n, desk in enumerate(desks)))
+    assert [f"stops=[{n}]" in desk.output for n, desk in enumerate(desks)] == [True] * 50
+
+
+async def test_a_run_that_people_keep_alive_is_not_ended_by_the_limit_of_supersteps():
+    desk = Desk(counting(1_000))
+    await desk.start("go")
+    for _ in range(1_000):
+        await desk.answer(1)
+    assert desk.output == 1_000
+
+
+async def test_questions_of_a_sub_workflow_are_asked_by_the_step_it_runs_in():
+    desk = Desk(nested_review())
+    await desk.start("Spring")
+    (request,) = desk.requests
+    assert request.step == "desk"
+    await desk.answer({"verdict": "publish", "words": "in"})
+    assert desk.output == "archived: Spring published after 1: in"
+
+
+async def test_an_answer_that_a_handler_fails_on_is_kept_for_the_retry(monkeypatch: pytest.MonkeyPatch):
+    desk = Desk(samples.failing())
+    await desk.start("go")
+    key = desk.requests[0].key
+    samples.BROKEN[:] = [True]
+    await desk.resume({key: "yes"})
+    assert isinstance(desk.outcome, Failed)
+    assert (desk.error, desk.outcome.error.step, desk.outcome.error.type) == ("out of paper", "printer", "OSError")
+    samples.BROKEN.clear()
+    await desk.resume({key: "yes"})
+    assert desk.output == "printed yes"
+    assert desk.kinds("printer") == ["started", "waiting", "started", "failed", "started", "finished"]
+
+
+async def test_a_checkpoint_that_the_framework_cannot_make_ends_the_run(caplog: pytest.LogCaptureFixture):
+    desk = Desk(samples.unkeepable())
+    await desk.start("go")
+    assert desk.error.startswith(
+        "Agent Framework could make no checkpoint: Executor locksmith on_checkpoint_save failed"
+    )
+    assert isinstance(desk.outcome, Failed)
+    assert desk.outcome.error.type == "NotStorable"
+    assert "Failed to create checkpoint" in caplog.text
+
+
+async def test_a_value_of_a_class_that_is_not_known_fails_the_run_and_says_what_to_do():
+    desk = Desk(samples.unknown_class())
+    await desk.start("go")
+    assert "the state of collector.found: a value cannot be read: fractions.Fraction is no class" in desk.error
+    assert "register_checkpoint_type" in desk.error

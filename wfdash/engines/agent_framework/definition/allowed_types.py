@@ -1,0 +1,93 @@
+"""Which classes a worker may read from a checkpoint of a workflow: those it names, and those its modules define."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
+
+from wfdash.engines.agent_framework.definition.definitions import executors_of, nested
+from wfdash.engines.agent_framework.library import is_function
+from wfdash.engines.agent_framework.stored.encoding import PickleCodec, classes_in, key_of, registered_types
+
+
+def codec_of(workflow: Any) -> PickleCodec:
+    """Return the codec for values of this workflow."""
+    named = frozenset(key_of(kind) for kind in _closed(_named(workflow)))
+    return PickleCodec(named | _defined(workflow) | registered_types())
+
+
+def _named(workflow: Any) -> Iterator[Any]:
+    """Yield the types that handlers of a workflow take and give."""
+    if is_function(workflow):
+        yield from _hints(workflow.__wrapped__).values()
+    for executor in executors_of(workflow).values():
+        yield from (*executor.input_types, *executor.output_types, *executor.workflow_output_types)
+        yield from (kind for pair in response_types(executor) for kind in pair)
+    for _, inner in nested(workflow):
+        yield from _named(inner)
+
+
+def response_types(executor: Any) -> list[tuple[Any, Any]]:
+    """Return the types of an executor's questions, each with that of its answers.
+
+    The framework keeps them under a private name; where that is gone, answers are judged by their schema alone.
+    """
+    return list(getattr(executor, "_response_handlers", ()))
+
+
+def _defined(workflow: Any) -> frozenset[str]:
+    """Return the classes of the modules in which the workflow's code is written."""
+    return frozenset[str]().union(*(classes_in(one) for one in namespaces(workflow)))
+
+
+def namespaces(workflow: Any) -> list[dict[str, Any]]:
+    """Return the namespaces of the modules in which the workflow's code is written, each once."""
+    found = {id(one): one for one in _namespaces(workflow)}
+    return list(found.values())
+
+
+def _namespaces(workflow: Any) -> Iterator[dict[str, Any]]:
+    if is_function(workflow):
+        yield workflow.__wrapped__.__globals__
+    for executor in executors_of(workflow).values():
+        function = getattr(executor, "_original_func", None)
+        if function is not None and hasattr(function, "__globals__"):
+            yield function.__globals__
+        module = sys.modules.get(type(executor).__module__)
+        if module is not None and not type(executor).__module__.startswith("agent_framework"):
+            yield vars(module)
+    for _, inner in nested(workflow):
+        yield from _namespaces(inner)
+
+
+def _closed(kinds: Iterable[Any]) -> set[type]:
+    """Return the classes among these types, and those of the fields of each."""
+    found: set[type] = set()
+    pending = list(kinds)
+    while pending:
+        kind = pending.pop()
+        if get_origin(kind) is not None:
+            pending += get_args(kind)
+        elif isinstance(kind, type) and kind not in found:
+            found.add(kind)
+            if issubclass(kind, BaseModel) or is_dataclass(kind):
+                pending += _field_types(kind)
+    return found
+
+
+def _field_types(kind: type) -> list[Any]:
+    if issubclass(kind, BaseModel):
+        return [field.annotation for field in kind.model_fields.values()]
+    hints = _hints(kind)
+    return [hints.get(field.name) for field in fields(kind)]  # type: ignore[arg-type]
+
+
+def _hints(value: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(value)
+    except Exception:  # An annotation that cannot be resolved names nothing.
+        return {}

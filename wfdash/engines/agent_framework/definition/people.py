@@ -1,0 +1,89 @@
+"""Whom a workflow asks, and what their answers must be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from checkpoints.records import Json, Request
+from wfdash.contract import Addressees
+from wfdash.engines.agent_framework.definition.allowed_types import namespaces, response_types
+from wfdash.engines.agent_framework.definition.answer_types import schema_of
+from wfdash.engines.agent_framework.definition.definitions import agents_of, executors_of, nested, tools_of
+from wfdash.engines.agent_framework.definition.describing import asks_people
+from wfdash.engines.agent_framework.library import is_function
+from wfdash.engines.serving import Served
+from wfdash.questions.policy import Policy
+from wfdash.values.codec import codec_for
+
+
+def addressees(served: Served, workflow: Any) -> list[Addressees]:
+    """Return whom the questions of each step that may ask are addressed to, one entry for each policy."""
+    steps = [workflow.name] if is_function(workflow) else _askers(workflow)
+    return [
+        _addressees(step, policy, certain=policy.tiers is None)
+        for step in steps
+        for policy in _policies(served, workflow, step)
+    ]
+
+
+def _askers(workflow: Any) -> list[str]:
+    return [name for name, executor in executors_of(workflow).items() if asks_people(executor)]
+
+
+def _policies(served: Served, workflow: Any, step: str) -> list[Policy]:
+    tools = [tool.name for agent in agents_of(workflow) for tool in tools_of(agent) if hasattr(tool, "name")]
+    found = [served.policy_of(step), *(served.policy_of(tool, step) for tool in tools if tool in served.policies)]
+    return list({id(one): one for one in found if one is not None}.values())
+
+
+def _addressees(step: str, policy: Policy, *, certain: bool) -> Addressees:
+    return Addressees(
+        step=step,
+        by=policy.by,
+        not_by=policy.not_by,
+        escalate=policy.escalate,
+        need=policy.need,
+        override=policy.override,
+        certain=certain,
+    )
+
+
+def check_answer(workflow: Any, request: Request, value: Json) -> list[dict[str, Json]]:
+    """Return what the type of a question's answer rejects in a value that is valid by its schema.
+
+    The type is one of those the workflow's handlers take, or that its modules define, with the schema that was asked.
+    """
+    for kind in _kinds(workflow):
+        if schema_of(kind) == request.answer_schema:
+            return _problems(kind, value)
+    return []
+
+
+def _kinds(workflow: Any) -> Iterator[Any]:
+    for executor in executors_of(workflow).values():
+        yield from (answer for _, answer in response_types(executor))
+    for _, inner in nested(workflow):
+        yield from _kinds(inner)
+    for namespace in namespaces(workflow):
+        yield from (one for one in list(namespace.values()) if _is_typed(one))
+
+
+def _is_typed(value: Any) -> bool:
+    return isinstance(value, type) and (issubclass(value, BaseModel) or is_dataclass(value))
+
+
+def _problems(kind: Any, value: Json) -> list[dict[str, Json]]:
+    try:
+        codec_for(kind).adapter.validate_json(json.dumps(value))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return [{"loc": list(one["loc"]), "msg": one["msg"].removeprefix("Value error, ")} for one in found]
+    except Exception as error:  # The author's own check failed: so would the handler that gets the answer.
+        words = f"The answer check failed with an error; tell the workflow's author: {type(error).__name__}: {error}"
+        return [{"loc": [], "msg": words}]
+    return []

@@ -1,0 +1,176 @@
+"""Commits what the framework saves: its checkpoint with the events, questions and closed questions since the last."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints.events import EventKind
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
+from checkpoints.records import Checkpoint, Commit, ErrorInfo, EventDraft, Json, Phase, Reason, Request, Standing
+from checkpoints.storage import Recorder
+from wfdash.contract import Failed, Finished, Outcome, Waiting
+from wfdash.engines.agent_framework.definition.describing import ENGINE, version_of
+from wfdash.engines.agent_framework.driving.questions import Asked, ask, key_of
+from wfdash.engines.agent_framework.driving.step_events import ExecutorEvents
+from wfdash.engines.agent_framework.stored.encoding import PickleCodec
+from wfdash.engines.agent_framework.stored.framework_checkpoint import packed, state_shown
+from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition, framework_part
+from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, conversations_of, evidence_of, extended
+from wfdash.engines.running_steps import RunningSteps
+from wfdash.engines.serving import Served
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrivenRun:
+    """What is driven: a run of a workflow, as it is served, with the copy that runs."""
+
+    run: RunId
+    name: str
+    served: Served
+    workflow: Any
+    codec: PickleCodec
+
+
+class Commits:
+    """The commits of one drive. ``head``: the run's latest checkpoint, None before its first."""
+
+    def __init__(
+        self,
+        driven: DrivenRun,
+        recorder: Recorder,
+        steps: RunningSteps,
+        head: Checkpoint | None,
+        before: FrameworkPosition,
+    ) -> None:
+        self.driven, self.head, self.before = driven, head, before
+        self.requests: dict[str, Request] = {one.key: one for one in head.requests} if head is not None else {}
+        self.given: dict[str, Json] = dict(before.given)
+        self.events = ExecutorEvents(steps, recorder, before)
+        self.outcome: Outcome | None = None
+        """How the drive has ended, once that is committed."""
+        self._recorder, self._steps = recorder, steps
+        self._transcript = before.transcript
+
+    async def save(self, checkpoint: Any, reason: Reason, *, ends: bool) -> None:
+        """Commit a checkpoint of the framework. ``ends``: without an answer there is nothing left to do."""
+        self._transcript = extended(self._transcript, conversations_of(checkpoint.state.get(EXECUTORS) or {}))
+        opened = self._open(checkpoint)
+        closed = tuple(RequestKey(key) for key in self.requests if not self._is_pending(key, checkpoint))
+        self.requests = {key: one for key, one in self.requests.items() if key not in closed} | opened
+        asking = {key: one for key, one in self.events.asking.items() if key in self.requests}
+        self.events.asking = asking
+        if ends:
+            reason = Reason.PAUSE if asking else Reason.END
+        fresh = self._checkpoint(checkpoint, reason, self._position(ends=ends))
+        standing = _standing(fresh.requests, self.events.settle()) if ends else None
+        event = _ending(standing) if standing else EventKind.RUN_STARTED.draft() if reason is Reason.START else None
+        await self._steps.commit(
+            Commit(
+                run=self.driven.run,
+                checkpoint=fresh,
+                events=(event,) if event else (),
+                opened=tuple(opened.values()),
+                closed=closed,
+                standing=standing,
+                frozen=True,
+            )
+        )
+        self.head = fresh
+        if standing is not None:
+            self.outcome = _outcome(fresh, standing)
+
+    def _is_pending(self, key: str, checkpoint: Any) -> bool:
+        asking = self.events.asking.get(key)
+        return asking is not None and asking.request in checkpoint.pending_request_info_events
+
+    def _open(self, checkpoint: Any) -> dict[str, Request]:
+        """Return the questions that are new in a checkpoint, by key."""
+        known = {one.request for one in self.events.asking.values()}
+        found: dict[str, Request] = {}
+        for request, event in checkpoint.pending_request_info_events.items():
+            if request not in known:
+                key = key_of(request, taken=self.requests, n=self.head.n if self.head else 0)
+                asking = self.events.asked(key, event.source_executor_id, request)
+                found[key] = self._ask(key, asking, event, checkpoint.state)
+        return found
+
+    def _ask(self, key: str, asking: Asker, event: Any, state: Mapping[str, Any]) -> Request:
+        asked = Asked(key=key, step=asking.step, event=event)
+        evidence, now = evidence_of(self._transcript), self._recorder.now()
+        request = ask(self.driven.served, self.driven.workflow, asked, state, evidence, now)
+        facts = {"activation": asking.activation, "key": key, "subject": request.card.get("subject", "")}
+        self._steps.note(EventKind.REQUEST_OPENED.draft_of(asking.step, facts))
+        return request
+
+    def _position(self, *, ends: bool) -> FrameworkPosition:
+        return FrameworkPosition(
+            idle=ends,
+            interrupted=self.events.park() if ends else {},
+            number=self.events.number,
+            asking=dict(self.events.asking),
+            given=dict(self.given),
+            outputs=self.events.settle(),
+            inputs=dict(self.events.inputs),
+            transcript=self._transcript,
+        )
+
+    def _checkpoint(self, checkpoint: Any, reason: Reason, position: FrameworkPosition) -> Checkpoint:
+        parent, driven = self.head, self.driven
+        before = framework_part(parent) if parent is not None else None
+        framework = packed(driven.codec, checkpoint, before if isinstance(before, dict) else {})
+        return Checkpoint(
+            id=new_checkpoint_id(),
+            run=driven.run,
+            workflow=WorkflowId(driven.name),
+            n=parent.n + 1 if parent is not None else 1,
+            parent=CheckpointId(parent.id) if parent is not None else None,
+            version=version_of(driven.workflow),
+            engine=ENGINE,
+            step=self.events.last,
+            reason=reason,
+            created=self._recorder.now(),
+            body=position.packed(framework, state_shown(checkpoint)),
+            requests=tuple(self.requests.values()),
+        )
+
+    async def stand(self) -> Outcome:
+        """Leave the run as its checkpoint left it: it waits, or it is complete."""
+        if self.head is None:
+            raise AssertionError("a run has a checkpoint before it stops")
+        standing = _standing(self.head.requests, self.before.outputs)
+        await self._steps.commit(Commit(run=self.driven.run, events=(_ending(standing),), standing=standing))
+        return _outcome(self.head, standing)
+
+    async def fail(self, error: Exception) -> Outcome:
+        """Leave the run failed. Before its first checkpoint the error is raised: the worker records it."""
+        if self.head is None:
+            raise error
+        message = str(error).strip() or type(error).__name__
+        step = self.events.fail({"type": type(error).__name__, "message": message})
+        trace = "".join(traceback.format_exception(error))
+        info = ErrorInfo(type=type(error).__name__, message=message, step=step or None, traceback=trace)
+        event = EventKind.RUN_FAILED.draft_of(info.step, {"error": info.model_dump(exclude={"traceback"})})
+        standing = Standing(phase=Phase.FAILED, error=info)
+        await self._steps.commit(Commit(run=self.driven.run, events=(event,), standing=standing))
+        return Failed(error=info, checkpoint=self.head)
+
+
+def _standing(requests: tuple[Request, ...], outputs: tuple[Json, ...]) -> Standing:
+    """Return in which phase a run is left. Its output is what was given, a list where it was given several times."""
+    if requests:
+        return Standing(phase=Phase.WAITING)
+    return Standing(phase=Phase.COMPLETED, output=outputs[0] if len(outputs) == 1 else list(outputs) or None)
+
+
+def _ending(standing: Standing) -> EventDraft:
+    waits = standing.phase is Phase.WAITING
+    return EventKind.RUN_WAITING.draft() if waits else EventKind.RUN_COMPLETED.draft(output=standing.output)
+
+
+def _outcome(checkpoint: Checkpoint, standing: Standing) -> Outcome:
+    if standing.phase is Phase.WAITING:
+        return Waiting(requests=checkpoint.requests, checkpoint=checkpoint)
+    return Finished(output=standing.output, checkpoint=checkpoint)

@@ -1,0 +1,185 @@
+"""Requests for information as questions to people, and answers as what the framework expects."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_origin
+
+from checkpoints.limits import KEY
+from checkpoints.records import Json, Request
+from wfdash.engines.agent_framework.definition.answer_types import chat_value, is_chat
+from wfdash.engines.agent_framework.driving import tool_approvals
+from wfdash.engines.agent_framework.library import is_kind, is_of
+from wfdash.engines.agent_framework.stored.display import display
+from wfdash.engines.agent_framework.stored.transcripts import arguments_of
+from wfdash.engines.serving import Served
+from wfdash.questions.card import Asking, Card
+from wfdash.questions.cards import Approval, Question, make_request, prepare
+from wfdash.questions.evidence import Evidence
+from wfdash.questions.policy import Policy
+from wfdash.questions.tools import ToolDecision
+
+HEADLINES = ("subject", "title", "question", "prompt", "message", "headline")
+"""Fields of a request that say what is asked."""
+BODIES = ("description", "body", "details", "instructions")
+LONG = 140
+"""Characters of a headline."""
+REVIEWS = ("MagenticPlanReviewResponse", "AgentRequestInfoResponse")
+"""Answers that approve with nothing, and ask for another attempt with messages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A pending request of the framework. ``key``: the question's; ``step``: who asked; ``event``: the request."""
+
+    key: str
+    step: str
+    event: Any
+
+    @property
+    def data(self) -> Any:
+        """Return what the question is about."""
+        return self.event.data
+
+    @property
+    def response_type(self) -> Any:
+        """Return the type of its answer."""
+        return self.event.response_type
+
+
+def key_of(request: str, *, taken: Container[str], n: int) -> str:
+    """Return the key of a question: the id of its request, with a number where one of that id was just answered."""
+    key = request if len(request) <= KEY - 20 else hashlib.sha256(request.encode()).hexdigest()
+    return f"{key}#{n}" if key in taken else key
+
+
+def ask(
+    served: Served, workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence], now: datetime
+) -> Request:
+    """Return a request as people see it. ``InvalidCall`` if its answer has no form. ``state``: the checkpoint's."""
+    data = asked.data
+    call = data.function_call if tool_approvals.is_approval(data) else data
+    names = [call.name] if tool_approvals.is_call(call) else []
+    policy = served.policy_of(*names, asked.step) or Policy()
+    asking = _asking(workflow, asked, state, evidence)
+    return make_request(asked.key, asked.step, asking, policy.resolved(asking.card.get("proposal")), due=None, now=now)
+
+
+def _asking(workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
+    if tool_approvals.is_approval(asked.data) or tool_approvals.is_call(asked.data):
+        return tool_approvals.ask(workflow, asked.data, state, evidence)
+    if is_kind(asked.response_type, *REVIEWS):
+        return prepare(_review(asked, evidence), None)
+    return prepare(_question(asked, evidence), _answer_kind(asked.response_type))
+
+
+def _answer_kind(kind: Any) -> Any:
+    if not is_chat(kind):
+        return kind
+    # An empty answer ends a conversation of which a list of messages is expected.
+    return (str | None) if get_origin(kind) is list else str
+
+
+def _review(asked: Asked, evidence: list[Evidence]) -> Card:
+    data = asked.data
+    if is_of(data, "MagenticPlanReviewRequest"):
+        stalled = "The agents made no progress with the plan before. " if data.is_stalled else ""
+        return Approval(
+            subject="Approve the plan?",
+            body=f"{stalled}{display(data.plan)}",
+            evidence=evidence,
+            labels={"reject": "Revise"},
+            require_reason=True,
+            consequence={
+                "approve": "The agents work by this plan",
+                "reject": "The plan is made again from what you say",
+            },
+        )
+    who = str(getattr(data, "executor_id", "") or asked.step)
+    return Approval(
+        subject=f"Approve what {who} wrote?",
+        body=str(display(data) or ""),
+        evidence=evidence,
+        labels={"reject": "Ask for changes"},
+        require_reason=True,
+        consequence={"approve": "It is passed on", "reject": f"{who} writes again from what you say"},
+    )
+
+
+def _question(asked: Asked, evidence: list[Evidence]) -> Card:
+    shown = display(asked.data)
+    if isinstance(shown, str) and shown.strip():
+        subject, body = headline(shown)
+        return Question(subject=subject, body=body, evidence=evidence)
+    fields = dict(shown) if isinstance(shown, dict) else {}
+    subject = next((str(fields.pop(name)) for name in HEADLINES if _is_text(fields.get(name))), "")
+    body = next((str(fields.pop(name)) for name in BODIES if _is_text(fields.get(name))), "")
+    rest = fields if isinstance(shown, dict) else shown
+    if not subject:
+        subject = _named(type(asked.data), asked.step)
+    first, more = headline(subject)
+    return Question(
+        subject=first, body="\n\n".join(one for one in (more, body) if one), proposal=rest, evidence=evidence
+    )
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def headline(text: str) -> tuple[str, str]:
+    """Return the first line of a text as a headline, and the text as the body if it has more."""
+    first = text.strip().splitlines()[0]
+    return (first, "") if first == text.strip() and len(first) <= LONG else (_cut(first), text.strip())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+
+
+def _named(kind: type, step: str) -> str:
+    if kind in (dict, list, tuple, str, type(None)):
+        return f"{step} asks"
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__.removesuffix("Request")).strip().lower()
+    return f"{words.capitalize()}?" if words else f"{step} asks"
+
+
+def read(asked: Asked, value: Json, state: Any) -> Any:
+    """Return an answer as the response the framework expects. ``WrongType`` if it does not fit.
+
+    ``state``: that of the checkpoint the run continues from, as the framework will restore it; see ``tool_approvals``.
+    """
+    data, kind = asked.data, asked.response_type
+    if tool_approvals.is_approval(data) or tool_approvals.is_call(data):
+        call = data.function_call if tool_approvals.is_approval(data) else data
+        decision: ToolDecision = _decision(call, value)
+        return tool_approvals.answer(data, decision, state)
+    if is_kind(kind, *REVIEWS):
+        return _reviewed(kind, value)
+    if is_chat(kind):
+        if value is None or not str(value).strip():
+            return [] if get_origin(kind) is list else chat_value("", kind)
+        return chat_value(str(value), kind)
+    return prepare(Question(subject="."), kind).read(value, None)
+
+
+def _decision(call: Any, value: Json) -> ToolDecision:
+    given = value.get("arguments") if value["action"] == "edit" else arguments_of(call)
+    return ToolDecision(
+        action=value["action"],
+        arguments=given if isinstance(given, dict) else {},
+        feedback=value.get("feedback"),
+        response=value.get("response"),
+    )
+
+
+def _reviewed(kind: Any, value: Json) -> Any:
+    from agent_framework import Message
+
+    words = value.get("reason") if value["action"] == "reject" else None
+    said = [Message(role="user", contents=[words])] if words else []
+    return kind(**{next(iter(kind.__dataclass_fields__)): said})

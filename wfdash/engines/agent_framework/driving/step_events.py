@@ -1,0 +1,181 @@
+"""What the framework reports of a run, as events of its steps: which executor runs, waits, has given what."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from checkpoints.events import EventKind
+from checkpoints.records import Json
+from checkpoints.storage import Recorder
+from wfdash.engines.agent_framework.library import is_kind, is_of
+from wfdash.engines.agent_framework.stored.display import display
+from wfdash.engines.agent_framework.stored.framework_checkpoint import is_update
+from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition
+from wfdash.engines.running_steps import RunningSteps
+
+UNSEEN = frozenset({"started", "status", "superstep_started", "superstep_completed", "failed", "executor_bypassed"})
+LEVELS = {"warning": "WARNING", "error": "ERROR"}
+
+
+class ExecutorEvents:
+    """Turns the framework's events of one drive into events of steps, and keeps what a checkpoint needs of them.
+
+    An executor that asks has ended for the framework; here its activation waits, and continues with the answer.
+    """
+
+    def __init__(self, steps: RunningSteps, recorder: Recorder, position: FrameworkPosition) -> None:
+        self._steps, self._recorder = steps, recorder
+        self.number = position.number
+        self.asking = dict(position.asking)
+        self.inputs = dict(position.inputs)
+        self.outputs = list(position.outputs)
+        self.failed = ""
+        """The step that failed."""
+        self.last: str | None = None
+        """The step that ended last."""
+        self._running: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
+        """Request id -> the activation that asked it, until it is committed."""
+        self._resumed: dict[str, list[str]] = {}
+        self._updates: dict[str, list[Any]] = {}
+
+    def resumed(self, answered: Iterable[Asker]) -> None:
+        """Expect the activations of these questions to continue, each once for every answer."""
+        for asking in answered:
+            self._resumed.setdefault(asking.step, []).append(asking.activation)
+
+    def saw(self, event: Any) -> None:
+        """Take an event of the framework."""
+        kind = event.type
+        if kind == "executor_invoked":
+            self.began(event.executor_id, event.data)
+        elif kind == "executor_completed":
+            self.ended(event.executor_id, event.data)
+        elif kind == "executor_failed":
+            self.failed = event.executor_id
+        elif kind in ("output", "intermediate", "data"):
+            self._gave(event, final=kind == "output")
+        elif kind == "request_info":
+            self._asks(event)
+        elif kind not in UNSEEN:
+            self._remarked(event)
+
+    def began(self, step: str, message: Any) -> None:
+        """Note that a step has begun, or continues with an answer."""
+        waiting = self._resumed.get(step)
+        if waiting:
+            activation = waiting.pop(0)
+        else:
+            self.number += 1
+            activation = str(self.number)
+            self.inputs[activation] = display(message)
+        self._running[step] = activation
+        self._steps.started(activation, step)
+
+    def _asks(self, event: Any) -> None:
+        """Note that a step asks. A question that was pending before is only repeated."""
+        request, step = event.request_id, event.source_executor_id
+        if step in self._running and request not in {one.request for one in self.asking.values()}:
+            self._asked[request] = self._running[step]
+            if is_kind(event.response_type, "Content"):
+                # An agent in the middle of its turn: what it said is no output yet.
+                self._updates.pop(step, None)
+
+    def asked(self, key: str, step: str, request: str) -> Asker:
+        """Keep who asked a question, and return it."""
+        activation = self._asked.pop(request, None) or self._running.get(step, "")
+        self.asking[key] = Asker(activation=activation, step=step, request=request)
+        return self.asking[key]
+
+    def ended(self, step: str, given: Any) -> None:
+        """Note that a step has ended, or waits for the answers to what it has asked."""
+        activation = self._running.get(step)
+        if activation is None or activation not in self._steps.running:
+            return
+        self.last = step
+        if self.waits(activation):
+            self._steps.ended(activation, EventKind.STEP_WAITING)
+        elif activation not in self._resumed.get(step, ()):
+            self.inputs.pop(activation, None)
+            output = _only(given)
+            self._steps.ended(activation, **({} if output is None else {"output": output}))
+
+    def waits(self, activation: str) -> bool:
+        """Return whether an activation has asked something that is not answered."""
+        return activation in self._asked.values() or any(one.activation == activation for one in self.asking.values())
+
+    def finish(self, step: str) -> None:
+        """Note that a function has ended, with what it returned."""
+        self._resumed.pop(step, None)
+        self.ended(step, self.outputs[-1] if self.outputs else None)
+
+    def park(self) -> dict[str, str]:
+        """Let every step that has not ended wait; return them: activation -> step."""
+        parked = dict(self._steps.running)
+        for activation in parked:
+            self._steps.ended(activation, EventKind.STEP_WAITING)
+        return parked
+
+    def fail(self, error: dict[str, Json]) -> str:
+        """Note that a step failed, and return its name."""
+        step = self.failed or next(reversed(self._running), "")
+        activation = self._running.get(step)
+        if activation is not None and activation in self._steps.running:
+            self._steps.ended(activation, EventKind.STEP_FAILED, error=error, attempt=1)
+        return step
+
+    def settle(self) -> tuple[Json, ...]:
+        """Return what the workflow has given, with the responses that were streamed as one each."""
+        for step in list(self._updates):
+            self._joined(step)
+        return tuple(self.outputs)
+
+    def _gave(self, event: Any, *, final: bool) -> None:
+        step, data = event.executor_id or "", event.data
+        if is_update(data):
+            if data.text:
+                self._recorder.stream(step, data.text)
+            if final:
+                self._updates.setdefault(step, []).append(data)
+            return
+        self._joined(step)
+        if final:
+            self.outputs.append(display(data))
+        elif step:
+            self._steps.note(self._custom(step, event.type, data))
+
+    def _joined(self, step: str) -> None:
+        """Make one response of what was streamed of it: each of its messages a paragraph."""
+        updates = self._updates.pop(step, [])
+        messages = itertools.groupby(updates, lambda one: (one.response_id, one.message_id, one.author_name))
+        texts = ["".join(one.text or "" for one in same).strip() for _, same in messages]
+        if any(texts):
+            self.outputs.append(display("\n\n".join(text for text in texts if text)))
+
+    def _remarked(self, event: Any) -> None:
+        step = event.executor_id or self.last or ""
+        if event.type in LEVELS:
+            words = str(event.data)
+            facts = {"level": LEVELS[event.type], "logger": "agent_framework", "message": str(display(words))}
+            self._steps.note(EventKind.LOG.draft_of(step or None, facts))
+        else:
+            self._steps.note(self._custom(step, event.type, event.data))
+
+    def _custom(self, step: str, name: str, data: Any) -> Any:
+        facts: dict[str, Json] = {"name": str(name), "data": display(data)}
+        if step in self._running:
+            facts["activation"] = self._running[step]
+        return EventKind.CUSTOM.draft_of(step or None, facts)
+
+
+def _only(given: Any) -> Json:
+    """Return what a step has given, a list only where it gave several things; streamed pieces are one text."""
+    if not isinstance(given, list):
+        return display(given)
+    pieces = "".join(one.text or "" for one in given if is_update(one))
+    whole = [display(one) for one in given if not is_update(one)]
+    if pieces and not any(is_of(one, "AgentExecutorResponse") for one in given):
+        whole.append(pieces)
+    return whole[0] if len(whole) == 1 else whole or None

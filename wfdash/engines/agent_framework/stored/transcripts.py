@@ -1,0 +1,119 @@
+"""The conversation of a workflow's agents as one transcript, read from what their executors keep.
+
+Each executor keeps the conversation as its agent saw it. One transcript of all of them is made as the run goes: after
+every superstep, what some agent saw and the transcript lacks is added to its end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from checkpoints.records import Json
+from wfdash.questions.evidence import Evidence, Markdown
+from wfdash.questions.transcript import Message, ToolUse
+from wfdash.values.display import to_display
+
+ROLES = frozenset({"system", "user", "assistant", "tool"})
+MOST = 2_000
+"""Messages that are kept; the earliest are left out."""
+
+
+def extended(transcript: Sequence[Message], conversations: Iterable[Sequence[Any]]) -> tuple[Message, ...]:
+    """Return the transcript with what these conversations have more. Messages are the framework's, or their dicts."""
+    found = list(transcript)
+    have = Counter(map(_key, found))
+    for conversation in conversations:
+        seen: Counter[str] = Counter()
+        for one in messages(conversation):
+            key = _key(one)
+            seen[key] += 1
+            if seen[key] > have[key]:
+                have[key] += 1
+                found.append(one)
+    return tuple(found[-MOST:])
+
+
+def messages(conversation: Iterable[Any]) -> Iterator[Message]:
+    """Yield the messages of a conversation; those without text, call or result are left out."""
+    for one in conversation:
+        contents = list(_field(one, "contents") or ())
+        role = str(_field(one, "role") or "")
+        results = [item for item in contents if _field(item, "type") == "function_result"]
+        yield from (_result(item) for item in results)
+        text = "\n".join(str(_field(item, "text")) for item in contents if _field(item, "type") == "text").strip()
+        calls = tuple(_call(item) for item in contents if _field(item, "type") == "function_call")
+        if (text or calls) and role in ROLES:
+            name = str(_field(one, "author_name") or "")
+            yield Message.model_validate({"role": role, "text": to_display(text), "name": name, "calls": calls})
+
+
+def _call(item: Any) -> ToolUse:
+    arguments = arguments_of(item)
+    return ToolUse(id=str(_field(item, "call_id") or ""), name=str(_field(item, "name") or ""), arguments=arguments)
+
+
+def arguments_of(item: Any) -> Json:
+    """Return the arguments of a call: an object, or the text that is none."""
+    arguments = _field(item, "arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            return to_display(arguments)
+    return to_display({} if arguments is None else arguments)
+
+
+def _result(item: Any) -> Message:
+    result = _field(item, "result")
+    failed = _field(item, "exception") is not None or str(result).startswith("Error:")
+    text = result if isinstance(result, str) else json.dumps(to_display(result), ensure_ascii=False)
+    return Message(role="tool", text=to_display(text), call=str(_field(item, "call_id") or ""), failed=failed)
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _key(message: Message) -> str:
+    # Arguments that a person has edited are another call to the model; what it proposed stays here.
+    calls = [(one.name, one.id or one.arguments) for one in message.calls]
+    # Whose words they are is known to their own agent alone: others see the same text under another role.
+    who = message.role if message.role == "tool" else ""
+    return json.dumps([who, message.text, calls, message.call], sort_keys=True)
+
+
+def conversations_of(executor_states: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    """Yield the conversations that executors keep, sub-workflows included, each executor's longest."""
+    for state in executor_states.values():
+        if not isinstance(state, Mapping):
+            continue
+        inner = getattr(state.get("sub_workflow_checkpoint"), "state", None)
+        if isinstance(inner, Mapping):
+            yield from conversations_of(inner.get(EXECUTORS) or {})
+        yield max(_conversations(state), key=len, default=[])
+
+
+EXECUTORS = "_executor_state"
+"""Where a checkpoint of the framework keeps what its executors keep."""
+
+
+def _conversations(state: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    session = state.get("agent_session")
+    kept = session.get("state") if isinstance(session, Mapping) else None
+    for provider in (kept or {}).values():
+        if isinstance(provider, Mapping) and isinstance(provider.get("messages"), list):
+            yield provider["messages"]
+    yield from (one for one in state.values() if isinstance(one, list) and one and hasattr(one[0], "contents"))
+
+
+MOST_SHOWN = 20
+"""Messages that a card shows, from the end."""
+
+
+def evidence_of(transcript: Sequence[Message]) -> list[Evidence]:
+    """Return the end of a conversation as evidence on a card."""
+    lines = [f"**{one.name or one.role}**: {one.text}" for one in transcript[-MOST_SHOWN:] if one.text]
+    return [Markdown(title="Conversation", value="\n\n".join(lines))] if lines else []
