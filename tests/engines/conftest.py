@@ -12,9 +12,9 @@ from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld
 
 
-@pytest_asyncio.fixture(params=["memory", *DATABASES])
+@pytest_asyncio.fixture(params=DATABASES)
 async def engine_place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
-    """Give each storage in turn, with people around it."""
+    """Give each of Django's databases in turn, with people around it."""
     place = make_world(request.param, request, tmp_path)
     yield place
     await place.storage.aclose()

@@ -13,7 +13,17 @@ WORLD = EngineWorld(NativeEngine, SAMPLES)
 LACKS = {check.__name__: reason for check in CHECKS if (reason := WORLD.lacks(check))}
 
 
-@pytest.mark.parametrize("check", [check for check in CHECKS if not WORLD.lacks(check)], ids=lambda one: one.__name__)
+applying = pytest.mark.parametrize(
+    "check", [check for check in CHECKS if not WORLD.lacks(check)], ids=lambda check: check.__name__
+)
+
+
+@applying
+async def test_the_native_engine_keeps_its_promises_in_memory(check: Check):
+    await check(EngineWorld(NativeEngine, SAMPLES, visible_within=5.0, tolerance=0.5))
+
+
+@applying
 async def test_the_native_engine_keeps_its_promises(check: Check, engine_place: AnyWorld):
     await check(EngineWorld(NativeEngine, SAMPLES, engine_place, visible_within=5.0, tolerance=0.5))
 

@@ -81,8 +81,7 @@ async def a_worker_that_lost_its_claim_writes_and_runs_nothing_more(world: Engin
             await asyncio.sleep(0)
         await world.storage.renew(claim, ttl=0.001)
         run.record = type(run.record)()
-        taken = await until(run.claim)
-        await world.storage.release(taken)
+        await run.drive(await until(run.claim))
         assert await run.finish() == run.expected
         done, head = len(run.ledger.notes), await run.head()
         recorder.stalls.set()

@@ -47,7 +47,7 @@ async def a_drive_without_an_answer_asks_the_same_and_runs_nothing(world: Engine
     await run.drive()
     asked = (await run.head()).requests
     claim = await world.storage.take(run.id, worker="again", ttl=30, head=(await run.head()).id)
-    outcome = await run.drive(claim=claim)
+    outcome = await run.drive(claim)
     assert isinstance(outcome, Waiting), f"it did not wait for the answer: {outcome}"
     assert outcome.requests == asked, "the question is another one after a drive without an answer"
     run.refuse_notes_but("before")
@@ -128,7 +128,7 @@ async def a_failed_step_is_retried_with_the_answer_it_had(world: EngineWorld) ->
     assert "OutOfPaper" in outcome.error.type, outcome.error
     run.ledger.failing = False
     claim = await world.storage.take(run.id, worker="retry", ttl=30, head=(await run.head()).id)
-    outcome = await run.drive(claim=claim)
+    outcome = await run.drive(claim)
     assert isinstance(outcome, Finished), outcome
     assert outcome.output == run.expected
     assert len(run.given) == 1, "the question was asked again after the failure"

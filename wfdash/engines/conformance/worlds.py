@@ -149,11 +149,11 @@ class RunUnderTest:
         claim: Claim | None = await self.world.storage.claim(self.id, worker=f"test:{new_run_id()}", ttl=ttl)
         return claim
 
-    async def drive(self, *, fault: Fault | None = None, claim: Claim | None = None) -> Outcome:
+    async def drive(self, claim: Claim | None = None) -> Outcome:
         """Drive the run as a worker does, once, and check what can be checked of every drive. It must be due."""
         claim = claim or await self.claim()
         assert claim is not None, f"the run is not due; it was left as {self.record.standing}"
-        recorder, work = await self.prepare(claim, fault)
+        recorder, work = await self.prepare(claim)
         try:
             outcome: Outcome = await asyncio.wait_for(work, PATIENCE)
         finally:
@@ -203,10 +203,8 @@ class RunUnderTest:
             assert standing.error is not None, "a run is left failed without its error"
             assert standing.error.message, "the error of a failed run has no message"
 
-    async def breaks(self, fault: Fault) -> bool:
-        """Drive until the fault ends the drive, if it is due; return whether it happened. Else as ``drive``."""
-        claim = await self.claim()
-        assert claim is not None, f"the run is not due; it was left as {self.record.standing}"
+    async def breaks(self, fault: Fault, claim: Claim) -> None:
+        """Drive until the fault ends the drive; as ``drive`` if that ends before."""
         recorder, work = await self.prepare(claim, fault)
         drive, killed = asyncio.ensure_future(work), asyncio.ensure_future(fault.killed.wait())
         try:
@@ -221,7 +219,6 @@ class RunUnderTest:
             drive.cancel()
             await self.world.storage.release(claim)
         self.refuse_flaws(recorder)
-        return fault.happened
 
     async def _broken(self, fault: Fault, drive: asyncio.Future[Outcome]) -> None:
         if fault.way.startswith("killed"):
@@ -250,11 +247,10 @@ class RunUnderTest:
             if self.record.standing is not None and self.record.standing.phase in ENDED:
                 break
             if (claim := await self.claim()) is not None:
-                await self.world.storage.release(claim)
                 if fault is None or fault.happened:
-                    await self.drive()
+                    await self.drive(claim)
                 else:
-                    await self.breaks(fault)
+                    await self.breaks(fault, claim)
                 continue
             asked = await self.unanswered()
             assert asked, f"the run waits for nothing: it was left as {self.record.standing}"
