@@ -51,6 +51,11 @@ class Entry:
     """The files with its steps, as they were when it was loaded."""
 
     @cached_property
+    def step_titles(self) -> dict[str, str]:
+        """Return step -> the title that its author or its engine gives it."""
+        return {step.name: step.title for step in self.description.steps if step.title}
+
+    @cached_property
     def secrets(self) -> frozenset[str]:
         """Return the names of the workflow's secret fields, by the types of its input and output."""
         declared = (secret_names(self.description.input_schema), secret_names(self.description.output_schema))
@@ -79,6 +84,7 @@ class Catalog:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    engines: tuple[Engine, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +124,12 @@ def secrets_of(workflow: str) -> frozenset[str]:
     return entry.secrets if entry else frozenset()
 
 
+def step_title(workflow: str, step: str) -> str:
+    """Return the title of a step, empty where the workflow is not loaded or gives it none."""
+    entry = find(workflow) if workflow else None
+    return entry.step_titles.get(step, "") if entry else ""
+
+
 def titles() -> dict[str, str]:
     """Return workflow name -> title of what is loaded."""
     return {entry.name: entry.description.title or entry.name for entry in entries()}
@@ -126,6 +138,14 @@ def titles() -> dict[str, str]:
 def find(name: str) -> Entry | None:
     """Return a workflow by name, None if it is not loaded."""
     return load().entries.get(name)
+
+
+def find_engine(name: str) -> Engine | None:
+    """Return an engine by name, None if it is not loaded. Its checkpoints may be of a workflow that is not loaded."""
+    found = load()
+    return next(
+        (one for one in (*found.engines, *(e.engine for e in found.entries.values())) if one.name == name), None
+    )
 
 
 def takes_edits(name: str) -> bool:
@@ -152,7 +172,7 @@ def reload() -> Reload:
     fresh = read()
     sys.modules.update({name: module for name, module in replaced.items() if name not in sys.modules})
     failures = [_keep(failure, before, fresh.entries) for failure in fresh.failures]
-    served.entries, served.failures = fresh.entries, failures
+    served.entries, served.failures, served.engines = fresh.entries, failures, fresh.engines
     words = tuple(_difference(before, served.entries))
     latest = Reload(number=latest.number + 1, words=words, failures=tuple(failures))
     return latest
@@ -187,6 +207,7 @@ def read(given: Sequence[str] | None = None) -> Catalog:
     catalog = Catalog()
     workflow_sources.use_folder(Path.cwd(), last=True)
     engines, missing = load_engines(settings.WFDASH_ENGINES)
+    catalog.engines = tuple(engines)
     for engine in missing:
         log.error("%s", engine.error)
         catalog.failures.append(Failure(source=engine.path, error=engine.error, traceback=engine.traceback))

@@ -166,9 +166,9 @@ def audit_text(row: AuditRow) -> str:
 
 
 @register.filter
-def called(step: str) -> str:
-    """Return a step's name as shown to people."""
-    return event_text.step_label(step)
+def called(step: str, workflow: str = "") -> str:
+    """Return a step's name as shown to people: its title where the workflow is known and gives it one."""
+    return event_text.step_label(step, workflow)
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""Texts of events and of run statuses. Pure."""
+"""Texts of events and of run statuses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints.events import KINDS, EventKind
-from wfdash.domain.labels import humanize
+from wfdash import catalog
+from wfdash.domain.labels import humanize, label_of_type
 from wfdash.pages.ui.times import duration, exact
 from wfdash.queries import RunRow
 from wfdash.questions.signals import name_in
@@ -83,9 +84,18 @@ def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
     return words if item is None else f"{words} (item {item})"
 
 
-def step_label(step: str) -> str:
-    """Return a step's name as shown to people: ``part/try_out`` -> ``Try out``."""
-    return humanize(step.replace("/", ".").rpartition(".")[2] or step)
+def step_label(step: str, workflow: str = "") -> str:
+    """Return a step's name as shown to people: its title in that workflow, else ``part/try_out`` -> ``Try out``.
+
+    A name of another library may have dots: ``HumanReview.after_model`` -> ``Human review: after model``.
+    """
+    title = catalog.step_title(workflow, step)
+    if title:
+        return title
+    owner, _, name = step.rpartition("/")[2].rpartition(".")
+    if not (owner and name):
+        return humanize(step.rpartition("/")[2] or step)
+    return f"{label_of_type(owner.rpartition('.')[2])}: {humanize(name).lower()}"
 
 
 def past(verdict: str) -> str:
