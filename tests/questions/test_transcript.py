@@ -6,7 +6,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wfdash.questions.transcript import Message, ToolUse, pack_transcript, unpack_transcript
+from wfdash.questions.evidence import Transcript
+from wfdash.questions.transcript import (
+    Message,
+    ToolUse,
+    masked_card,
+    masked_transcript,
+    pack_transcript,
+    unpack_transcript,
+)
+from wfdash.schemas.secrets import HIDDEN
 
 CALL = ToolUse(id="c1", name="look_up", arguments={"order": 1042})
 CONVERSATION = (
@@ -30,3 +39,49 @@ def test_what_a_message_does_not_have_takes_no_space():
 def test_what_is_no_transcript_is_refused(wrong):
     with pytest.raises(ValueError, match="validation error"):
         unpack_transcript(wrong)
+
+
+def test_secrets_are_hidden_by_name_in_json_and_wherever_they_are_said_again():
+    said = (
+        Message(role="assistant", calls=(ToolUse(id="1", name="login", arguments={"user": "a", "pin": "hunter22"}),)),
+        Message(role="assistant", calls=(ToolUse(id="2", name="login", arguments='{"deep": [{"pin": "0000-1"}]}'),)),
+        Message(role="tool", call="1", text='{"pin": "echo-7", "ok": true}'),
+        Message(role="assistant", text="I used hunter22, then 0000-1 and echo-7."),
+        Message(role="tool", call="2", text="{broken: hunter22"),
+    )
+    masked = masked_transcript(said, {"pin"})
+    text = str(pack_transcript(masked))
+    assert not [secret for secret in ("hunter22", "0000-1", "echo-7") if secret in text]
+    assert masked[0].calls[0].arguments == {"user": "a", "pin": HIDDEN}
+    assert masked[3].text == f"I used {HIDDEN}, then {HIDDEN} and {HIDDEN}."
+    assert masked_transcript(said, frozenset()) == said
+
+
+def test_what_is_no_secret_is_left_as_it_was_written():
+    spaced = Message(role="tool", call="1", text='{ "a" :  1 }')
+    short = Message(role="assistant", text="1 of 12", calls=(ToolUse(name="x", arguments={"pin": "1"}),))
+    masked = masked_transcript((spaced, short), {"pin"})
+    assert (masked[0], masked[1].text, masked[1].calls[0].arguments) == (spaced, "1 of 12", {"pin": HIDDEN})
+
+
+def test_on_a_card_only_conversations_are_touched():
+    plain = {"kind": "json", "value": {"pin": "x"}}
+    talk = Transcript(messages=[Message(role="assistant", calls=(ToolUse(name="x", arguments={"pin": "12345"}),))])
+    card = {"subject": "S", "evidence": [plain, talk.shown(), {"kind": "transcript", "value": {"pin": "12345"}}]}
+    hidden = masked_card(card, {"pin"})["evidence"]
+    assert hidden[0] == plain
+    assert "12345" not in str(hidden[1:])
+    assert masked_card({"subject": "S", "evidence": "odd"}, {"pin"}) == {"subject": "S", "evidence": "odd"}
+
+
+def test_a_conversation_on_a_card_validates_itself_where_it_is_made():
+    made = Transcript(title="T", messages=[{"role": "user", "text": "a\x00b"}], earlier=3)
+    shown = made.shown()
+    assert shown == {"kind": "transcript", "title": "T", "value": [{"role": "user", "text": "a␀b"}], "earlier": 3}
+    assert Transcript.model_validate(shown).messages[0].text == "a␀b"
+    for wrong in ([{"role": "boss"}], [{}], "text", [asked] * 1001):
+        with pytest.raises(ValueError, match="validation error"):
+            Transcript(messages=wrong)
+
+
+asked = Message(role="user", text="?")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
+from wfdash.contract.shown import Message, pack_transcript
 from wfdash.domain import images
 from wfdash.values.display import plain_text, to_display
 
@@ -99,6 +100,24 @@ class JsonValue(EvidencePiece):
 
     kind: Literal["json"] = "json"
     value: Any = None
+
+
+class Transcript(EvidencePiece):
+    """A conversation with a model: ``Message`` objects, or dicts of their fields, in order.
+
+    ``earlier``: how many messages came before the first one, if they are left out.
+    """
+
+    kind: Literal["transcript"] = "transcript"
+    main: ClassVar[str] = "messages"
+    messages: tuple[Message, ...] = Field(max_length=1000)
+    earlier: int = Field(default=0, ge=0)
+
+    def shown(self) -> dict[str, Json]:
+        """Return it in the form a card holds."""
+        fields = {"kind": self.kind, "title": plain_text(self.title), "value": pack_transcript(self.messages)}
+        shown = {**fields, **({"earlier": self.earlier} if self.earlier else {})}
+        return {name: to_display(item) for name, item in shown.items() if name != "title" or item}
 
 
 class Link(EvidencePiece):
@@ -212,7 +231,8 @@ class File(Media):
 
 
 Evidence: TypeAlias = Annotated[
-    Text | Markdown | Code | Table | JsonValue | Image | Pdf | File | Link | Diff, Field(discriminator="kind")
+    Text | Markdown | Code | Table | JsonValue | Transcript | Image | Pdf | File | Link | Diff,
+    Field(discriminator="kind"),
 ]
 """Any of the pieces."""
 

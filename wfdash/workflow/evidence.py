@@ -14,7 +14,9 @@ from wfdash.questions.evidence import (
     Pdf,
     Table,
     Text,
+    Transcript,
 )
+from wfdash.questions.transcript import Message, ToolUse
 
 __all__ = [
     "Code",
@@ -25,7 +27,10 @@ __all__ = [
     "JsonValue",
     "Link",
     "Markdown",
+    "Message",
     "Pdf",
     "Table",
     "Text",
+    "ToolUse",
+    "Transcript",
 ]

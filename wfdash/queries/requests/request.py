@@ -20,8 +20,10 @@ from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import title_of
 from wfdash.questions.policy import Policy, sentence
+from wfdash.questions.transcript import masked_card
 from wfdash.schemas.secrets import masked, without
 from wfdash.timemachine import restore_point
+from wfdash.timemachine.restore_point import secrets_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +183,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         version=row.run.version,
         step=row.step,
         kind=row.kind,
-        card=row.card if shown else {"subject": row.card.get("subject", "")},
+        card=masked_card(row.card, secrets_in(row)) if shown else {"subject": row.card.get("subject", "")},
         answer_schema=row.answer_schema if shown else {"type": "null"},
         by=tuple(row.by),
         not_by=tuple(row.not_by),
@@ -193,7 +195,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         answer=_answer(row, shown),
         suggestion=_suggestion(row, before) if shown else None,
         replaced_by=later.pk if later is not None else None,
-        before=before.card if before is not None else None,
+        before=masked_card(before.card, secrets_in(before)) if before is not None else None,
         refusal=refusal,
         subject=visible(card_subject(row.card, row.step)),
         seen=fingerprint(row.card, row.answer_schema) if shown else "",
@@ -216,7 +218,7 @@ def _suggestion(row: HumanRequest, before: HumanRequest | None) -> dict[str, Jso
     """Return the form's initial value: what was stored with the request, or was answered before, without secrets."""
     answer: Any = getattr(before, "answer", None)
     suggested = row.suggestion or (None if answer is None else restore_point.as_suggestion(answer))
-    return suggested and suggested | {"value": without(suggested.get("value"), restore_point.secrets_in(row))}
+    return suggested and suggested | {"value": without(suggested.get("value"), secrets_in(row))}
 
 
 def _before(viewer: Viewer, row: HumanRequest) -> HumanRequest | None:
@@ -247,7 +249,7 @@ def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
         by=found.by.get_username() if found.by else "a deadline",
         at=found.at,
         verdict=found.verdict,
-        value=masked(found.value, restore_point.secrets_in(row)) if shown else None,
+        value=masked(found.value, secrets_in(row)) if shown else None,
         settles=row.settles,
         stands=reply.stands if reply else "",
         reason=reply.reason if reply and shown else "",

@@ -16,7 +16,7 @@ from tests.pages.controls import post_of
 from tests.pages.markup import flat
 from tests.pages.ui.test_markup import PAYLOADS
 from wfdash.pages.ui import card as cards
-from wfdash.pages.ui.card.texts import FIRST_LINES, block
+from wfdash.pages.ui.text_blocks import FIRST_LINES, block
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Image, JsonValue, Link, Table, Text
 from wfdash.workflow import Approval, Choice, Option, ToolCall

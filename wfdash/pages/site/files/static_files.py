@@ -32,6 +32,7 @@ SHEETS = (
     "site/palette",
     "site/forms",
     "site/content",
+    "site/transcript",
     "requests/card",
     "requests/dock",
     "site/diff",

@@ -10,9 +10,9 @@ from typing import Any
 
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.domain.invisible import visible
-from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.json_tree import at
 from wfdash.pages.ui.json_value import pretty
+from wfdash.pages.ui.text_blocks import TextBlock, block
 
 MAX_PREVIEW = 200_000
 _SAYS = {
@@ -87,7 +87,7 @@ def json_at(card: Mapping[str, Any], number: int, pointer: str) -> CardMedia | N
     """
     pieces = card.get("evidence")
     piece = pieces[number] if isinstance(pieces, list) and 0 <= number < len(pieces) else None
-    if not isinstance(piece, Mapping) or piece.get("kind") != "json":
+    if not isinstance(piece, Mapping) or piece.get("kind") not in ("json", "transcript"):
         return None
     text = pretty(at(piece.get("value"), pointer))
     name = safe_name(str(piece.get("title") or "value")) + ".json"

@@ -15,12 +15,14 @@ from wfdash.domain.invisible import visible
 from wfdash.domain.labels import label_of_key
 from wfdash.pages.ui.card.media import Attachment, attachment, read_before, read_media
 from wfdash.pages.ui.card.tables import TableView, cell, read_table
-from wfdash.pages.ui.card.texts import TextBlock, block
 from wfdash.pages.ui.card.unfolded import unfold
 from wfdash.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
 from wfdash.pages.ui.json_tree import heavy
 from wfdash.pages.ui.json_value import is_cut, is_opaque, pretty
 from wfdash.pages.ui.markup import host_of, is_safe_link
+from wfdash.pages.ui.text_blocks import TextBlock, block
+from wfdash.pages.ui.transcript import Talk, draw_talk
+from wfdash.questions.transcript import unpack_transcript
 
 MAX_FIELDS = 40
 MAX_ADDRESS = 120
@@ -28,6 +30,10 @@ MAX_WHOLE = 50_000
 """Characters of two values as text up to which they are also compared line by line."""
 TREE = 12
 """Values in a tree up to which it is taken in at a glance."""
+OPENED = frozenset({"json", "transcript"})
+"""Kinds whose whole value is at an address."""
+MOST_EARLIER = 200
+"""Earlier messages of a conversation that a card has in a fold."""
 ICONS = {
     "table": "table-cells",
     "image": "photo",
@@ -38,6 +44,7 @@ ICONS = {
     "text_diff": "arrows-right-left",
     "changes": "arrows-right-left",
     "json": "code-bracket",
+    "transcript": "chat-bubble-left-right",
     "code": "code-bracket",
 }
 
@@ -60,6 +67,9 @@ class CardPart:
     diff: TextDiff | None = None
     href: str = ""
     file: Attachment | None = None
+    talk: Talk | None = None
+    """The end of a conversation, and in ``earlier`` what came before."""
+    earlier: Talk | None = None
 
     @property
     def searchable(self) -> bool:
@@ -195,7 +205,7 @@ def _evidence(piece: Any, number: int, href: str) -> CardPart:
         return _media(title, piece, href)
     draw = DRAWN.get(kind)
     part = draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
-    return replace(part, anchor=f"evidence-{number}", href=href if part.kind == "json" else part.href)
+    return replace(part, anchor=f"evidence-{number}", href=href if part.kind in OPENED else part.href)
 
 
 def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:
@@ -221,6 +231,19 @@ def _markdown(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
         if isinstance(value, str)
         else _text_part(title, value, piece)
     )
+
+
+def _transcript(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+    try:
+        messages = unpack_transcript(value)
+    except ValueError:
+        return CardPart(kind="json", title=title, value=value)
+    left_out = piece.get("earlier")
+    left_out = left_out if isinstance(left_out, int) and left_out > 0 else 0
+    talk = draw_talk(messages, left_out=left_out)
+    hidden = talk.before > left_out
+    earlier = draw_talk(messages, limit=MOST_EARLIER, until=talk.before, left_out=left_out) if hidden else None
+    return CardPart(kind="transcript", title=title or "Conversation", talk=talk, earlier=earlier)
 
 
 def _table(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
@@ -261,6 +284,7 @@ def _code(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
 DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart]] = {
     "text": _text_part,
     "markdown": _markdown,
+    "transcript": _transcript,
     "table": _table,
     "link": _link,
     "diff": _diff,
