@@ -38,7 +38,7 @@ CONTENT = frozenset(
     }
 )
 """Shown to people who may inspect values; encrypted at rest."""
-VALUES = frozenset({"output", "value", "data"})
+VALUES = frozenset({"input", "output", "value", "data"})
 """Content that is a value of the workflow: the workflow's secrets are masked in it for everyone."""
 TRACES = frozenset({"stack"})
 """Shown to operators; encrypted at rest."""
@@ -161,7 +161,7 @@ class EventKind(StrEnum):
     RUN_OVERRIDDEN = Row("run.overridden", "Continued on the current version by {by}",
         "forward", "interrupted", "by how from to words names ended", PERSON | COURSE)
     STEP_STARTED = Row("step.started", "{step} started",
-        "play-circle", "running", ACT + "label")
+        "play-circle", "running", ACT + "label input")
     STEP_FINISHED = Row("step.finished", "{step} finished",
         "check-circle", "completed", ACT + "ms output skipped", MEASURED)
     STEP_FAILED = Row("step.failed", "{step} failed",

@@ -98,8 +98,8 @@ async def test_it_shows_a_checkpoints_state_and_the_inputs_of_steps_in_progress(
     assert (shown.state, list(shown.inputs.values()), shown.transcript) == ({}, [500], ())
 
 
-@pytest.mark.parametrize("body", [{}, {"state": {}, "position": None}, {"state": 1, "position": {"live": {}}}])
+@pytest.mark.parametrize("body", [{}, {"answered": []}, {"state": 1, "position": {"live": {}}}])
 async def test_it_says_that_it_cannot_show_another_engines_checkpoint(body):
     outcome = await engine.drive(wf, Start(run=RunId("r"), message={"amounts": [500]}), ListRecorder())
-    with pytest.raises(ValueError, match=r"native|state"):
+    with pytest.raises(ValueError, match="no state of a workflow"):
         engine.show(outcome.checkpoint.model_copy(update={"body": body}))

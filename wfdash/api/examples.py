@@ -138,9 +138,10 @@ OBJECTS: Mapping[str, Any] = {
     "message": {"amount": "120.50"},
     "progress": {"fraction": 0.5, "text": "packing"},
     "state": {"paid": False},
-    "body": {"state": {"paid": False}, "position": {}},
+    "inputs": {"3": {"amount": "120.50"}},
+    "arguments": {"order": 1042},
     "patch": {"op": "replace", "path": "/paid", "value": True},
-    "body_patch": {"op": "replace", "path": "/state/paid", "value": True},
+    "shown_patch": {"op": "replace", "path": "/state/paid", "value": True},
 }
 """Field -> an example of what may be any JSON, any object, or true."""
 MOSTLY_NULL = frozenset(

@@ -85,11 +85,11 @@ class NativeEngine:
 
     def show(self, checkpoint: Checkpoint) -> Shown:
         """Return the state and the inputs of the steps in progress. ``ValueError`` for a body of another engine."""
-        position = position_in(checkpoint.body)
-        if position is None:
-            raise ValueError("its content is none of a native workflow")
-        inputs = {activation: plain(one["message"]) for activation, one in position["live"].items()}
-        return Shown(state=checkpoint.body.get("state"), inputs=inputs)
+        state, position = checkpoint.body.get("state"), position_in(checkpoint.body)
+        if not isinstance(state, dict):
+            raise ValueError("it holds no state of a workflow")
+        live = position["live"] if position is not None else {}
+        return Shown(state=state, inputs={activation: plain(one["message"]) for activation, one in live.items()})
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, suspended or failed; answers to requests that are not pending here are ignored."""

@@ -21,7 +21,7 @@ from wfdash.queries.audit.entries import (
 )
 from wfdash.queries.audit.export import check_export, exported_rows, pack
 from wfdash.queries.audit.qualifiers import audit_suggestions
-from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint
+from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint, steps_at_work
 from wfdash.queries.checkpoints.compare import Comparison, compare
 from wfdash.queries.checkpoints.editing import Editing, editing
 from wfdash.queries.checkpoints.outlook import outlook_of
@@ -302,6 +302,7 @@ __all__ = [
     "statistics",
     "step_counts",
     "step_transitions",
+    "steps_at_work",
     "steps_to_show",
     "thread",
     "titles",

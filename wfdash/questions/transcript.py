@@ -12,7 +12,7 @@ from wfdash.contract.shown import pack_transcript as pack_transcript
 from wfdash.contract.shown import unpack_transcript as unpack_transcript
 from wfdash.schemas.secrets import HIDDEN, masked
 
-__all__ = ["Message", "ToolUse", "masked_card", "masked_transcript", "pack_transcript", "unpack_transcript"]
+__all__ = ["Message", "ToolUse", "masked_card", "masked_transcript", "pack_transcript", "parsed", "unpack_transcript"]
 
 SHORTEST = 4
 """Characters from which on a hidden text is also looked for in what is said: a shorter one is found by chance."""
@@ -26,7 +26,7 @@ def masked_transcript(messages: Sequence[Message], names: Collection[str]) -> tu
         return tuple(messages)
     said: set[str] = set()
     for message in messages:
-        for value in (*(_parsed(call.arguments) for call in message.calls), _parsed(message.text)):
+        for value in (*(parsed(call.arguments) for call in message.calls), parsed(message.text)):
             said |= _secrets_in(value, names)
     values = sorted(said, key=len, reverse=True)
     return tuple(_masked_message(message, names, values) for message in messages)
@@ -61,7 +61,7 @@ def _masked_message(message: Message, names: Collection[str], values: Sequence[s
 
 def _masked_value(value: Json, names: Collection[str], values: Sequence[str]) -> Json:
     """Return a value with secrets hidden by their names, and where a text repeats one."""
-    found = _parsed(value)
+    found = parsed(value)
     if found is not value:
         hidden = masked(found, names)
         value = value if hidden == found else json.dumps(hidden, ensure_ascii=False)
@@ -78,8 +78,8 @@ def _without_values(value: Json, values: Sequence[str]) -> Json:
     return [_without_values(part, values) for part in value] if isinstance(value, list) else value
 
 
-def _parsed(value: Json) -> Json:
-    """Return the JSON that a text is, or the value itself."""
+def parsed(value: Json) -> Json:
+    """Return the object or list that a text is in JSON, or the value itself."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:

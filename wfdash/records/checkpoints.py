@@ -70,13 +70,45 @@ class PendingRequest(ApiRecord):
     """How it is decided: how many, reminder, escalation, default answer."""
 
 
-class CheckpointDetail(CheckpointRecord):
-    """A checkpoint with its content. ``problem``: why there is none."""
+class ToolUseRecord(ApiRecord):
+    """A model's call of a tool. ``id``: what its result is found by."""
 
-    body: dict[str, Any]
-    """``state``, the value of the workflow's author, and ``position``, where the run is."""
+    id: str
+    name: str
+    arguments: Any
+
+
+class MessageRecord(ApiRecord):
+    """A message of a conversation with a model; of a tool, ``call`` is the id of the call that it answers."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    name: str
+    calls: list[ToolUseRecord]
+    call: str
+    failed: bool
+    """Of a tool: whether it did."""
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    at: datetime | None
+
+
+class CheckpointDetail(CheckpointRecord):
+    """A checkpoint with its content, as its engine shows it. ``problem``: why there is none.
+
+    ``note``: why an intact one is not shown.
+    """
+
+    state: dict[str, Any]
+    """The value of the workflow's author."""
+    transcript: list[MessageRecord]
+    """The conversation with a model up to there, if there is one."""
+    inputs: dict[str, Any]
+    """Execution -> the input of a step that is in progress there."""
     requests: list[PendingRequest]
     problem: str
+    note: str
 
 
 class ContinueFrom(Body):
@@ -132,13 +164,17 @@ class ChangedRequest(ApiRecord):
 
 
 class CheckpointComparison(ApiRecord):
-    """The differences. ``patch``: RFC 6902, from state to state; ``body_patch``: from body to body."""
+    """The differences. ``patch``: RFC 6902, from state to state; ``shown_patch``: of all that is shown.
+
+    ``note``: why the values are not compared.
+    """
 
     before: CheckpointRecord
     after: CheckpointRecord
     moved: list[MovedStep]
     asked: list[ChangedRequest]
     patch: list[dict[str, Any]]
-    body_patch: list[dict[str, Any]]
+    shown_patch: list[dict[str, Any]]
     problem: str
     """Why nothing is compared."""
+    note: str

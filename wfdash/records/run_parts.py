@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from wfdash.records.base import ApiRecord, Body
 
@@ -45,6 +45,10 @@ class LogRecordPage(ApiRecord):
 
     items: list[LogLineRecord]
     next: str = ""
+
+
+RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript"]
+"""A part of a run's values. ``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
 
 
 class ValueRecord(ApiRecord):

@@ -18,7 +18,6 @@ from checkpoints.records import Checkpoint, Json, Request
 from wfdash import catalog
 from wfdash.catalog import Entry
 from wfdash.contract import ActivationInfo, ChecksAnswers, Edited, Edits, InvalidInput, LooksAhead, TakesEdits
-from wfdash.domain.json_patch import Operation, make
 from wfdash.errors import Invalid, WrongState
 from wfdash.schemas import validate
 from wfdash.schemas.secrets import masked, secret_names, unmasked, without
@@ -171,9 +170,3 @@ def _judge(entry: Entry, request: Request, value: Json) -> list[Problem]:
     if found or not isinstance(entry.engine, ChecksAnswers):
         return found
     return entry.engine.check_answer(entry.definition, request, value)
-
-
-def patch_of(record: Checkpoint, edited: Edited) -> list[Operation]:
-    """Return the RFC 6902 patch that leads from a checkpoint's body to the edited one; secrets stay hidden in it."""
-    names = secrets_of(record)
-    return make(masked(record.body, names), masked(edited.body, names))

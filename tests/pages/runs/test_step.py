@@ -82,7 +82,7 @@ def test_secrets_are_hidden_in_what_a_step_was_given_and_returned(run, mapped, a
 def test_a_step_with_one_activation_is_open_at_once(run, history, as_):
     page = as_("otto").get(f"/runs/{run.pk}/?step=read")
     assert page.context["step"].inside.output == {"x": 1}
-    assert "its checkpoint was pruned" in page.content.decode()
+    assert "Its checkpoint was pruned" in page.content.decode()
 
 
 def test_a_step_that_has_not_begun_says_so_and_an_unknown_one_has_no_panel(run, history, as_):

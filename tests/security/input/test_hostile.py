@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(300 + SHOTS)
 
 @pytest.fixture
 def _paper_catalog(settings) -> Iterator[None]:
-    settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine"]
+    settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine", "wfdash.engines.native.NativeEngine"]
     settings.WFDASH_APPS = ["tests.pages.served"]
     settings.WFDASH_WORKFLOWS = []
     catalog.load.cache_clear()

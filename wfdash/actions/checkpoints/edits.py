@@ -22,6 +22,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.contract import Edited, Edits
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.prior_answers import refuse_edits
+from wfdash.timemachine.shown import patch_of
 
 MOST_PATCH = 100_000
 """Characters of a patch stored in the audit entry; of a longer one its fingerprint is."""
@@ -63,8 +64,8 @@ class EditedCheckpoint:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return what was changed, for the audit: a description, and the patch of the body."""
-        patch = restore_point.patch_of(self.record, self.edited)
+        """Return what was changed, for the audit: a description, and the patch of what is shown."""
+        patch = patch_of(self.record, self.edited)
         size = len(json.dumps(patch))
         facts = {"words": list(self.edited.words), "answered": sorted(self.edits.answers), "reason": self.edits.reason}
         if size <= MOST_PATCH:

@@ -30,7 +30,8 @@ def list_checkpoints(
 def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """Return one checkpoint with its content."""
     view = queries.checkpoint(viewer_of(request), run_id, checkpoint_id)
-    return {**vars(view.info), "body": view.body, "requests": view.requests, "problem": view.problem}
+    content = {"requests": view.requests, "problem": view.problem, "note": view.note}
+    return {**vars(view.info), **vars(view.shown), **content}
 
 
 @router.delete("/runs/{run_id}/checkpoints/{checkpoint_id}", response={204: None})

@@ -29,7 +29,7 @@ def compare(request: HttpRequest, run_id: str, a: str, b: str) -> Any:
     run's.
     """
     found = queries.compare(viewer_of(request), run_id, a, b)
-    return {**vars(found), "before": found.before.info, "after": found.after.info, "body_patch": found.body_patch}
+    return {**vars(found), "before": found.before.info, "after": found.after.info, "shown_patch": found.shown_patch}
 
 
 @router.get("/runs/{run_id}/at/{seq}", response=ReplayRecord)

@@ -10,7 +10,7 @@ from ninja import Router
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.params import Cursor, Limit
-from wfdash.records import LogRecordPage, SetTags, StepPage, TagList, ValueRecord
+from wfdash.records import LogRecordPage, RunPart, SetTags, StepPage, TagList, ValueRecord
 
 router = Router()
 
@@ -47,7 +47,7 @@ def list_logs(
 
 
 @router.get("/runs/{run_id}/values/{part}", response=ValueRecord)
-def get_values(request: HttpRequest, run_id: str, part: Literal["state", "input", "output", "position"]) -> Any:
+def get_values(request: HttpRequest, run_id: str, part: RunPart) -> Any:
     """Return a part of a run's present values. 403 for people who may not inspect them."""
     found = queries.run_values(viewer_of(request), run_id, part)
     return {**vars(found), "checkpoint": found.info.id if found.info else None}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wfdash.client import Client
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-PARTS = ("state", "input", "output", "position")
+PARTS = ("state", "input", "output", "inputs", "transcript")
 
 
 def add_parts(runs: Any) -> None:

@@ -14,6 +14,7 @@ from wfdash.records import (
     GraphChange,
     LogLineRecord,
     LogRecordPage,
+    RunPart,
     StepPage,
     TagList,
     ValueRecord,
@@ -67,7 +68,7 @@ def all_logs(
     yield from pages(f"/runs/{part(run_id)}/logs", LogLineRecord.model_validate, query, most=most, limit=300)
 
 
-def values(run_id: str, of: Literal["state", "input", "output", "position"] = "state") -> Script[ValueRecord]:
+def values(run_id: str, of: RunPart = "state") -> Script[ValueRecord]:
     """Return a part of a run's present values. ``NotAllowed`` for people who may not inspect them."""
     return ValueRecord.model_validate((yield from get(f"/runs/{part(run_id)}/values/{part(of)}")))
 

@@ -14,8 +14,10 @@ from wfdash.access.viewer import Viewer
 from wfdash.contract import Edits
 from wfdash.errors import Changed, Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import step_label
+from wfdash.pages.ui.transcript import diff_transcripts, draw_talk
 from wfdash.rendering import render
 
 DONE_MESSAGES = {
@@ -44,6 +46,8 @@ def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpRes
         "chosen": chosen,
         "row": next((row for row in rail.rows if row.info.id == chosen.info.id), None),
         "rail": rail,
+        "talk": draw_talk(chosen.transcript, until=number_in(request.GET.get("until", "")) or None),
+        "at_work": queries.steps_at_work(chosen),
         "other": other,
         "key": token_urlsafe(12),
         **_changes(other, chosen),
@@ -151,13 +155,11 @@ def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against:
 
 
 def _changes(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> dict[str, Any]:
-    """Return what differs: in the workflow's own state, and in the engine's data."""
-    found = diff_values(_engine_and_state(other), _engine_and_state(chosen)) if other else ()
+    """Return what differs: in the state, in the inputs of steps in progress, in the conversation."""
+    if other is None:
+        return {}
     return {
-        "changes": [change for change in found if change.path[:1] == ("state",)],
-        "inner_changes": [change for change in found if change.path[:1] != ("state",)],
+        "changes": diff_values({"state": other.state}, {"state": chosen.state}),
+        "input_changes": diff_values(dict(other.inputs), dict(chosen.inputs)),
+        "talk_changes": diff_transcripts(other.transcript, chosen.transcript),
     }
-
-
-def _engine_and_state(view: queries.CheckpointView) -> dict[str, Any]:
-    return {"state": view.state, "position": view.position, **view.rest}

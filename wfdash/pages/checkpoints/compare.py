@@ -1,4 +1,4 @@
-"""Two checkpoints side by side: state, position of the run, requests."""
+"""Two checkpoints side by side: steps, state, conversation, requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wfdash import queries
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.diff import diff_values
+from wfdash.pages.ui.transcript import diff_transcripts
 from wfdash.queries import StepCounts
 from wfdash.rendering import render
 
@@ -31,7 +32,7 @@ STATES = (
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow.
 
-    ``raw``: answer with the patch alone, of the ``state`` or of the whole ``body``.
+    ``raw``: answer with the patch alone, of the ``state``, or of all that is ``shown``.
     """
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)
@@ -52,19 +53,20 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _raw(found: queries.Comparison, what: str) -> HttpResponse:
-    patch = found.body_patch if what == "body" else found.patch
+    patch = found.shown_patch if what == "shown" else found.patch
     return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
 
 
 def _compared(found: queries.Comparison) -> dict[str, Any]:
     changes = [] if found.problem else diff_values({"state": found.before.state}, {"state": found.after.state})
     patch = json.dumps(found.patch, indent=2, ensure_ascii=False)
-    body = json.dumps(found.body_patch, indent=2, ensure_ascii=False)
+    shown = json.dumps(found.shown_patch, indent=2, ensure_ascii=False)
     return {
         "found": found,
         "changes": changes,
         "inputs": diff_values(*found.inputs) if found.inputs else (),
-        "inner": () if found.problem else diff_values(_engine_data(found.before), _engine_data(found.after)),
+        "step_inputs": diff_values(dict(found.before.inputs), dict(found.after.inputs)),
+        "talk_changes": diff_transcripts(found.before.transcript, found.after.transcript),
         "moved": [(one.step, describe_counts(one.before), describe_counts(one.after)) for one in found.moved],
         "asked": [
             (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
@@ -72,13 +74,9 @@ def _compared(found: queries.Comparison) -> dict[str, Any]:
         ],
         "patches": [
             ("state", "State", patch if len(patch) <= MOST_PATCH else ""),
-            ("body", "Everything, including engine data", body if len(body) <= MOST_PATCH else ""),
+            ("shown", "State, step inputs and conversation", shown if len(shown) <= MOST_PATCH else ""),
         ],
     }
-
-
-def _engine_data(view: queries.CheckpointView) -> dict[str, Any]:
-    return {"position": view.position, **view.rest}
 
 
 def describe_counts(counts: StepCounts) -> str:

@@ -15,16 +15,22 @@ from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui import json_tree
 from wfdash.pages.ui.fragments import respond
 
-LABELS = (("state", "State"), ("input", "Input"), ("output", "Output"), ("position", "Position"))
+LABELS = (
+    ("state", "State"),
+    ("input", "Input"),
+    ("output", "Output"),
+    ("inputs", "Step inputs"),
+    ("transcript", "Conversation"),
+)
 FRAGMENTS = {"head": "runs/header/header.html"}
 
 
 @page("GET")
 def state(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show a part of a run's values. ``what``: state, input, output or position; ``path``: a JSON pointer into it.
+    """Show a part of a run's values. ``what``: state, input, output, inputs (of steps in progress) or transcript.
 
-    ``from``: which child comes first; ``find``: a text to search for; ``as=json``: the part itself, to be copied;
-    ``fragment=node``: only the rows of a node.
+    ``path``: a JSON pointer into it; ``from``: which child comes first; ``find``: a text to search for; ``as=json``:
+    the part itself, to be copied; ``fragment=node``: only the rows of a node.
     """
     viewer = viewer_of(request)
     run = queries.run(viewer, run_id)

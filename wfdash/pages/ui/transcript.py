@@ -6,7 +6,6 @@ result says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from wfdash.domain.invisible import visible
 from wfdash.pages.ui.text_blocks import TextBlock
 from wfdash.pages.ui.text_blocks import block as as_block
 from wfdash.questions.tools import distinguishing
+from wfdash.questions.transcript import parsed
 
 SHOWN = 20
 """Messages that are shown at first, from the end."""
@@ -32,14 +32,14 @@ ICONS = {"system": "cog-6-tooth", "user": "user", "assistant": "sparkles", "tool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class SaidCall:
     """A call of a tool. ``arguments`` is a value, or ``block`` where they are no object; ``result`` None: none yet."""
 
     name: str
     summary: str = ""
     arguments: Any = None
     block: TextBlock | None = None
-    result: Result | None = None
+    result: ToolResult | None = None
 
     @property
     def state(self) -> str:
@@ -48,7 +48,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class ToolResult:
     """What a tool gave: a value where its text is JSON, else the text."""
 
     value: Any = None
@@ -71,8 +71,8 @@ class Turn:
     block: TextBlock | None = None
     beginning: str = ""
     size: int = 0
-    calls: tuple[Call, ...] = ()
-    result: Result | None = None
+    calls: tuple[SaidCall, ...] = ()
+    result: ToolResult | None = None
     model: str = ""
     tokens: str = ""
     at: datetime | None = None
@@ -103,7 +103,7 @@ class Talk:
 
 @dataclass(frozen=True, kw_only=True)
 class TalkDiff:
-    """Two conversations: ``shared`` messages are the same, then each goes on in its own way."""
+    """Two conversations: ``shared`` messages are the same, then each continues in its own way."""
 
     shared: int = 0
     removed: Talk = field(default_factory=Talk)
@@ -203,9 +203,9 @@ def _beginning(text: str) -> str:
     return line if len(line) <= BEGINNING and len(text) <= 4 * BEGINNING else f"{line[:BEGINNING].rstrip()}…"
 
 
-def _call(call: ToolUse, result: Message | None) -> Call:
-    arguments = _value(call.arguments)
-    return Call(
+def _call(call: ToolUse, result: Message | None) -> SaidCall:
+    arguments = parsed(call.arguments)
+    return SaidCall(
         name=visible(call.name),
         summary=visible(distinguishing(arguments)) if isinstance(arguments, Mapping) else "",
         arguments=None if isinstance(arguments, str) else arguments,
@@ -214,21 +214,11 @@ def _call(call: ToolUse, result: Message | None) -> Call:
     )
 
 
-def _result(message: Message) -> Result:
-    value = _value(message.text)
+def _result(message: Message) -> ToolResult:
+    value = parsed(message.text)
     if isinstance(value, (Mapping, list)):
-        return Result(value=value, failed=message.failed)
-    return Result(block=as_block(message.text), failed=message.failed)
-
-
-def _value(given: Any) -> Any:
-    """Return the object or list that a text is in JSON, or what is given."""
-    if not isinstance(given, str) or given.lstrip()[:1] not in ("{", "["):
-        return given
-    try:
-        return json.loads(given)
-    except (ValueError, RecursionError):
-        return given
+        return ToolResult(value=value, failed=message.failed)
+    return ToolResult(block=as_block(message.text), failed=message.failed)
 
 
 def _usage(messages: Sequence[Message]) -> str:

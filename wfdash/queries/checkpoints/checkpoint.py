@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from checkpoints import models
 from checkpoints.database.rows import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
+from wfdash.contract import Message, Shown
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.history.events import workflow_of
-from wfdash.schemas.secrets import masked
-from wfdash.timemachine import restore_point
+from wfdash.queries.history.lineage import ranges_to
+from wfdash.queries.history.step_states import transitions_within
+from wfdash.timemachine.shown import NotShown, shown_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointView:
-    """A checkpoint, secrets hidden. ``problem`` says why its content cannot be read: then it is empty."""
+    """A checkpoint as its engine shows it, secrets hidden.
+
+    ``problem`` says why its content cannot be read: then it is empty. ``note`` says why an intact one is not shown.
+    """
 
     info: CheckpointInfo
-    body: dict[str, Json]
-    requests: tuple[Request, ...]
-    parent_n: int | None
-    parent_run: str | None
-    children: tuple[CheckpointInfo, ...]
+    shown: Shown = field(default_factory=Shown)
+    requests: tuple[Request, ...] = ()
+    parent_n: int | None = None
+    parent_run: str | None = None
+    children: tuple[CheckpointInfo, ...] = ()
     problem: str = ""
+    note: str = ""
 
     @property
     def number(self) -> str:
@@ -33,35 +41,65 @@ class CheckpointView:
         return str(self.info.n)
 
     @property
-    def state(self) -> Json:
+    def state(self) -> dict[str, Json]:
         """Return the workflow's own state."""
-        return self.body.get("state", {})
+        return self.shown.state
 
     @property
-    def position(self) -> Json:
-        """Return the engine's position."""
-        return self.body.get("position", {})
+    def inputs(self) -> Mapping[str, Json]:
+        """Return activation -> the input of a step that is in progress there."""
+        return self.shown.inputs
 
     @property
-    def rest(self) -> dict[str, Json]:
-        """Return the rest of the body: the engine's other data."""
-        return {name: value for name, value in self.body.items() if name not in {"state", "position"}}
+    def transcript(self) -> tuple[Message, ...]:
+        """Return the conversation up to there."""
+        return self.shown.transcript
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepAtWork:
+    """An execution in progress at a checkpoint, with its input. ``number``: which execution of its step it is."""
+
+    step: str
+    activation: str
+    number: int
+    value: Json = None
+
+
+def steps_at_work(view: CheckpointView) -> tuple[StepAtWork, ...]:
+    """Return what is in progress at a checkpoint and is shown to people (two queries, none where nothing is)."""
+    if not view.inputs:
+        return ()
+    begun: dict[str, list[str]] = {}
+    steps: dict[str, str] = {}
+    for move in transitions_within(ranges_to(view.info.run, view.info.id)):
+        if move.activation not in steps:
+            steps[move.activation] = move.step
+            begun.setdefault(move.step, []).append(move.activation)
+    return tuple(
+        StepAtWork(
+            step=steps[activation],
+            activation=activation,
+            number=1 + begun[steps[activation]].index(activation),
+            value=value,
+        )
+        for activation, value in view.inputs.items()
+        if activation in steps
+    )
 
 
 def checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str) -> CheckpointView:
     """Return one checkpoint with its content. ``NotFound``; ``NotAllowed`` for those who may not inspect values."""
     row = find_row(viewer, run_id, checkpoint_id)
-    content, problem = _masked_content(row)
+    content = _content_of(row)
     parent = models.Checkpoint.objects.filter(pk=row.parent).values_list("n", "run_id").first() if row.parent else None
     children = models.Checkpoint.objects.filter(run_id=run_id, parent=row.id).defer("body").order_by("n")
     return CheckpointView(
         info=info_of(row),
-        body=content[0],
-        requests=content[1],
         parent_n=parent[0] if parent else None,
         parent_run=parent[1] if parent else None,
         children=tuple(info_of(child) for child in children),
-        problem=problem,
+        **content,
     )
 
 
@@ -79,9 +117,12 @@ def find_row(viewer: Viewer, run_id: str, checkpoint_id: str, *, right: str = "i
     return row
 
 
-def _masked_content(row: models.Checkpoint) -> tuple[tuple[dict[str, Json], tuple[Request, ...]], str]:
+def _content_of(row: models.Checkpoint) -> dict[str, Any]:
     try:
         record = read_row(row)
     except (Damaged, Incompatible) as error:
-        return ({}, ()), str(error)
-    return (masked(record.body, restore_point.secrets_of(record)), record.requests), ""
+        return {"problem": str(error)}
+    try:
+        return {"shown": shown_of(record), "requests": record.requests}
+    except NotShown as error:
+        return {"note": str(error), "requests": record.requests}

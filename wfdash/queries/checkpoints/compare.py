@@ -16,6 +16,7 @@ from wfdash.queries.history.events import workflow_of
 from wfdash.queries.history.lineage import ranges_to
 from wfdash.queries.history.step_states import StepCounts, counts_within
 from wfdash.queries.secrets import masked_for
+from wfdash.timemachine.shown import shown_json
 
 LARGEST = 16_000_000
 """Maximum size in bytes of both together for a comparison."""
@@ -50,7 +51,10 @@ class RequestChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The differences between ``before`` and ``after``. ``problem`` says why nothing is compared."""
+    """The differences between ``before`` and ``after``.
+
+    ``problem`` says why nothing is compared, ``note`` why the values are not.
+    """
 
     before: CheckpointView
     after: CheckpointView
@@ -61,13 +65,12 @@ class Comparison:
     inputs: tuple[Json, Json] | None = None
     """The inputs of the two runs, where they differ."""
     problem: str = ""
+    note: str = ""
 
     @property
-    def body_patch(self) -> tuple[Operation, ...]:
-        """Return the patch from the whole body of ``before`` to that of ``after``: state, position and the engine's
-        other data.
-        """
-        return () if self.problem else tuple(make(self.before.body, self.after.body))
+    def shown_patch(self) -> tuple[Operation, ...]:
+        """Return the patch of all that is shown: state, conversation, inputs of steps in progress."""
+        return () if self.problem or self.note else tuple(make(*(shown_json(one.shown) for _, one in self.ends)))
 
     @property
     def address(self) -> str:
@@ -91,7 +94,7 @@ def compare(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
         problem = f"Too large to compare ({one.size + other.size:,} bytes)"
         return Comparison(before=_without_content(one), after=_without_content(other), problem=problem)
     old, new = checkpoint(viewer, one.run, one.id), checkpoint(viewer, other.run, other.id)
-    found = Comparison(before=old, after=new, problem=old.problem or new.problem)
+    found = Comparison(before=old, after=new, problem=old.problem or new.problem, note=old.note or new.note)
     if found.problem:
         return found
     return replace(
@@ -128,7 +131,7 @@ def _may_see(viewer: Viewer, run_id: str) -> bool:
 
 
 def _without_content(info: CheckpointInfo) -> CheckpointView:
-    return CheckpointView(info=info, body={}, requests=(), parent_n=None, parent_run=None, children=())
+    return CheckpointView(info=info)
 
 
 def _inputs(one: str, other: str) -> tuple[Json, Json] | None:

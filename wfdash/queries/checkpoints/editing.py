@@ -37,8 +37,8 @@ def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
     """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
     chosen = checkpoint(viewer, run_id, checkpoint_id)
-    if chosen.problem:
-        return Editing(chosen=chosen, refusal=chosen.problem)
+    if hidden := chosen.problem or chosen.note:
+        return Editing(chosen=chosen, refusal=hidden.removesuffix("."))
     entry = catalog.find(row.workflow)
     if entry is not None and not isinstance(entry.engine, TakesEdits):
         text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"

@@ -38,6 +38,7 @@ from wfdash.schemas.secrets import masked
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.in_flight import driver_of
 from wfdash.timemachine.prior_answers import refuse_edits
+from wfdash.timemachine.shown import patch_of, unmasked_of
 
 MOST = 100
 """Answers that are listed; all are counted."""
@@ -144,7 +145,7 @@ class Preview:
     """What the edits change, one sentence each."""
     changes: tuple[EditedValue, ...] = ()
     patch: tuple[Operation, ...] = ()
-    """The edits as a JSON Patch of the checkpoint's body."""
+    """The edits as a JSON Patch of what is shown of the checkpoint: ``/state``, ``/inputs``."""
 
     @property
     def effects(self) -> tuple[RecordedCalls, ...]:
@@ -212,9 +213,7 @@ def preview(
         mark=restore_point.mark(run, row, verb),
         words=content.edited.words if content.edited else (),
         changes=_changes(content, before, doing, edits) if edits else (),
-        patch=tuple(restore_point.patch_of(content.record, content.edited))
-        if content.record and content.edited
-        else (),
+        patch=tuple(patch_of(content.record, content.edited)) if content.record and content.edited else (),
     )
 
 
@@ -342,7 +341,8 @@ def _changes(
         return ()
     names, new = restore_point.secrets_of(content.record), {one.activation: one.message for one in after}
     pairs = [(one.step, one.message, new.get(one.activation)) for one in before if one.activation in edits.messages]
-    pairs += [("", content.record.body.get("state"), content.edited.body.get("state"))]
+    edited = content.record.model_copy(update={"body": content.edited.body})
+    pairs += [("", unmasked_of(content.record).state, unmasked_of(edited).state)]
     return tuple(
         EditedValue(step=step, before=masked(old, names), after=masked(now, names))
         for step, old, now in pairs

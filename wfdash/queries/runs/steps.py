@@ -1,7 +1,7 @@
 """One step of a run: its activations, and of one of them input, output, attempts, logs, calls, requests.
 
-It is read from events and checkpoints only. An input is not in an event: it is in the position of the checkpoint that
-was written when the activation started, as long as that is stored.
+It is read from events and checkpoints only. An input is in the event of the step's start where the engine says it
+there, else in the checkpoint that was written when the activation started, as long as that is stored.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 
-from checkpoints.database.rows import read_row
-from checkpoints.errors import CheckpointsError
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
-from checkpoints.models import Checkpoint, Effect, HumanRequest
+from checkpoints.models import Effect, HumanRequest
 from checkpoints.models import Event as Row
 from checkpoints.records import Event, Json
 from wfdash import catalog
@@ -27,14 +25,12 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import folded
 from wfdash.queries.history.events import event_of, workflow_of
 from wfdash.queries.history.idle_periods import OPEN, STOPPED
+from wfdash.queries.history.step_inputs import StepInput, input_of
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.inbox import RequestRow, request_rows
 from wfdash.queries.unreadable import data_of, document
 from wfdash.schemas.secrets import masked
-from wfdash.timemachine.restore_point import secrets_of
-from wfdash.workflow.reducer.routing import plain
-from wfdash.workflow.stored.position import position_in
 
 PAGE = 50
 MOST_SEARCHED = 2000
@@ -117,15 +113,17 @@ class CallView:
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationDetail:
-    """Everything about one activation. ``input_from``: the number of the checkpoint that contains it, 0 if none does.
+    """Everything about one activation.
 
-    Values are None and logs empty for people who may not inspect; secrets are masked. ``more``: not all events are
-    read.
+    ``input_from``: the number of the checkpoint that the input is from; 0 for that of an event, or if there is none:
+    then ``input_note`` says why. Values are None and logs empty for people who may not inspect; secrets are masked.
+    ``more``: not all events are read.
     """
 
     activation: StepActivation
     input: Json = None
     input_from: int = 0
+    input_note: str = ""
     output: Json = None
     has_output: bool = False
     attempts: tuple[Attempt, ...] = ()
@@ -183,13 +181,13 @@ def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: b
     events, more = _events_of(life, activation)
     first = _with_item(_activation(life), next((_item_in(e.data, inspect) for e in events if "item" in e.data), None))
     output = next((e for e in reversed(events) if e.kind == EventKind.STEP_FINISHED), None)
-    given, source, names = (
-        _input(life[0], activation, catalog.secrets_of(workflow)) if inspect else (None, 0, frozenset[str]())
-    )
+    given = input_of(life[0], activation, events, catalog.secrets_of(workflow)) if inspect else StepInput()
+    names = given.secrets
     return ActivationDetail(
         activation=first,
-        input=masked(given, names),
-        input_from=source,
+        input=masked(given.value, names),
+        input_from=given.source,
+        input_note=given.note,
         output=masked(output.data.get("output"), names) if output and inspect else None,
         has_output=output is not None,
         attempts=tuple(_attempts(life, events, inspect, operate)),
@@ -271,21 +269,6 @@ def _events_of(life: list[StepTransition], activation: str) -> tuple[list[Event]
     rows = Row.objects.filter(within, data__activation=activation)
     found = [event_of(row, inspect=True, operate=True) for row in rows.order_by("at", "seq")[: MOST_EVENTS + 1]]
     return found[:MOST_EVENTS], len(found) > MOST_EVENTS
-
-
-def _input(first: StepTransition, activation: str, names: frozenset[str]) -> tuple[Json, int, frozenset[str]]:
-    """Return the input of an activation, the checkpoint written when it started (0: not stored), and secrets' names."""
-    rows = Checkpoint.objects.filter(run_id=first.run, seq__gte=first.seq)
-    row = rows.select_related("run").order_by("n").first()
-    if row is None:
-        return None, 0, names
-    try:
-        record = read_row(row)
-    except CheckpointsError:
-        return None, 0, names
-    names, position = names | frozenset(secrets_of(record)), position_in(record.body)
-    mine = position["live"].get(activation) if position else None
-    return (plain(mine["message"]), row.n, names) if mine else (None, 0, names)
 
 
 def _attempts(life: list[StepTransition], events: list[Event], inspect: bool, operate: bool) -> Iterable[Attempt]:

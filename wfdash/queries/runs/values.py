@@ -1,4 +1,4 @@
-"""A run's current values: input, state and position, output. For people who may inspect them."""
+"""A run's current values: input, state, conversation, output. For people who may inspect them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from checkpoints.records import CheckpointInfo, Json
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.secrets import masked_for
-from wfdash.schemas.secrets import masked
-from wfdash.timemachine import restore_point
+from wfdash.timemachine.shown import NotShown, shown_json, shown_of
 
-PARTS = ("state", "input", "output", "position")
+PARTS = ("state", "input", "output", "inputs", "transcript")
+"""``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,9 @@ def run_values(viewer: Viewer, run_id: str, part: str = "state") -> RunValues:
         return RunValues(part=part, problem="No checkpoints yet.")
     row.run = run
     try:
-        record = read_row(row)
-        body = masked(record.body, restore_point.secrets_of(record))
+        value = shown_json(shown_of(read_row(row)))[part]
     except CheckpointsError as error:
         return RunValues(part=part, info=info_of(row), problem=f"This checkpoint cannot be read: {error}")
-    return RunValues(part=part, value=body.get(part, {}), info=info_of(row))
+    except NotShown as error:
+        return RunValues(part=part, info=info_of(row), problem=str(error))
+    return RunValues(part=part, value=value, info=info_of(row))

@@ -9,16 +9,19 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
-from checkpoints.records import ENDED, Json, Phase, Status
+from checkpoints.records import ENDED, Checkpoint, Json, Phase, Status
 from checkpoints.rules import card_subject
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.domain.invisible import visible
 from wfdash.errors import NotAllowed, NotFound
+from wfdash.queries.checkpoints.outlook import outlook_of
+from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.runs.listing import RunView
 from wfdash.timemachine import versions
-from wfdash.workflow.stored.position import position_in
+from wfdash.timemachine.shown import NotShown, shown_of
 
 FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 OPEN = [phase.value for phase in Phase if phase not in ENDED]
@@ -99,7 +102,7 @@ def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationP
         head, carried = versions.carry_head(run, override=override)
     except (Incompatible, Damaged) as error:
         return MigrationPreview(override=override, refusal=str(error))
-    before = head.body if head else {}
+    before, after = _forms(head, carried)
     subjects = (
         {request.key: visible(card_subject(request.card, request.step)) for request in head.requests} if head else {}
     )
@@ -107,10 +110,10 @@ def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationP
         override=override,
         how=carried.how,
         words=carried.words,
-        before=before.get("state", {}),
-        after=carried.body.get("state", {}),
-        steps_before=_active_steps(before),
-        steps_after=_active_steps(carried.body),
+        before=before,
+        after=after,
+        steps_before=_active_steps(run_id, Carried(how="", body={})),
+        steps_after=_planned_steps(head, carried) or _active_steps(run_id, carried),
         closes=tuple(subjects[key] for key in carried.closed),
     )
 
@@ -144,8 +147,33 @@ def _change_sentences(workflow: str, version: str) -> tuple[str, ...]:
     return difference.words if difference else ()
 
 
-def _active_steps(body: dict[str, Json]) -> tuple[str, ...]:
-    """Return the steps in progress, as the native engine stores them; nothing for other engines."""
-    position = position_in(body)
-    records = position["live"].values() if position else ()
-    return tuple(record["step"] for record in records if not record["step"].endswith(">"))
+def _forms(head: Checkpoint | None, carried: Carried) -> tuple[Json, Json]:
+    """Return the state before and after, as its engine shows it; None where it does not."""
+    if head is None:
+        return {}, {}
+    try:
+        return shown_of(head).state, shown_of(_migrated(head, carried)).state
+    except NotShown:
+        return None, None
+
+
+def _migrated(head: Checkpoint, carried: Carried) -> Checkpoint:
+    entry = catalog.get(head.workflow)
+    version = entry.description.version
+    return head.model_copy(update={"body": carried.body, "requests": carried.requests, "version": version})
+
+
+def _planned_steps(head: Checkpoint | None, carried: Carried) -> tuple[str, ...]:
+    """Return the steps in progress after a migration, as its engine predicts; nothing where it does not."""
+    try:
+        doing = outlook_of(_migrated(head, carried)).doing if head is not None else ()
+    except Incompatible:
+        return ()
+    return tuple(one.step for one in doing if one.shown)
+
+
+def _active_steps(run_id: str, carried: Carried) -> tuple[str, ...]:
+    """Return the steps in progress by the run's events, under their names after a migration."""
+    last = {move.activation: move for move in step_transitions(run_id)}
+    active = [move for move in last.values() if move.state != "done" and move.activation not in carried.ended]
+    return tuple(carried.names.get(move.step, move.step) for move in active)

@@ -1,0 +1,105 @@
+"""Checkpoints are drawn as their engine shows them; of one that does not, nothing of the body is shown."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from tests import people
+from tests.pages.markup import flat
+from wfdash import catalog
+from wfdash.contract import Message, Shown, ToolUse
+from wfdash.engines.native import NativeEngine
+from wfdash.schemas.secrets import HIDDEN
+
+RAW = {"channel_values": {"branch:to:model": "raw"}}
+ADDRESSES = ("wfdash:run", "wfdash:run-state")
+
+
+class TalkingEngine(NativeEngine):
+    """Shows a conversation that its bodies hold as it stands."""
+
+    name = "talking"
+
+    def show(self, checkpoint):
+        call = ToolUse(id="c", name="refund", arguments={"order": 7, "pin": "hush-hush"})
+        spoken = [Message(role="user", text=f"Message {n}") for n in range(checkpoint.body["said"])]
+        answer = Message(role="assistant", text="**Wait** <script>", calls=(call,), input_tokens=1200, output_tokens=8)
+        result = Message(role="tool", call="c", text='{"pin": "hush-hush", "done": true}')
+        return Shown(state={"said": len(spoken)}, transcript=(*spoken, answer, result), inputs={"review:1": {"n": 1}})
+
+
+@pytest.fixture
+def talking(monkeypatch):
+    catalog.load().engines += (TalkingEngine(),)
+    monkeypatch.setattr("wfdash.catalog.Entry.secrets", frozenset({"pin"}))
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"), [("gone", "which is not loaded here"), ("paper", "does not say what is in")]
+)
+def test_of_an_engine_that_shows_nothing_the_pages_say_so(engine, why, run, as_):
+    people.happen(run, *people.step("review", "started"))
+    one = people.save(run, body=RAW, engine=engine)
+    other = people.save(run, one, body=RAW, engine=engine)
+    client, at = as_("otto"), reverse("wfdash:checkpoint", args=[run.pk, one.pk])
+    pages = [client.get(at), client.get(f"/runs/{run.pk}/compare/?a=1&b=2"), client.get(f"/runs/{run.pk}/state/")]
+    for page in pages:
+        assert why in flat(page.content.decode())
+        assert "branch:to" not in page.content.decode()
+    panel = client.get(f"/runs/{run.pk}/?step=review").content.decode()
+    assert why in flat(panel)
+    edits = client.get(reverse("wfdash:edit", args=[run.pk, other.pk])).content.decode()
+    assert "branch:to" not in edits
+    raw = client.get(f"/runs/{run.pk}/compare/?a=1&b=2&raw=shown").json()
+    assert raw == []
+
+
+def test_a_body_that_its_engine_cannot_read_is_no_error(run, as_):
+    chosen = people.save(run, body={"state": 1})
+    page = as_("otto").get(reverse("wfdash:checkpoint", args=[run.pk, chosen.pk]))
+    assert (page.status_code, page.context["chosen"].problem) == (200, "")
+    assert "cannot show it: it holds no state" in flat(page.content.decode())
+
+
+def test_a_conversation_is_drawn_with_its_calls_and_secrets_hidden(run, talking, as_):
+    people.happen(run, *people.step("review", "started"))
+    chosen = people.save(run, body={"said": 3}, engine="talking")
+    page = as_("otto").get(reverse("wfdash:checkpoint", args=[run.pk, chosen.pk]))
+    text = page.content.decode()
+    assert [turn.who for turn in page.context["talk"].turns] == ["User"] * 3 + ["Assistant"]
+    assert "<strong>Wait</strong>" in text
+    assert "&lt;script&gt;" in text
+    assert "1,200 in, 8 out tokens" in text
+    assert "hush-hush" not in text
+    assert HIDDEN in text
+    assert [(one.step, one.number, one.value) for one in page.context["at_work"]] == [("review", 1, {"n": 1})]
+
+
+def test_of_a_long_conversation_the_end_is_shown_and_the_rest_in_pages(run, talking, as_):
+    chosen, client = people.save(run, body={"said": 1000}, engine="talking"), as_("otto")
+    at = reverse("wfdash:checkpoint", args=[run.pk, chosen.pk])
+    end = client.get(at)
+    assert len(end.content) < 80_000
+    assert "982 earlier messages" in flat(end.content.decode())
+    before = client.get(f"{at}?until=982")
+    assert [turn.number for turn in before.context["talk"].turns] == list(range(963, 983))
+    assert "20 later messages" in flat(before.content.decode())
+    for odd in ("0", "-1", "x", "99999", "9" * 30):
+        assert client.get(f"{at}?until={odd}").status_code == 200
+
+
+def test_what_was_said_since_another_checkpoint_is_the_difference(run, talking, as_):
+    one, other = (people.save(run, body={"said": said}, engine="talking") for said in (1, 3))
+    page = as_("otto").get(reverse("wfdash:checkpoint", args=[run.pk, other.pk]) + f"?against={one.pk}")
+    changes = page.context["talk_changes"]
+    assert (changes.shared, changes.removed.total, changes.added.total) == (1, 2, 4)
+    assert "2 messages removed, 4 messages added after 1 in both" in flat(page.content.decode())
+
+
+def test_a_role_that_may_not_inspect_values_sees_none_of_it(run, talking, as_):
+    chosen = people.save(run, body={"said": 3}, engine="talking")
+    for name in ADDRESSES:
+        page = as_("ana").get(reverse(name, args=[run.pk]))
+        assert "Message 1" not in page.content.decode()
+    assert as_("ana").get(reverse("wfdash:checkpoint", args=[run.pk, chosen.pk])).status_code == 403
