@@ -13,6 +13,7 @@ from checkpoints.config import CheckpointConfig
 ENGINES = (
     "wfdash.engines.native.NativeEngine",
     "wfdash.engines.agent_framework.AgentFrameworkEngine",
+    "wfdash.engines.langgraph.LangGraphEngine",
 )
 """The engines that come with wfdash. None imports a framework before a file with workflows of it has."""
 

@@ -1,0 +1,281 @@
+"""Interrupts of graphs as questions: one, several, parallel, in subgraphs and maps; answers arrive as given."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import operator
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+pytest.importorskip("langgraph")
+
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send, interrupt
+from typing_extensions import TypedDict
+
+from checkpoints.records import Answer, Phase
+from tests.engines.langgraph.rides import Ride, asked, error, output
+from wfdash.contract import Waiting
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+    items: list[int]
+
+
+def note(text: str) -> Any:
+    def node(state: Log) -> dict[str, Any]:
+        return {"log": [text]}
+
+    return node
+
+
+def ask(question: str, **more: Any) -> Any:
+    def node(state: Log) -> dict[str, Any]:
+        return {"log": [f"{question} {interrupt({'question': question, **more})}"]}
+
+    return node
+
+
+def graph_of(*nodes: tuple[str, Any], edges: tuple[tuple[str, str], ...] = ()) -> Any:
+    builder = StateGraph(Log)
+    for name, node in nodes:
+        builder.add_node(name, node)
+    names = [START, *(name for name, _ in nodes)]
+    for source, target in edges or tuple(itertools.pairwise(names)):
+        builder.add_edge(source, target)
+    return builder
+
+
+APPROVE = graph_of(("draft", note("drafted")), ("approve", ask("Publish?")), ("publish", note("published"))).compile()
+
+
+async def test_a_node_asks_and_continues_with_the_answer():
+    ride = Ride(APPROVE)
+    assert asked(await ride.start({"log": ["in"]})) == ["Publish?"]
+    assert ride.recorder.commits[-1].standing.phase is Phase.WAITING
+    assert output(await ride.answer("yes"))["log"] == ["in", "drafted", "Publish? yes", "published"]
+    assert ride.steps_of("step.finished") == ["draft", "approve", "publish"]
+    assert ride.steps_of("step.waiting") == ["approve"]
+
+
+async def test_an_earlier_checkpoint_is_answered_differently_and_nothing_before_it_runs_again():
+    ride = Ride(APPROVE)
+    await ride.start({})
+    pause = ride.checkpoint
+    await ride.answer("yes")
+    key = pause.requests[0].key
+    again = await ride.resume({key: Answer(key=key, value="no")}, at=pause)
+    assert output(again)["log"] == ["drafted", "Publish? no", "published"]
+    assert ride.steps_of("step.finished").count("draft") == 1
+
+
+@pytest.mark.parametrize("value", [{}, None, False, 0, "", {"0" * 32: 1}, [], ["a"]])
+async def test_every_answer_arrives_as_it_was_given(value: Any):
+    def node(state: Log) -> dict[str, Any]:
+        return {"log": [interrupt("What?")]}
+
+    ride = Ride(graph_of(("a", node)).compile())
+    await ride.start({})
+    assert output(await ride.answer(value))["log"] == [value]
+
+
+async def slow(state: Log) -> dict[str, Any]:
+    await asyncio.sleep(0.2)
+    return {"log": ["slow"]}
+
+
+async def test_questions_are_asked_while_a_sibling_runs_and_it_does_not_run_again():
+    edges = ((START, "a"), (START, "b"), (START, "c"))
+    ride = Ride(graph_of(("a", ask("A?")), ("b", ask("B?")), ("c", slow), edges=edges).compile())
+    drive = asyncio.create_task(ride.start({}))
+    await ride.recorder.until(lambda recorder: sum(len(commit.opened) for commit in recorder.commits) == 2)
+    assert not drive.done()
+    assert "slow" not in str(ride.recorder.latest.body["position"])
+    assert sorted(asked(await drive)) == ["A?", "B?"]
+    assert asked(await ride.answer("x", ride.requests["A?"].key)) == ["B?"]
+    assert output(await ride.answer("y"))["log"] == ["A? x", "B? y", "slow"]
+    assert ride.steps_of("step.finished").count("c") == 1
+    assert ride.steps_of("step.started").count("c") == 1
+
+
+async def test_two_questions_in_one_node_are_asked_one_after_the_other():
+    def node(state: Log) -> dict[str, Any]:
+        return {"log": [interrupt("First?"), interrupt("Second?")]}
+
+    ride = Ride(graph_of(("a", node)).compile())
+    assert asked(await ride.start({})) == ["First?"]
+    assert asked(await ride.answer(1)) == ["Second?"]
+    assert output(await ride.answer(2))["log"] == [1, 2]
+
+
+async def test_a_question_of_a_subgraph_belongs_to_its_node():
+    child = graph_of(("think", note("thought")), ("ask", ask("Sure?"))).compile()
+    ride = Ride(graph_of(("plan", child), ("act", note("acted"))).compile())
+    assert asked(await ride.start({})) == ["Sure?"]
+    assert ride.requests["Sure?"].step == "plan/ask"
+    assert output(await ride.answer("yes"))["log"] == ["thought", "Sure? yes", "acted"]
+    assert ride.steps_of("step.finished") == ["plan/think", "plan/ask", "act"]
+
+
+async def test_a_subgraph_with_two_steps_that_ask_asks_each_once():
+    child = graph_of(("first", ask("First?")), ("second", ask("Second?"))).compile()
+    ride = Ride(graph_of(("plan", child)).compile())
+    assert asked(await ride.start({})) == ["First?"]
+    assert asked(await ride.answer(1)) == ["Second?"]
+    assert output(await ride.answer(2))["log"] == ["First? 1", "Second? 2"]
+
+
+async def test_a_subgraph_that_a_function_calls_asks_in_the_name_of_that_node():
+    child = graph_of(("inner", ask("Inner?"))).compile()
+
+    async def outer(state: Log) -> dict[str, Any]:
+        found = await child.ainvoke({"log": []})
+        return {"log": found["log"]}
+
+    def blocking(state: Log) -> dict[str, Any]:
+        return {"log": child.invoke({"log": []})["log"]}
+
+    for node in (outer, blocking):
+        ride = Ride(graph_of(("outer", node)).compile())
+        assert asked(await ride.start({})) == ["Inner?"]
+        assert ride.requests["Inner?"].step == "outer"
+        assert output(await ride.answer("ok"))["log"] == ["Inner? ok"]
+
+
+async def test_a_subgraph_with_a_memory_of_its_own_keeps_it():
+    child = graph_of(("inner", ask("Inner?"))).compile(checkpointer=True)
+    ride = Ride(graph_of(("one", child), ("two", note("two"))).compile())
+    assert asked(await ride.start({})) == ["Inner?"]
+    assert output(await ride.answer("ok"))["log"] == ["Inner? ok", "two"]
+
+
+async def test_items_of_a_map_are_answered_in_any_order():
+    def spread(state: Log) -> list[Send]:
+        return [Send("review", {"item": item}) for item in state["items"]]
+
+    def review(state: Any) -> dict[str, Any]:
+        answer = interrupt({"question": f"Item {state['item']}?"})
+        return {"log": [f"{state['item']} {answer}"]}
+
+    builder = StateGraph(Log)
+    builder.add_node("review", review)
+    builder.add_conditional_edges(START, spread, ["review"])
+    ride = Ride(builder.compile())
+    assert sorted(asked(await ride.start({"items": [1, 2, 3]}))) == ["Item 1?", "Item 2?", "Item 3?"]
+    assert set(map(str, ride.engine.show(ride.checkpoint).inputs.values())) == {
+        "{'item': 1}",
+        "{'item': 2}",
+        "{'item': 3}",
+    }
+    two = [ride.requests["Item 3?"].key, ride.requests["Item 1?"].key]
+    assert asked(await ride.answer("ok", *two)) == ["Item 2?"]
+    assert output(await ride.answer("no"))["log"] == ["1 ok", "2 no", "3 ok"]
+
+
+async def test_a_command_leads_out_of_a_subgraph():
+    def leave(state: Log) -> Command[Any]:
+        return Command(graph=Command.PARENT, goto="end", update={"log": [interrupt("Leave?")]})
+
+    child = graph_of(("leave", leave)).compile()
+    builder = graph_of(("child", child), ("never", note("never")), ("end", note("end")), edges=((START, "child"),))
+    ride = Ride(builder.compile())
+    assert asked(await ride.start({})) == ["Leave?"]
+    assert output(await ride.answer("now"))["log"] == ["now", "end"]
+
+
+async def test_tasks_of_the_functional_api_do_not_run_again():
+    calls = []
+
+    @task
+    def fetch(number: int) -> int:
+        calls.append(number)
+        return number * 2
+
+    @entrypoint()
+    def flow(number: int) -> dict[str, Any]:
+        found = fetch(number).result()
+        return {"found": found, "answer": interrupt({"question": f"Use {found}?"})}
+
+    ride = Ride(flow)
+    assert asked(await ride.start(4)) == ["Use 8?"]
+    assert output(await ride.answer(True)) == {"found": 8, "answer": True}
+    assert calls == [4]
+
+
+class Verdict(BaseModel):
+    ok: bool
+    amount: int = Field(ge=1)
+
+
+async def test_an_answer_with_a_schema_is_a_form_and_becomes_that_type():
+    def node(state: Log) -> dict[str, Any]:
+        verdict = interrupt({"question": "How much?"}, response_schema=Verdict)
+        return {"log": [type(verdict).__name__, verdict.amount]}
+
+    ride = Ride(graph_of(("a", node)).compile())
+    await ride.start({})
+    schema = ride.requests["How much?"].answer_schema
+    assert schema["properties"]["amount"]["minimum"] == 1
+    assert output(await ride.answer({"ok": True, "amount": 3}))["log"] == ["Verdict", 3]
+
+
+async def test_an_answer_that_the_graph_refuses_is_asked_for_again():
+    def node(state: Log) -> dict[str, Any]:
+        return {"log": [interrupt({"question": "How much?"}, response_schema=Verdict).amount]}
+
+    ride = Ride(graph_of(("a", node)).compile())
+    await ride.start({})
+    assert asked(await ride.answer({"ok": True, "amount": 0})) == ["How much?"]
+    assert output(await ride.answer({"ok": True, "amount": 2}))["log"] == [2]
+
+
+async def test_a_node_that_fails_after_its_answer_keeps_it():
+    fails = [True]
+
+    def node(state: Log) -> dict[str, Any]:
+        answer = interrupt("Go?")
+        if fails.pop() if fails else False:
+            raise RuntimeError("no network")
+        return {"log": [answer]}
+
+    ride = Ride(graph_of(("a", node)).compile())
+    await ride.start({})
+    assert error(await ride.answer("go")) == "a: RuntimeError: no network"
+    assert ride.checkpoint.requests == ()
+    assert output(await ride.resume())["log"] == ["go"]
+    assert sum(len(commit.opened) for commit in ride.recorder.commits) == 1
+
+
+async def test_breakpoints_become_questions_and_a_crash_does_not_run_past_them():
+    builder = graph_of(("a", note("a")), ("b", note("b")), ("c", note("c")))
+    for options, stops in (({"interrupt_before": ["b"]}, "b"), ({"interrupt_after": ["b"]}, "c")):
+        ride = Ride(builder.compile(**options))
+        assert asked(await ride.start({})) == [f"Continue with {stops}?"]
+        crashed = next(
+            commit.checkpoint
+            for commit in reversed(ride.recorder.commits)
+            if commit.checkpoint is not None and not commit.checkpoint.requests
+        )
+        assert asked(await ride.resume()) == [f"Continue with {stops}?"]
+        assert asked(await ride.resume(at=crashed)) == [f"Continue with {stops}?"]
+        assert output(await ride.answer(None))["log"] == ["a", "b", "c"]
+
+
+async def test_a_breakpoint_in_a_subgraph_becomes_a_question():
+    child = graph_of(("x", note("x")), ("y", note("y"))).compile(interrupt_before=["y"])
+    ride = Ride(graph_of(("plan", child), ("end", note("end"))).compile())
+    assert asked(await ride.start({})) == ["Continue with plan/y?"]
+    assert output(await ride.answer(None))["log"] == ["x", "y", "end"]
+
+
+async def test_a_waiting_run_that_is_driven_without_an_answer_runs_nothing():
+    ride = Ride(APPROVE)
+    await ride.start({})
+    before = len(ride.recorder.commits)
+    assert isinstance(await ride.resume(), Waiting)
+    assert [commit.events[0].kind for commit in ride.recorder.commits[before:]] == ["run.waiting"]

@@ -1,0 +1,200 @@
+"""Description of a graph for people: its nodes as steps, its edges, what it takes and gives."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from langgraph import types as langgraph_types
+from langgraph.channels.base import BaseChannel
+
+from checkpoints.ids import WorkflowId
+from checkpoints.records import Json
+from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.domain.labels import humanize
+from wfdash.engines.discovery import NotServable
+from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
+from wfdash.engines.langgraph.definition.graphs import Graph, Ready
+from wfdash.engines.langgraph.definition.schemas import input_of, output_schema
+from wfdash.engines.langgraph.stored.thread import is_hidden
+from wfdash.schemas.secrets import secret_names
+from wfdash.values.type_names import type_name
+
+UNNAMED = "LangGraph"
+"""The name of every graph that its author gave none."""
+START, END = "__start__", "__end__"
+CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+Drawn: TypeAlias = dict[str, list[tuple[str, str, str, bool]]]
+"""The path of a graph -> its edges: source, target, label, and whether the graph decides."""
+_described: WeakKeyDictionary[Ready, Description] = WeakKeyDictionary()
+
+
+def describe(ready: Ready) -> Description:
+    """Return a graph's description. ``NotServable`` for one without nodes."""
+    if ready not in _described:
+        _described[ready] = _describe(ready)
+    return _described[ready]
+
+
+def _describe(ready: Ready) -> Description:
+    served, graph = ready.served, ready.graph
+    own = graph.name if graph.name != UNNAMED else ""
+    name = served.name or own or served.variable
+    if not name:
+        raise NotServable("The graph has no name: give compile(name=...) or serve(graph, name=...)")
+    if not ready.steps:
+        raise NotServable(f"{name}: the graph has no nodes")
+    edges = tuple(_edges(ready))
+    return Description(
+        workflow=WorkflowId(name),
+        title=served.title or humanize(name),
+        doc=served.doc or _doc_of(graph),
+        engine="langgraph",
+        version=_version(ready, edges),
+        input_schema=input_of(ready).schema(),
+        output_schema=output_schema(graph),
+        follow_up_schema=follow_up_schema(ready),
+        steps=tuple(_step(ready, path) for path in ready.steps),
+        edges=edges,
+    )
+
+
+def _doc_of(graph: Graph) -> str:
+    """Return the text of an entrypoint's function."""
+    nodes = [node for name, node in graph.nodes.items() if not is_hidden(name)]
+    function = function_of(nodes[0]) if len(nodes) == 1 and getattr(graph, "builder", None) is None else None
+    return inspect.getdoc(function) or "" if function is not None else ""
+
+
+def _step(ready: Ready, path: str) -> StepInfo:
+    node, function = ready.steps[path], function_of(ready.steps[path])
+    parent, _, name = path.rpartition("/")
+    return StepInfo(
+        name=path,
+        title=title_of(name),
+        doc=(inspect.getdoc(function) or "").partition("\n\n")[0] if function is not None else "",
+        person=(function is not None and asks(function)) or _is_breakpoint(ready, parent, name),
+        parent=parent or None,
+        gives=_gives(node, function),
+    )
+
+
+def title_of(name: str) -> str:
+    """Return a node's name for people: ``HumanInTheLoopMiddleware.after_model`` is "Human in the loop: after model"."""
+    middleware, _, hook = name.rpartition(".")
+    if not middleware:
+        return humanize(name)
+    words = CAPITALS.sub(" ", middleware.removesuffix("Middleware")).strip()
+    return f"{humanize(words[:1] + words[1:].lower())}: {humanize(hook).lower()}"
+
+
+def _gives(node: Any, function: Callable[..., Any] | None) -> str:
+    kind = getattr(function, "__annotations__", {}).get("return") if function is not None else None
+    return "" if kind is None or isinstance(kind, str) else type_name(kind)
+
+
+def _is_breakpoint(ready: Ready, path: str, name: str) -> bool:
+    return any(nodes is None or name in nodes for nodes in (ready.breaks(path, before=side) for side in (True, False)))
+
+
+def function_of(node: Any) -> Callable[..., Any] | None:
+    """Return the function of a node, None for a node that is none of the author's."""
+    bound = getattr(node, "bound", None)
+    for name in ("func", "afunc"):
+        if callable(found := getattr(bound, name, None)):
+            found = getattr(found, "func", found)
+            return inspect.unwrap(found) if inspect.isroutine(found) else None
+    return None
+
+
+def asks(function: Callable[..., Any]) -> bool:
+    """Return whether a function calls ``interrupt``, as far as its code says; middleware for approvals does."""
+    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    if not isinstance(code, CodeType):
+        return False
+    if code.co_filename.endswith("human_in_the_loop.py"):
+        return "decision" in " ".join((*code.co_names, *code.co_varnames))
+    known = {name for name in code.co_names if names.get(name) is langgraph_types.interrupt}
+    return bool(known) or ("interrupt" in code.co_names and langgraph_types in map(names.get, code.co_names))
+
+
+# -- edges
+
+
+def _edges(ready: Ready) -> Iterator[EdgeInfo]:
+    """Yield the edges between steps: one to a node that is a graph leads to where that begins."""
+    inside = {path: list(_drawn(graph)) for path, graph in ready.levels.items() if not path or path in ready.whole}
+    seen: set[tuple[str, str]] = set()
+    for path, drawn in inside.items():
+        for source, target, label, conditional in drawn:
+            if START in (source, target) or END in (source, target):
+                continue
+            for left in _ends(inside, _at(path, source)):
+                for right in _starts(inside, _at(path, target)):
+                    if (left, right) not in seen:
+                        seen.add((left, right))
+                        yield EdgeInfo(source=left, target=right, kind="case" if conditional else "plain", label=label)
+
+
+def _drawn(graph: Graph) -> list[tuple[str, str, str, bool]]:
+    found = graph.get_graph().edges
+    return sorted((one.source, one.target, _label(one.data, one.target), bool(one.conditional)) for one in found)
+
+
+def _label(data: Any, target: str) -> str:
+    text = "" if data is None else str(data)
+    return "" if text == target else text
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
+
+
+def _starts(inside: Drawn, path: str) -> list[str]:
+    if path not in inside:
+        return [path]
+    first = [target for source, target, *_ in inside[path] if source == START and target != END]
+    return [one for name in first for one in _starts(inside, _at(path, name))]
+
+
+def _ends(inside: Drawn, path: str) -> list[str]:
+    if path not in inside:
+        return [path]
+    last = [source for source, target, *_ in inside[path] if target == END and source != START]
+    return [one for name in last for one in _ends(inside, _at(path, name))]
+
+
+# -- version, code, secrets
+
+
+def _version(ready: Ready, edges: tuple[EdgeInfo, ...]) -> str:
+    """Return a text that differs if a stored checkpoint could not be continued: of nodes, edges, and what is kept.
+
+    Nothing in it depends on where a file lies.
+    """
+    kept = {path: _channels(graph) for path, graph in ready.levels.items()}
+    content: Json = [sorted(ready.steps), [[one.source, one.target, one.kind] for one in edges], kept]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _channels(graph: Graph) -> list[str]:
+    channels = graph.channels.items()
+    return sorted(f"{name} {type(one).__name__}" for name, one in channels if isinstance(one, BaseChannel))
+
+
+def code_places(ready: Ready) -> tuple[tuple[str, str, int], ...]:
+    """Return the name, file and first line of each node that is a Python function."""
+    codes = ((path, getattr(function_of(node), "__code__", None)) for path, node in ready.steps.items())
+    return tuple((path, code.co_filename, code.co_firstlineno) for path, code in codes if code is not None)
+
+
+def secrets_of(ready: Ready) -> frozenset[str]:
+    """Return the fields that are secret: those that ``serve`` names, and those of the state's types."""
+    schemas = (secret_names(input_of(ready).schema()), secret_names(output_schema(ready.graph)))
+    return ready.served.secrets.union(*schemas)

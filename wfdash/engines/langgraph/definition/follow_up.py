@@ -1,0 +1,42 @@
+"""Messages that begin a run or continue a conversation, as what a graph is called with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.records import Checkpoint, Json
+from wfdash.contract import InvalidInput, Resume, RunInput
+from wfdash.engines.langgraph.definition.graphs import Ready
+from wfdash.engines.langgraph.definition.schemas import Schema, input_of
+from wfdash.engines.langgraph.stored.thread import Thread
+from wfdash.schemas.validate import problems_of
+
+
+def follow_up_schema(ready: Ready) -> Schema | None:
+    """Return the schema of a message that continues a finished run; None for a graph that keeps no conversation.
+
+    A chat takes its input again, with the next message. So does a function with ``previous``.
+    """
+    wanted = input_of(ready)
+    if wanted.chats:
+        return {**wanted.schema(), "required": list(dict.fromkeys([*wanted.required, wanted.chats[0]]))}
+    if wanted.whole is not None and "__previous__" in ready.graph.channels:
+        return wanted.schema()
+    return None
+
+
+def check_follow_up(ready: Ready, checkpoint: Checkpoint, message: Json) -> Json:
+    """Return the message as the run that follows gets it. ``InvalidInput``; ``Damaged`` for another engine's body."""
+    Thread.of(checkpoint.body)
+    schema = follow_up_schema(ready)
+    if schema is None:
+        raise InvalidInput([{"loc": [], "msg": "runs of this workflow take no further message: start a new one"}])
+    if problems := problems_of(schema, message):
+        raise InvalidInput(problems)
+    input_of(ready).read(message)
+    return message
+
+
+def message_of(ready: Ready, given: RunInput) -> Any:
+    """Return what the graph is called with: the input of a new run, or the next message; None for any other."""
+    return None if isinstance(given, Resume) else input_of(ready).read(given.message)

@@ -1,0 +1,238 @@
+"""What a graph takes: the type of its input as a form, and messages from a form as values of that type."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import typing_extensions
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langgraph.channels.base import BaseChannel
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+
+from checkpoints.records import Json
+from wfdash.contract import InvalidInput
+from wfdash.domain.labels import humanize
+from wfdash.engines.langgraph.definition.graphs import Graph, Ready
+from wfdash.engines.langgraph.stored.thread import is_hidden
+from wfdash.schemas.validate import problems_of
+from wfdash.values.validate_json import type_problems
+
+Schema: TypeAlias = dict[str, Json]
+ROLES = ["user", "assistant", "system", "tool"]
+NO_TYPE = (PydanticSchemaGenerationError, PydanticUserError, PydanticInvalidForJsonSchema, TypeError, NameError)
+"""What pydantic raises for a type that has no schema."""
+
+
+def chat_schema(title: str = "Message") -> Schema:
+    """Return the schema of a conversation: a text, or a list of messages. A form has one box for it."""
+    message: Schema = {
+        "type": "object",
+        "title": "Message",
+        "properties": {"role": {"type": "string", "enum": ROLES}, "content": {"type": "string"}},
+        "required": ["role", "content"],
+    }
+    said: Schema = {"type": "string", "title": "Text", "minLength": 1, "format": "textarea"}
+    return {"title": title, "anyOf": [said, {"type": "array", "title": "Messages", "items": message, "minItems": 1}]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputPart:
+    """One value of the input: its schema, and what makes a value of its type; ``chat``: it is a conversation."""
+
+    schema: Schema
+    read: Callable[[Json], Any]
+    chat: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """What a graph takes: an object with these fields, or one value alone."""
+
+    fields: Mapping[str, InputPart] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    whole: InputPart | None = None
+    doc: str = ""
+
+    @property
+    def chats(self) -> tuple[str, ...]:
+        """Return the fields that are conversations."""
+        return tuple(name for name, part in self.fields.items() if part.chat)
+
+    def schema(self) -> Schema:
+        """Return its JSON Schema."""
+        if self.whole is not None:
+            return self.whole.schema
+        definitions: Schema = {}
+        properties: Schema = {}
+        for name, part in self.fields.items():
+            own = dict(part.schema)
+            definitions |= own.pop("$defs", {})
+            properties[name] = own if "title" in own or "$ref" in own else {"title": humanize(name), **own}
+        found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        found |= {"required": list(self.required)} if self.required else {}
+        return found | ({"$defs": definitions} if definitions else {})
+
+    def check(self, message: Json) -> None:
+        """Raise ``InvalidInput`` with errors per field."""
+        if problems := problems_of(self.schema(), message):
+            raise InvalidInput(problems)
+        self.read(message)
+
+    def read(self, message: Json) -> Any:
+        """Return a message as its type. ``InvalidInput``."""
+        if self.whole is not None:
+            return _read(self.whole, message, [])
+        return {name: _read(self.fields[name], value, [name]) for name, value in message.items() if name in self.fields}
+
+
+def _read(part: InputPart, value: Json, loc: list[str | int]) -> Any:
+    try:
+        return part.read(value)
+    except ValidationError as error:
+        found = type_problems(error, value)
+        raise InvalidInput([{**one, "loc": [*loc, *one["loc"]]} for one in found]) from error
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        raise InvalidInput([{"loc": loc, "msg": f"is not valid: {error}"}]) from error
+
+
+def input_of(ready: Ready) -> Input:
+    """Return what a graph takes, as ``serve(input=)`` says, else as its own types do."""
+    given = ready.served.input
+    if isinstance(given, dict):
+        return Input(whole=InputPart(schema=given, read=lambda value: value))
+    if given is not None:
+        return _of_type(given, {}, required=True)
+    builder = getattr(ready.graph, "builder", None)
+    if builder is not None and list(builder.schemas[builder.input_schema]) != ["__root__"]:
+        kind = builder.input_schema
+        channels = {name: one for name, one in ready.graph.channels.items() if isinstance(one, BaseChannel)}
+        return _of_type(kind, channels, required=kind is not builder.state_schema)
+    keys = ready.graph.input_channels
+    channel = ready.graph.channels.get(keys) if isinstance(keys, str) else None
+    return Input(whole=part_of("input", channel.ValueType if isinstance(channel, BaseChannel) else Any, channel))
+
+
+def _of_type(kind: Any, channels: Mapping[str, BaseChannel[Any, Any, Any]], *, required: bool) -> Input:
+    """Return the fields of a class. ``required``: whether those of a ``TypedDict`` are; its own rules for any other."""
+    hints = hints_of(kind)
+    if not hints or not isinstance(kind, type):
+        return Input(whole=part_of("input", kind, None))
+    if not channels and not typing_extensions.is_typeddict(kind):
+        return Input(whole=part_of("input", kind, None))
+    names = [name for name in hints if not channels or name in channels]
+    fields = {name: part_of(name, hints[name], channels.get(name)) for name in names}
+    return Input(fields=fields, required=tuple(name for name in names if _is_required(kind, name, required)))
+
+
+def _is_required(kind: Any, name: str, required: bool) -> bool:
+    if issubclass(kind, BaseModel):
+        return kind.model_fields[name].is_required() if name in kind.model_fields else False
+    if dataclasses.is_dataclass(kind):
+        one = next(field for field in dataclasses.fields(kind) if field.name == name)
+        return one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    return required and name in getattr(kind, "__required_keys__", ())
+
+
+def part_of(name: str, kind: Any, channel: Any) -> InputPart:
+    if is_chat(kind, channel):
+        title = "Message" if name in {"messages", "input"} else humanize(name)
+        return InputPart(schema=chat_schema(title), read=_messages, chat=True)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(modern(kind))
+        schema = adapter.json_schema()
+    except NO_TYPE:
+        return InputPart(schema={}, read=lambda value: value)
+    return InputPart(schema=schema, read=adapter.validate_python)
+
+
+def _messages(value: Json) -> list[BaseMessage]:
+    return convert_to_messages([{"role": "user", "content": value}] if isinstance(value, str) else value)
+
+
+def is_chat(kind: Any, channel: Any = None) -> bool:
+    """Return whether a type, or the channel of one, is a list of messages."""
+    reducer = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    if getattr(reducer, "__name__", "") in {"add_messages", "_add_messages", "_messages_delta_reducer"}:
+        return True
+    if get_origin(kind) in (Annotated, typing_extensions.Required, typing_extensions.NotRequired):
+        return is_chat(get_args(kind)[0])
+    arguments = get_args(kind)
+    listed = isinstance(get_origin(kind), type) and len(arguments) == 1
+    return listed and _is_message(arguments[0])
+
+
+def _is_message(kind: Any) -> bool:
+    if get_origin(kind) is Annotated:
+        return _is_message(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(_is_message(one) for one in get_args(kind))
+    return isinstance(kind, type) and issubclass(kind, BaseMessage)
+
+
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Return the fields of a class with their types; empty for what has none, or where a name is unknown."""
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        module = sys.modules.get(getattr(kind, "__module__", ""))
+        try:
+            return get_type_hints(kind, globalns=vars(module) if module else None, include_extras=True)
+        except Exception:
+            return {}
+
+
+def modern(kind: Any) -> Any:
+    """Return a type in which each ``typing.TypedDict`` is one that pydantic takes, also before Python 3.12."""
+    if typing_extensions.is_typeddict(kind):
+        return _typed_dict(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return Annotated[(modern(arguments[0]), *arguments[1:])]
+    if origin is None or origin is Literal or not arguments:
+        return kind
+    made = tuple(modern(one) if isinstance(one, type) or get_origin(one) else one for one in arguments)
+    if made == arguments:
+        return kind
+    if origin in (Union, types.UnionType):
+        return Union[made]  # noqa: UP007 - made of a tuple
+    return origin[made]
+
+
+def _typed_dict(kind: Any) -> Any:
+    if sys.version_info >= (3, 12):
+        return kind
+    fields: dict[str, Any] = {}
+    for name, hint in hints_of(kind).items():
+        inner = modern(hint)
+        bare = get_origin(hint) in (typing_extensions.Required, typing_extensions.NotRequired)
+        mark: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
+        fields[name] = inner if bare else mark[inner]
+    make: Any = typing_extensions.TypedDict
+    made = make(kind.__name__, fields)
+    made.__doc__, made.__module__ = kind.__doc__, kind.__module__
+    return made
+
+
+def output_schema(graph: Graph) -> Schema:
+    """Return the JSON Schema of a graph's output as pages show it, as far as its types say."""
+    keys = graph.output_channels
+    if isinstance(keys, str):
+        channel = graph.channels.get(keys)
+        return {} if not isinstance(channel, BaseChannel) else part_of("output", channel.ValueType, channel).schema
+    found: Schema = {}
+    for name in keys:
+        channel = graph.channels.get(name)
+        if not isinstance(channel, BaseChannel) or is_hidden(name):
+            continue
+        part = part_of(name, channel.ValueType, channel)
+        found[name] = {"title": humanize(name), "type": "array"} if part.chat else dict(part.schema)
+    definitions: Schema = {}
+    for one in found.values():
+        definitions |= one.pop("$defs", {})
+    return {"type": "object", "properties": found} | ({"$defs": definitions} if definitions else {})

@@ -1,0 +1,204 @@
+"""Drives one run of a graph: builds what it is called with, calls it, and commits how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langgraph.types import Command
+
+from checkpoints.errors import ClaimLost
+from checkpoints.events import EventKind
+from checkpoints.ids import RequestKey, WorkflowId
+from checkpoints.records import Answer, ErrorInfo, Json, Phase, Reason, Standing
+from checkpoints.storage import Confirming, Recorder
+from wfdash.contract import Continue, Failed, Finished, Outcome, Resume, RunInput, Waiting
+from wfdash.engines.langgraph.definition.graphs import Ready
+from wfdash.engines.langgraph.driving.breakpoints import Breakpoints
+from wfdash.engines.langgraph.driving.committer import Committer
+from wfdash.engines.langgraph.driving.evidence import conversation
+from wfdash.engines.langgraph.driving.questions import Questions
+from wfdash.engines.langgraph.driving.saver import DriveSaver
+from wfdash.engines.langgraph.driving.tasks import Tasks
+from wfdash.engines.langgraph.private import STRICT_RESUME, is_invalid_resume, with_saver
+from wfdash.engines.langgraph.stored.thread import Thread
+from wfdash.engines.running_steps import RunningSteps
+
+MODES: list[Any] = ["tasks", "updates", "custom", "messages"]
+LONGEST_TRACE = 8_000
+
+
+class GraphDrive:
+    """One run being driven in this process. Make it, ``go`` once, throw it away."""
+
+    def __init__(self, ready: Ready, workflow: WorkflowId, version: str, given: RunInput, recorder: Recorder) -> None:
+        self._ready, self._given, self._recorder = ready, given, recorder
+        checkpoint = given.checkpoint if isinstance(given, (Continue, Resume)) else None
+        self._thread = Thread.of(checkpoint.body) if checkpoint is not None else Thread()
+        self._tasks = Tasks(ready, self._thread, recorder)
+        requests = checkpoint.requests if checkpoint is not None else ()
+        self._questions = Questions(
+            self._thread, ready.served, requests, self._tasks.step_of, lambda: conversation(self._thread)
+        )
+        self._committer = Committer(given.run, workflow, version, checkpoint, recorder, self._thread, self._questions)
+        self._saver = DriveSaver(given.run, self._thread, self._committer)
+        self._saver.on_written, self._saver.take_ended = self._tasks.written, self._tasks.take_ended
+        self._committer.settle, self._tasks.on_step = self._saver.settle, self._committer.note_step
+        self._graph = with_saver(ready.graph, self._saver)
+        self._breakpoints = Breakpoints(ready, self._graph, self._thread, self._config)
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        served = self._ready.served.config
+        own = {"thread_id": self._given.run, STRICT_RESUME: True}
+        return {**served, "configurable": {**served.get("configurable", {}), **own}}
+
+    async def go(self, message: Any = None) -> Outcome:
+        """Drive the run until it is finished, waits or has failed. ``message``: a new run's input, as its type."""
+        try:
+            async with RunningSteps(self._recorder, self._given.run) as steps:
+                self._committer.steps = self._tasks.steps = steps
+                if isinstance(self._recorder, Confirming):
+                    await self._recorder.confirm()
+                return await self._run(steps, message)
+        finally:
+            self._committer.abort()
+
+    async def _run(self, steps: RunningSteps, message: Any) -> Outcome:
+        if not isinstance(self._given, Resume):
+            steps.note(EventKind.RUN_STARTED.draft())
+            return await self._call(message)
+        self._take(self._given.answers)
+        if self._thread.breakpoint is not None:
+            return await self._wait()
+        resume = self._questions.resume()
+        if self._thread.parked and not resume and self._questions.open:
+            return await self._wait()
+        if not resume and (found := await self._breakpoints.missed()) is not None:
+            self._thread.breakpoint = found
+            self._committer.touch(Reason.PAUSE)
+            return await self._wait()
+        self._thread.parked = False
+        return await self._call(Command(resume=resume) if resume else None, answered=list(resume))
+
+    def _take(self, answers: Mapping[RequestKey, Answer]) -> None:
+        at = self._thread.breakpoint
+        for key in answers:
+            if at is not None and key == at["key"]:
+                self._thread.breakpoint, self._thread.passed = None, at["checkpoint"]
+        taken = self._questions.take(answers)
+        self._committer.closing += taken
+        if taken:
+            self._committer.touch(Reason.PAUSE)
+
+    # -- the call
+
+    async def _call(self, given: Any, answered: Sequence[str] = ()) -> Outcome:
+        call = asyncio.create_task(self._stream(given))
+        self._committer.on_broken = lambda: _cancel(call)
+        try:
+            await asyncio.wait([call])
+        except asyncio.CancelledError:
+            self._committer.abort()
+            call.cancel()
+            await asyncio.wait([call])
+            self._error_of(call)
+            raise
+        error = self._error_of(call)
+        if isinstance(error, ClaimLost):
+            raise error
+        if self._committer.broken is not None:
+            self._committer.broken = None
+            self._saver.forget_written()
+        if isinstance(error, asyncio.CancelledError):
+            raise error
+        if error is not None and is_invalid_resume(error) and answered:
+            return await self._refuse(error, answered)
+        if error is not None:
+            return await self._fail(error)
+        self._saver.settle()
+        return await self._end()
+
+    def _error_of(self, call: asyncio.Task[None]) -> BaseException | None:
+        error = asyncio.CancelledError() if call.cancelled() else call.exception()
+        return error if self._committer.broken is None else self._committer.broken
+
+    async def _stream(self, given: Any) -> None:
+        config: Any = self._config
+        stream: Any = self._graph.astream(
+            given,
+            config,
+            context=self._ready.served.context,
+            stream_mode=MODES,
+            subgraphs=True,
+            durability="sync",
+        )
+        async with contextlib.aclosing(stream):
+            async for ns, mode, chunk in stream:
+                self._tasks.heard("|".join(ns), mode, chunk)
+                if mode == "updates" and chunk.get("__interrupt__") == ():
+                    self._breakpoints.hit = True
+
+    # -- ends
+
+    async def _end(self) -> Outcome:
+        if self._breakpoints.hit and not self._questions.interrupts():
+            self._thread.breakpoint = await self._breakpoints.here()
+        if self._questions.interrupts() or self._thread.breakpoint is not None:
+            self._committer.touch(Reason.PAUSE)
+            return await self._wait()
+        return await self._finish()
+
+    async def _wait(self) -> Outcome:
+        if not self._thread.parked:
+            self._thread.parked = True
+            self._committer.touch(Reason.PAUSE)
+        self._tasks.park()
+        events = [EventKind.RUN_WAITING.draft()]
+        checkpoint = await self._committer.finish(Standing(phase=Phase.WAITING), Reason.PAUSE, events)
+        return Waiting(requests=checkpoint.requests, checkpoint=checkpoint)
+
+    async def _finish(self) -> Outcome:
+        output = self._output()
+        self._thread.parked = False
+        self._committer.touch(Reason.END)
+        events = [EventKind.RUN_COMPLETED.draft(output=output)]
+        checkpoint = await self._committer.finish(Standing(phase=Phase.COMPLETED, output=output), Reason.END, events)
+        return Finished(output=output, checkpoint=checkpoint)
+
+    def _output(self) -> Json:
+        root, keys = self._thread.root, self._ready.graph.output_channels
+        faces = root.faces if root is not None else {}
+        if isinstance(keys, str):
+            return faces.get(keys)
+        return {name: faces[name] for name in keys if name in faces}
+
+    async def _fail(self, error: BaseException) -> Outcome:
+        self._saver.settle()
+        ns_task = self._saver.errors.get(id(error))
+        step = self._tasks.step_of(*ns_task) if ns_task is not None else None
+        info = ErrorInfo(
+            type=type(error).__name__,
+            message=str(error) or type(error).__name__,
+            step=step,
+            traceback="".join(traceback.format_exception(error))[-LONGEST_TRACE:],
+        )
+        shown: Json = {"type": info.type, "message": info.message, "step": step}
+        events = [EventKind.RUN_FAILED.draft(step, error=shown)]
+        self._committer.touch(Reason.FAILURE)
+        checkpoint = await self._committer.finish(Standing(phase=Phase.FAILED, error=info), Reason.FAILURE, events)
+        return Failed(error=info, checkpoint=checkpoint)
+
+    async def _refuse(self, error: BaseException, answered: Sequence[str]) -> Outcome:
+        """Ask again: an answer that its form accepted is none by the graph's own rules."""
+        self._saver.settle()
+        self._questions.refuse(answered)
+        self._committer.touch(Reason.PAUSE)
+        return await self._wait()
+
+
+def _cancel(call: asyncio.Task[None]) -> None:
+    call.cancel()

@@ -1,0 +1,61 @@
+"""Values of a graph as pages show them: plain JSON, made when a checkpoint is written. Messages keep what is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from checkpoints.records import Json
+from wfdash.values.display import to_display
+
+ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "developer": "system"}
+"""A message's type, as LangChain names it -> who speaks."""
+
+
+def shown(value: Any) -> Json:
+    """Return a value as JSON for people. Never fails."""
+    if isinstance(value, BaseMessage):
+        return message(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(item, BaseMessage) for item in value):
+        return [shown(item) for item in value]
+    if type(value) is dict and any(_has_messages(item) for item in value.values()):
+        return {str(key): shown(item) for key, item in value.items()}
+    return to_display(value)
+
+
+def _has_messages(value: Any) -> bool:
+    several = isinstance(value, (list, tuple)) and any(isinstance(item, BaseMessage) for item in value)
+    return isinstance(value, BaseMessage) or several
+
+
+def are_messages(value: Any) -> bool:
+    """Return whether a channel's value is a conversation."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, BaseMessage) for item in value)
+
+
+def message(given: BaseMessage) -> Json:
+    """Return a message: who says what, and which tools it calls or which call it answers."""
+    kind = given.type.removesuffix("MessageChunk").lower()
+    role = getattr(given, "role", None) if kind == "chat" else None
+    face: dict[str, Json] = {"role": role or ROLES.get(kind, kind), "content": to_display(given.content)}
+    calls = getattr(given, "tool_calls", None)
+    if calls:
+        face["tool_calls"] = [
+            {"id": call.get("id") or "", "name": call["name"], "args": to_display(call["args"])} for call in calls
+        ]
+    for name in ("name", "tool_call_id", "status"):
+        if value := getattr(given, name, None):
+            face[name] = to_display(value)
+    if face.get("status") == "success":
+        del face["status"]
+    return face
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, whatever parts it has."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part if isinstance(part, str) else part.get("text", "") for part in parts if isinstance(part, (str, dict)))
+    return "".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,89 @@
+"""What pages show of a checkpoint of a graph. Reads the JSON that was written for them; needs nothing of LangGraph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkpoints.records import Checkpoint, Json
+from wfdash.contract import InFlight, Message, Shown, ToolUse
+from wfdash.engines.langgraph.stored.thread import FORMAT, Thread, is_hidden
+
+ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool"}
+ROLES |= {"system": "system", "developer": "system"}
+
+
+def show(checkpoint: Checkpoint) -> Shown:
+    """Return a checkpoint's state without what is LangGraph's own, its conversation, and what steps were given.
+
+    The state of a subgraph in progress is under its name. ``ValueError`` for a checkpoint of another engine.
+    """
+    position = checkpoint.body.get("position")
+    if not isinstance(position, dict) or position.get("format") != FORMAT:
+        raise ValueError("its content is none of a LangGraph workflow")
+    thread = Thread.of(checkpoint.body)
+    state: dict[str, Json] = {}
+    transcript: tuple[Message, ...] = ()
+    for ns, space in thread.spaces.items():
+        faces = {name: face for name, face in space.faces.items() if not is_hidden(name)}
+        if ns:
+            plain = {name: one["json"] for name, one in space.values.items() if isinstance(one, dict) and "json" in one}
+            faces = {name: face for name, face in plain.items() if not is_hidden(name)} | faces
+        spoken = {name: messages for name, face in faces.items() if (messages := transcript_of(face))}
+        for messages in spoken.values():
+            # An agent in a subgraph has the messages of the graph around it, and those it has added.
+            transcript = messages if len(messages) > len(transcript) else transcript
+        rest = {name: face for name, face in faces.items() if name not in spoken}
+        if rest:
+            state |= rest if not ns else {_title(ns): rest}
+    return Shown(state=state, transcript=transcript, inputs=thread.inputs)
+
+
+def in_flight(checkpoint: Checkpoint) -> InFlight:
+    """Return the steps that had started and not ended at a checkpoint. Empty for a body of another engine."""
+    position = checkpoint.body.get("position")
+    own = position.get("own", {}) if isinstance(position, dict) else {}
+    return InFlight(steps=tuple(dict.fromkeys(own.get("doing", {}).values())))
+
+
+def _title(ns: str) -> str:
+    return "/".join(part.partition(":")[0] for part in ns.split("|") if not part.isdigit())
+
+
+def transcript_of(face: Json) -> tuple[Message, ...]:
+    """Return a list of messages as a transcript; empty for anything else."""
+    if not isinstance(face, list) or not face:
+        return ()
+    found = [_message(one) for one in face if isinstance(one, dict) and one.get("role") in ROLES and "content" in one]
+    return tuple(found) if len(found) == len(face) else ()
+
+
+def _message(face: Mapping[str, Any]) -> Message:
+    calls = face.get("tool_calls") or ()
+    return Message(
+        role=ROLES[face["role"]],
+        text=_text(face["content"]),
+        name=str(face.get("name") or ""),
+        calls=tuple(
+            ToolUse(id=str(call.get("id") or ""), name=str(call.get("name") or ""), arguments=call.get("args"))
+            for call in calls
+            if isinstance(call, dict)
+        ),
+        call=str(face.get("tool_call_id") or ""),
+        failed=face.get("status") == "error",
+        model=str(face.get("model") or ""),
+        input_tokens=_count(face.get("input_tokens")),
+        output_tokens=_count(face.get("output_tokens")),
+    )
+
+
+def _count(value: Json) -> int | None:
+    return value if type(value) is int else None
+
+
+def _text(content: Json) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part if isinstance(part, str) else part.get("text", "") for part in parts if isinstance(part, (str, dict)))
+    return "".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,208 @@
+"""What a checkpoint of a graph holds: the newest checkpoint of each of its namespaces, with pending writes. Pure.
+
+LangGraph keeps a checkpoint per namespace: one for the graph, one for each subgraph that is in progress. Here all of
+them are one, so that restoring and forking copy a row and run nothing. The body of a checkpoint is::
+
+    {"state": {channel: value}, "position": {"format": 1, "space||<ns>": {...}, "value||<ns>||<channel>": stored, ...}}
+
+``state`` is what people see of the graph's own channels. A value that is plain JSON is stored there alone; any other
+has its stored form under ``value||``. The keys of ``position`` are flat, and an entry that has not changed is the same
+Python object as in the checkpoint before, so that storing it again costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkpoints.errors import Damaged
+from checkpoints.records import Json
+
+FORMAT = 1
+SEP = "||"
+"""Separates the parts of a key. No namespace contains it: its own separators are one ``|`` and ``:``."""
+SPECIAL = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume__": -4}
+"""The places of writes that say what happened to a task: a later one replaces the one before."""
+HIDDEN = ("__", "branch:to:", "join:")
+"""How the names of channels begin that no author declared."""
+
+
+def is_hidden(channel: str) -> bool:
+    """Return whether a channel is one of LangGraph's own."""
+    return channel.startswith(HIDDEN)
+
+
+@dataclass(slots=True)
+class Space:
+    """A namespace: its newest checkpoint, and what its tasks have written since."""
+
+    head: dict[str, Json]
+    """``id``, ``ts``, ``v``, ``versions``, ``seen``, ``updated``, ``metadata``, ``parent``, ``values`` (the names)."""
+    values: dict[str, Json] = field(default_factory=dict)
+    """Channel -> stored value."""
+    faces: dict[str, Json] = field(default_factory=dict)
+    """Channel -> what pages show of it."""
+    writes: dict[str, Json] = field(default_factory=dict)
+    """Task -> its writes: ``{"path": text, "at": {place: [channel, stored]}}``, replaced when it changes."""
+    deltas: dict[str, Json] = field(default_factory=dict)
+    """Channel -> ``{"seed": stored, "writes": [[task, stored], ...]}``, for channels whose value is not stored."""
+
+
+@dataclass(slots=True)
+class Thread:
+    """All namespaces of a run, and what the engine remembers beside them."""
+
+    spaces: dict[str, Space] = field(default_factory=dict)
+    given: dict[str, Json] = field(default_factory=dict)
+    """Interrupt -> ``{part: answer}`` of questions that people have answered and no step has taken yet."""
+    breakpoint: dict[str, Json] | None = None
+    """``{"nodes": [...], "key": ...}``: where the graph stands still because its author says so."""
+    passed: str = ""
+    """The checkpoint of the graph at whose breakpoint a person let it continue."""
+    ran: list[str] = field(default_factory=list)
+    """The nodes that ran before the newest checkpoint of the graph."""
+    parked: bool = False
+    """Nothing runs before an answer."""
+    inputs: dict[str, Json] = field(default_factory=dict)
+    """Task -> what it was given, where that is not the graph's state."""
+    doing: dict[str, Json] = field(default_factory=dict)
+    """Task -> the name of its step: those that have started and not ended."""
+
+    @property
+    def root(self) -> Space | None:
+        """Return the graph's own namespace."""
+        return self.spaces.get("")
+
+    # -- what savers store
+
+    def put(
+        self, ns: str, head: dict[str, Json], fresh: Mapping[str, tuple[Json, Json]], deltas: frozenset[str]
+    ) -> None:
+        """Store a checkpoint of a namespace. ``fresh``: channel -> stored value and face, of those that have changed.
+
+        ``deltas``: channels whose value it does not hold. What was written before is taken into it.
+        """
+        before = self.spaces.get(ns)
+        same = head["id"] == before.head["id"] if before else False
+        kept = before or Space(head={})
+        grown = _grown(kept, deltas)
+        unchanged = [name for name, one in grown.items() if not one["writes"] and "seed" in one]
+        held = head["values"] = [*head["values"], *unchanged]
+        values = {name: kept.values[name] for name in held if name in kept.values}
+        faces = {name: kept.faces[name] for name in held if name in kept.faces}
+        values |= {name: pair[0] for name, pair in fresh.items() if name in held}
+        faces |= {name: pair[1] for name, pair in fresh.items() if name in held}
+        deltas_left = {name: one for name, one in grown.items() if one["writes"]}
+        writes = kept.writes if same else {}
+        self.spaces[ns] = Space(head=head, values=values, faces=faces, deltas=deltas_left, writes=writes)
+        if not same:
+            for child in [name for name in self.spaces if _is_done_with(ns, name)]:
+                del self.spaces[child]
+
+    def write(self, ns: str, checkpoint: str, task: str, path: str, writes: list[tuple[str, Json]]) -> bool:
+        """Store what a task has written since a checkpoint; False if that is not the namespace's newest."""
+        space = self.spaces.get(ns)
+        if space is None or space.head["id"] != checkpoint:
+            return False
+        before = space.writes.get(task) or {"path": path, "at": {}}
+        places: dict[str, Json] = dict(before["at"])
+        for index, (channel, stored) in enumerate(writes):
+            place = SPECIAL.get(channel, index)
+            if place < 0 or str(place) not in places:
+                places[str(place)] = [channel, stored]
+        space.writes[task] = {"path": path or before["path"], "at": places}
+        return True
+
+    def pending(self, ns: str) -> Iterator[tuple[str, str, Json]]:
+        """Yield task, channel and stored value of a namespace's writes, in the order LangGraph applies them."""
+        space = self.spaces[ns]
+        for task, one in sorted(space.writes.items(), key=lambda pair: (pair[1]["path"], pair[0])):
+            for _, (channel, stored) in sorted(one["at"].items(), key=lambda pair: int(pair[0])):
+                yield task, channel, stored
+
+    # -- as JSON
+
+    def body(self) -> dict[str, Json]:
+        """Return it as the body of a checkpoint."""
+        position: dict[str, Json] = {"format": FORMAT, "own": self._own()}
+        state: dict[str, Json] = {}
+        for ns, space in self.spaces.items():
+            position[f"space{SEP}{ns}"] = space.head
+            for name, stored in space.values.items():
+                whole, key = is_shown_whole(stored), f"{SEP}{ns}{SEP}{name}"
+                if not is_hidden(name) and not ns:
+                    state[name] = space.faces[name]
+                elif not is_hidden(name) and not whole:
+                    position[f"face{key}"] = space.faces[name]
+                if ns or is_hidden(name) or not whole:
+                    position[f"value{key}"] = stored
+            position |= {f"write{SEP}{ns}{SEP}{task}": one for task, one in space.writes.items()}
+            position |= {f"delta{SEP}{ns}{SEP}{name}": one for name, one in space.deltas.items()}
+        return {"state": state, "position": position}
+
+    def _own(self) -> dict[str, Json]:
+        own = {"given": self.given, "breakpoint": self.breakpoint, "passed": self.passed, "ran": self.ran}
+        more = {"parked": self.parked, "inputs": self.inputs, "doing": self.doing}
+        return {name: value for name, value in {**own, **more}.items() if value}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Thread:
+        """Return what a checkpoint's body holds. ``Damaged`` if it is not one of a graph."""
+        position, state = body.get("position"), body.get("state", {})
+        if not isinstance(position, dict) or position.get("format") != FORMAT:
+            raise Damaged("this checkpoint is not one of a LangGraph workflow")
+        own = position.get("own", {})
+        thread = cls(**{name: own[name] for name in own if name in cls.__slots__})
+        for key, one in position.items():
+            kind, _, rest = key.partition(SEP)
+            ns, _, name = rest.partition(SEP)
+            if kind == "space":
+                thread._space(ns).head = one
+            elif kind in {"value", "write", "delta", "face"}:
+                table: dict[str, Json] = getattr(thread._space(ns), f"{kind}s")
+                table[name] = one
+        if thread.root is not None:
+            _add_state(thread.root, state)
+        return thread
+
+    def _space(self, ns: str) -> Space:
+        return self.spaces.setdefault(ns, Space(head={}))
+
+
+def _add_state(root: Space, state: Mapping[str, Json]) -> None:
+    for name, face in state.items():
+        root.faces[name] = face
+        root.values.setdefault(name, {"json": face})
+
+
+def is_shown_whole(stored: Json) -> bool:
+    """Return whether what pages show of a value is all that is stored of it."""
+    return isinstance(stored, dict) and "json" in stored
+
+
+def _grown(before: Space, missing: frozenset[str]) -> dict[str, Json]:
+    """Return what rebuilds channels whose value a checkpoint does not hold: an earlier value and all writes since."""
+    grown: dict[str, Json] = {}
+    for name in sorted(missing):
+        found = before.deltas.get(name) or {"writes": []}
+        if name in before.values:
+            found = {"seed": before.values[name], "writes": []}
+        since = [
+            [task, stored]
+            for task, one in sorted(before.writes.items(), key=lambda pair: (pair[1]["path"], pair[0]))
+            for _, (channel, stored) in sorted(one["at"].items(), key=lambda pair: int(pair[0]))
+            if channel == name
+        ]
+        grown[name] = {**found, "writes": [*found["writes"], *since]}
+    return grown
+
+
+def _is_done_with(parent: str, child: str) -> bool:
+    """Return whether a namespace is of a task of ``parent`` whose step has ended: it is not read again.
+
+    A subgraph with a memory of its own (``checkpointer=True``) has no task in its namespace.
+    """
+    prefix = f"{parent}|" if parent else ""
+    rest = child.removeprefix(prefix)
+    return child != parent and child.startswith(prefix) and ":" in rest.partition("|")[0]

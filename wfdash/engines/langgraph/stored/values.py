@@ -1,0 +1,155 @@
+"""Values of channels as they are stored: JSON as it is, anything else as LangGraph's own msgpack. No pickle.
+
+A stored value is one of::
+
+    {"json": value}        plain JSON
+    "msgpack:<base64>"     what LangGraph's serializer makes of it
+
+Only data is loaded again: types that LangGraph calls safe, and data classes, models, enums and named tuples of modules
+that this process has imported already. Nothing is imported, and nothing else is called, because a checkpoint says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import sys
+from enum import Enum
+from typing import Any
+
+import ormsgpack
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pydantic import BaseModel
+
+from checkpoints.errors import Damaged
+from checkpoints.records import Json
+from wfdash.engines.langgraph.private import SAFE_TYPES, delta_value
+from wfdash.engines.langgraph.stored.display import shown
+from wfdash.values.errors import NotStorable
+
+FOREIGN = object()
+"""What ``plain`` returns for a value that is not plain JSON."""
+MOST_BITS = 3_000
+"""Bits of a number up to which it is stored as JSON."""
+IMPORTED_BY_NAME = frozenset({0, 1, 2, 3, 4, 5})
+"""The msgpack extensions of LangGraph's serializer that name a module and what is in it."""
+NESTED = frozenset({7})
+"""Those that hold msgpack without naming anything."""
+
+
+def plain(value: Any) -> Json:
+    """Return a deep copy of plain JSON, ``FOREIGN`` for any other value (tuples, subclasses, NUL, NaN ...)."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str:
+        return value if "\x00" not in value and (value.isascii() or _is_text(value)) else FOREIGN
+    if kind is int:
+        return value if value.bit_length() < MOST_BITS else FOREIGN
+    if kind is float:
+        return value if value - value == 0 else FOREIGN
+    if kind is list:
+        items = [plain(item) for item in value]
+        return FOREIGN if any(item is FOREIGN for item in items) else items
+    if kind is dict:
+        return _plain_dict(value)
+    return FOREIGN
+
+
+def _plain_dict(value: dict[Any, Any]) -> Json:
+    copy: dict[str, Json] = {}
+    for key, item in value.items():
+        if type(key) is not str or plain(key) is FOREIGN or (kept := plain(item)) is FOREIGN:
+            return FOREIGN
+        copy[key] = kept
+    return copy
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def encode(value: Any, where: str) -> tuple[Json, Json]:
+    """Return a value as it is stored, and as pages show it. ``NotStorable`` names ``where``, the type and the remedy.
+
+    Of plain JSON both are the same object, a copy.
+    """
+    value = delta_value(value)
+    copy = plain(value)
+    if copy is not FOREIGN:
+        return {"json": copy}, copy
+    try:
+        kind, data = _serializer(frozenset()).dumps_typed(value)
+    except (TypeError, ValueError) as error:
+        name = type(value).__name__
+        text = f"{where}: {name} cannot be stored: keep JSON, messages, dataclasses or pydantic models there ({error})"
+        raise NotStorable(text, path=where) from error
+    for module, name in types_in(data) if kind == "msgpack" else ():
+        if not may_load(module, name):
+            text = (
+                f"{where}: {module}.{name} cannot be loaded again: only dataclasses, pydantic models, enums and named "
+                "tuples at the top of their module are, besides what LangGraph itself calls safe"
+            )
+            raise NotStorable(text, path=where)
+    return f"{kind}:{base64.b64encode(data).decode()}", shown(value)
+
+
+def decode(stored: Json) -> Any:
+    """Return the value, a new object. ``Damaged`` for anything that ``encode`` has not made, or a type that is gone."""
+    if isinstance(stored, dict) and "json" in stored:
+        return _copied(stored["json"])
+    kind, _, text = stored.partition(":") if isinstance(stored, str) else ("", "", "")
+    if kind not in {"msgpack", "bytes", "bytearray", "null"}:
+        raise Damaged("a value of the graph's state cannot be read: restore an older checkpoint")
+    try:
+        data = base64.b64decode(text, validate=True)
+        types = frozenset(types_in(data)) if kind == "msgpack" else frozenset()
+    except ValueError as error:
+        raise Damaged(f"a value of the graph's state cannot be read: {error}") from error
+    if refused := sorted(f"{module}.{name}" for module, name in types if not may_load(module, name)):
+        raise Damaged(f"the state holds a {refused[0]}, which is not a data class of any loaded module: bring it back")
+    return _serializer(types - SAFE_TYPES).loads_typed((kind, data))
+
+
+def _copied(value: Json) -> Json:
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if type(value) is list else value
+
+
+def types_in(data: bytes) -> set[tuple[str, str]]:
+    """Return the module and name of each type that msgpack of LangGraph's serializer names. ``ValueError``."""
+    found: set[tuple[str, str]] = set()
+
+    def look(code: int, inner: bytes) -> Any:
+        held = ormsgpack.unpackb(inner, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code in IMPORTED_BY_NAME:
+            found.add((str(held[0]), str(held[1])))
+        return None
+
+    def passed(code: int, inner: bytes) -> Any:
+        return look(code, inner) if code in IMPORTED_BY_NAME | NESTED else None
+
+    ormsgpack.unpackb(data, ext_hook=passed, option=ormsgpack.OPT_NON_STR_KEYS)
+    return found
+
+
+def may_load(module: str, name: str) -> bool:
+    """Return whether a type may be made of stored data: a safe one, or a data class that is imported already."""
+    if (module, name) in SAFE_TYPES:
+        return True
+    kind = getattr(sys.modules.get(module), name, None)
+    if not isinstance(kind, type):
+        return False
+    named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return named_tuple or dataclasses.is_dataclass(kind) or issubclass(kind, (BaseModel, Enum))
+
+
+@functools.lru_cache(maxsize=64)
+def _serializer(types: frozenset[tuple[str, str]]) -> JsonPlusSerializer:
+    return JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=tuple(types) or None)
