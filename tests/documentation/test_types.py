@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+# What is shown with a framework has types only where that is installed.
+pytest.importorskip("pydantic_ai")
+
 from wfdash.cli.new import written
 
 ROOT = Path(__file__).parents[2]
