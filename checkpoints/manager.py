@@ -33,7 +33,7 @@ from checkpoints.records import (
     Standing,
 )
 from checkpoints.retention import Needs, PrunePlan, decide
-from checkpoints.storage import CheckpointStorage, Claims, Journal, RemembersAnswers
+from checkpoints.storage import CheckpointStorage, Claims, FindsRuns, Journal, RemembersAnswers
 
 __all__ = ["CheckpointConfig", "CheckpointManager", "KnowsNeeds", "Recovery", "Skipped"]
 
@@ -154,6 +154,12 @@ class CheckpointManager:
     async def list_checkpoint_ids(self, run: RunId) -> Sequence[CheckpointId]:
         """See ``CheckpointStorage.list_checkpoint_ids``."""
         return await self.storage.list_checkpoint_ids(run)
+
+    async def run_of(self, checkpoint: CheckpointId) -> RunId | None:
+        """See ``FindsRuns.run_of``. ``Unsupported`` over a storage without it."""
+        if not isinstance(self.storage, FindsRuns):
+            raise Unsupported("the storage cannot find a checkpoint without its run: give the run's id")
+        return await self.storage.run_of(checkpoint)
 
     async def delete(self, run: RunId, checkpoint: CheckpointId) -> bool:
         """See ``CheckpointStorage.delete``."""

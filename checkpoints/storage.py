@@ -124,6 +124,14 @@ class Runs(Protocol):
 
 
 @runtime_checkable
+class FindsRuns(Protocol):
+    """Knows whose a checkpoint is: its id is unique in the whole storage."""
+
+    async def run_of(self, checkpoint: CheckpointId) -> RunId | None:
+        """Return the run of a checkpoint, None if there is no such checkpoint. One indexed read, of no content."""
+
+
+@runtime_checkable
 class RemembersAnswers(Protocol):
     """A journal that keeps earlier answers. Without it, the key of a late answer is unknown."""
 

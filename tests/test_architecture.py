@@ -208,6 +208,7 @@ SHARED_NAMES = {
         ),
         "an error of the server, and what the client raises for its code",
     ),
+    "CheckpointStorage": "our port, and the framework's port of the same name over it",
     "Message": "of a conversation with a model, and of a stream that the client reads",
     "Shown": "what a person was shown, and what an engine shows of a checkpoint",
     **dict.fromkeys(("CharField", "TextField"), "once for the type checker, once for Django"),

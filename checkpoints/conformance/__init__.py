@@ -20,7 +20,7 @@ is for storages that offer more, and needs worlds that can do more (see ``worlds
 * ``DAMAGE``: corrupt content is detected.
 * ``CHUNKS``: content that runs share is kept once, and as long as any of them needs it.
 * ``JOURNAL``, ``CLAIMS``: the ports of those names.
-* ``RUNS``: which runs there are, and removing one (``Runs``).
+* ``RUNS``: which runs there are, and removing one (``Runs``); whose a checkpoint is (``FindsRuns``).
 * ``WORKER``: what the dashboard's worker asks besides.
 """
 

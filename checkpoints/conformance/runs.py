@@ -1,4 +1,4 @@
-"""What a storage promises that says which runs it holds: ``Runs``."""
+"""What a storage promises that says which runs it holds: ``Runs`` and ``FindsRuns``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from checkpoints.conformance.samples import BIG, asking, checkpoint, checks_in, 
 from checkpoints.conformance.worlds import JournalWorld
 from checkpoints.errors import ClaimLost, Conflict, NotFound
 from checkpoints.events import EventKind
-from checkpoints.ids import RunId, WorkflowId, new_run_id
+from checkpoints.ids import CheckpointId, RunId, WorkflowId, new_run_id
 from checkpoints.records import Commit, Phase, Standing
-from checkpoints.storage import Runs
+from checkpoints.storage import FindsRuns, Runs
 
 
 async def ended(world: JournalWorld, workflow: WorkflowId, phase: Phase = Phase.COMPLETED) -> RunId:
@@ -26,6 +26,7 @@ def of_its_own() -> WorkflowId:
 
 async def it_lists_and_removes_runs(world: JournalWorld) -> None:
     assert isinstance(world.storage, Runs)
+    assert isinstance(world.storage, FindsRuns)
 
 
 async def runs_are_listed_newest_first_in_pages(world: JournalWorld) -> None:
@@ -113,6 +114,16 @@ async def a_run_without_a_checkpoint_is_deleted_too(world: JournalWorld) -> None
     await world.storage.commit(started(run))
     assert await world.storage.delete_run(run, force=True)
     assert not await world.storage.read_events(run)
+
+
+async def a_checkpoint_is_found_with_its_run(world: JournalWorld) -> None:
+    run = await ended(world, of_its_own())
+    (id_,) = await world.storage.list_checkpoint_ids(run)
+    assert await world.storage.run_of(id_) == run
+    for none in ("nothing", "\x00", "\ud800", "", "x" * 1_000):
+        assert await world.storage.run_of(CheckpointId(none)) is None
+    assert await world.storage.delete(run, id_)
+    assert await world.storage.run_of(id_) is None
 
 
 RUNS = checks_in(globals())

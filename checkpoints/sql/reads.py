@@ -126,6 +126,11 @@ class ReadScripts:
         (rows,) = yield [(self.sql.ids, (run,))]
         return [CheckpointId(id_) for (id_,) in rows]
 
+    def run_of(self, checkpoint: CheckpointId) -> Script[RunId | None]:
+        """Return whose a checkpoint is, None if there is none of this id."""
+        (rows,) = yield [(self.dialect.sql("SELECT run_id FROM checkpoints_checkpoint WHERE id=?"), (checkpoint,))]
+        return RunId(rows[0][0]) if rows else None
+
     def events(self, run: RunId, after: int, limit: int) -> Script[list[Event]]:
         """Return events in order."""
         (rows,) = yield [(self.sql.events, (run, after, limit))]

@@ -141,6 +141,10 @@ class SqlStorage(ABC):
         """See ``CheckpointStorage.list_checkpoint_ids``."""
         return await self._read(lambda s: s.ids(findable(run)))
 
+    async def run_of(self, checkpoint: CheckpointId) -> RunId | None:
+        """See ``FindsRuns.run_of``."""
+        return await self._read(lambda s: s.run_of(findable(checkpoint)))
+
     async def delete(self, run: RunId, checkpoint: CheckpointId) -> bool:
         """See ``CheckpointStorage.delete``."""
         return await self._write(lambda s: s.delete(findable(run), findable(checkpoint)))
