@@ -114,7 +114,7 @@ class EventKind(StrEnum):
 
     # fmt: off
     RUN_QUEUED = Row("run.queued", "Started by {by}",
-        "information-circle", "queued", "by schedule schedule_name due", PERSON)
+        "information-circle", "queued", "by run schedule schedule_name due", PERSON)
     RUN_STARTED = Row("run.started", "Picked up by a worker",
         "information-circle", "queued", "", MEASURED)
     RUN_RECOVERED = Row("run.recovered", "Resumed on {worker} after an interruption",
@@ -147,6 +147,8 @@ class EventKind(StrEnum):
         "arrow-uturn-left", "interrupted", "by checkpoint n", PERSON | COURSE)
     RUN_FORKED = Row("run.forked", "Forked from checkpoint {n} by {by}",
         "share", "interrupted", "by run checkpoint n", PERSON | COURSE | MEASURED)
+    RUN_FOLLOWED_UP = Row("run.followed_up", "Followed up by {by} with another run",
+        "chat-bubble-left-right", "queued", "by run", PERSON)
     RUN_EDITED = Row("run.edited", "Edited by {by}: this is checkpoint {n}",
         "pencil-square", "interrupted",
         "by checkpoint n words answered reason patch patch_size patch_hash", PERSON | COURSE)

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     LABEL = "label"
     RESTORE = "restore"
     FORK = "fork"
+    FOLLOW_UP = "follow_up"
     MIGRATE = "migrate"
     EDIT = "edit"
 
@@ -233,7 +234,6 @@ class CheckpointFilter(Record):
     has_request: bool | None = None
     """Whether questions are pending there."""
     labelled: bool | None = None
-    """Whether it has any label."""
     label: str | None = None
     """The label it has, exactly."""
     since: Moment | None = None

@@ -58,7 +58,9 @@ class Entry:
     @cached_property
     def secrets(self) -> frozenset[str]:
         """Return the names of the workflow's secret fields, by the types of its input and output."""
-        declared = (secret_names(self.description.input_schema), secret_names(self.description.output_schema))
+        described = self.description
+        schemas = (described.input_schema, described.output_schema, described.follow_up_schema)
+        declared = (secret_names(schema) for schema in schemas)
         more = self.engine.secret_names(self.definition) if isinstance(self.engine, NamesSecrets) else ()
         return frozenset[str]().union(*declared, more)
 

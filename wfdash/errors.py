@@ -57,6 +57,10 @@ class WrongState(WfdashError):
     """The run's status does not allow this."""
 
 
+class AlreadyFollowed(WrongState):
+    """Someone has followed up on this run since: read what they wrote, and continue there. ``facts``: run, by, at."""
+
+
 class KeyReused(WrongState):
     """This idempotency key was used for another command: use a new key for each. Nothing was changed."""
 
@@ -130,6 +134,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     NoLongerOpen: _kind(409, "no_longer_open", "No longer open"),
     Changed: _kind(409, "changed", "Changed since it was shown"),
     WrongState: _kind(409, "wrong_state", "Not possible in this state"),
+    AlreadyFollowed: _kind(409, "already_followed", "Already followed up"),
     KeyReused: _kind(409, "key_reused", "Idempotency key used for another command"),
     BadSignature: _kind(401, "bad_signature", "Signature refused"),
     SignInFailed: _kind(400, "sign_in_failed", "Sign-in did not work"),

@@ -40,6 +40,7 @@ from wfdash.pages.requests import (
 )
 from wfdash.pages.runs import actions, delete, events, logs, migrate, replay, run, signal, state
 from wfdash.pages.runs.listing import bulk, export, page
+from wfdash.pages.runs.starting import follow_up
 from wfdash.pages.schedules import form, listing
 from wfdash.pages.site import health, list_page, looks, metrics, search, url_converters
 from wfdash.pages.site.embedding.views import independent
@@ -100,6 +101,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("runs/<wfdash_id:run_id>/record/", entries.record, name="run-record"),
     path("runs/<wfdash_id:run_id>/cancel/", actions.cancel, name="run-cancel"),
     path("runs/<wfdash_id:run_id>/delete/", delete.delete_run, name="run-delete"),
+    path("runs/<wfdash_id:run_id>/follow-up/", follow_up.follow_up, name="run-follow-up"),
     path("runs/<wfdash_id:run_id>/signal/", signal.signal, name="run-signal"),
     path("runs/<wfdash_id:run_id>/<wfdash_verb:verb>/", actions.perform, name="run-act"),
     path(CHECKPOINT, checkpoint.checkpoint, name="checkpoint"),

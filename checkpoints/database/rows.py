@@ -59,11 +59,14 @@ def insert_row(record: Checkpoint, run: Run, *, seq: int) -> Row:
     return _create(run, checkpoint_row(clean, encoded.payload, size=encoded.size, seq=seq, waiting=len(requests)))
 
 
-def copy_row(row: Row, run: Run, *, n: int, reason: Reason, seq: int) -> Row:
-    """Store the content of a checkpoint as a new one of a run that the caller has locked. ``Damaged``."""
+def copy_row(row: Row, run: Run, *, n: int, reason: Reason, seq: int, **changes: Any) -> Row:
+    """Store the content of a checkpoint as a new one of a run that the caller has locked. ``Damaged``.
+
+    ``changes``: of its metadata, ``version`` and ``facts``.
+    """
     origin = info_of(row)
     made = {"id": new_checkpoint_id(), "run": RunId(run.id), "n": n, "reason": reason, "seq": seq}
-    info = copied(origin, **made, created=timezone.now())
+    info = copied(origin, **made, created=timezone.now(), **changes)
     return _create(run, checkpoint_row(info, verify_digest(row.body, row_of(origin))))
 
 

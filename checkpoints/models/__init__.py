@@ -65,6 +65,12 @@ class Run(models.Model):
     retry = JsonField(null=True)
     family = CharField(max_length=ID)
     forked_from = CharField(max_length=ID, null=True)
+    follows = CharField(max_length=ID, null=True)
+    """The run that it follows up on, which may have been deleted since."""
+    follows_n = models.BigIntegerField(null=True)
+    """The number of the checkpoint with which that run had ended."""
+    thread = CharField(max_length=ID, null=True)
+    """The first run of its thread: of runs that follow one another. None while no other run follows it."""
     acted_by = CharField(max_length=150, blank=True)
     created_by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
     created = MomentField()
@@ -92,6 +98,7 @@ class Run(models.Model):
             models.Index(fields=["version", "-created", "-id"], name="run_by_version"),
             models.Index(fields=["-created", "-id"], condition=Q(altered__gt=""), name="run_altered"),
             models.Index(fields=["-created", "-id"], condition=Q(forked_from__isnull=False), name="run_forked"),
+            models.Index(fields=["thread", "-created", "-id"], condition=Q(thread__isnull=False), name="run_by_thread"),
             models.Index(fields=["finished"], condition=Q(finished__isnull=False), name="run_finished"),
             models.Index(
                 fields=["phase", "finished", "workflow"], condition=Q(finished__isnull=False), name="run_ended"

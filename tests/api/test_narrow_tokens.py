@@ -52,6 +52,7 @@ BODIES: dict[str, Any] = {
     "draft": {"fields": {"reason": ["x"]}},
     "tags": {"add": ["x"]},
     "label": {"label": "x"},
+    "follow-up": {"message": "x"},
     "signals": {"name": "go", "value": 1},
     "fork": {},
     "preview": {},

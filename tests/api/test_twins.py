@@ -61,6 +61,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "run-record": ("list_run_audit",),
     "run-cancel": ("cancel_run",),
     "run-delete": ("delete_run",),
+    "run-follow-up": ("follow_up",),
     "run-signal": ("list_signals", "send_signal"),
     "run-act": ("pause_run", "resume_run", "retry_run", "tag_run"),
     "checkpoint": ("get_checkpoint",),

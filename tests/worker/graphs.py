@@ -40,3 +40,29 @@ def expense(*, step: str = "review", extra: bool = False, **facts: Any) -> Workf
     if extra:
         wf.step(after=pay, name="archive")(file_away)
     return wf
+
+
+class Question(BaseModel):
+    """What someone asks first."""
+
+    text: str
+    password: str = ""
+
+
+def chat(name: str = "chat", **options) -> Workflow:
+    """Return a chat: each turn appends to what was said, and asks a person where the text ends in a question mark."""
+    wf = Workflow(name, title="Chat", **options)
+
+    @wf.step(start=True)
+    async def begin(question: Question, ctx: Context) -> list[str]:
+        ctx.state["said"] = [question.text]
+        return ctx.state["said"]
+
+    @wf.step(follow_up=True)
+    async def reply(message: str, ctx: Context) -> list[str]:
+        if message.endswith("?"):
+            message += str(await ctx.ask("What do I say?", answer=str))
+        ctx.state["said"] = [*ctx.state["said"], message]
+        return ctx.state["said"]
+
+    return wf

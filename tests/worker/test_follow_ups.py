@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkpoints.database.rows import insert_row
@@ -9,7 +11,8 @@ from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Phase, Reason
 from tests.driving import drive
 from tests.worker.script import Script, ScriptEngine, checkpoint_after, moved
-from wfdash import actions
+from wfdash import actions, catalog
+from wfdash.catalog import Entry
 from wfdash.contract import Continue, Finished, Resume, RunInput, Start
 from wfdash.timemachine.follow_ups import with_message_due
 
@@ -19,6 +22,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class ContinuingEngine(ScriptEngine):
     def check_follow_up(self, definition: Script, checkpoint: Checkpoint, message: object) -> object:
         return message
+
+
+def take_follow_ups(entry: Entry) -> None:
+    """Serve a script by an engine that continues."""
+    catalog.load().entries[entry.name] = replace(entry, engine=ContinuingEngine())
 
 
 def follow_by_hand(run: Run, viewer) -> Run:
@@ -37,15 +45,14 @@ async def end(given: RunInput, recorder) -> Finished:
     return Finished(output="done", checkpoint=last)
 
 
-def test_a_run_that_follows_another_is_handed_its_checkpoint_and_its_message(otto, define, monkeypatch) -> None:
+def test_a_run_that_follows_another_is_handed_its_checkpoint_and_its_message(otto, define) -> None:
     given: list[RunInput] = []
 
     async def play(input_: RunInput, recorder) -> Finished:
         given.append(input_)
         return await end(input_, recorder)
 
-    entry = define(play)
-    monkeypatch.setattr(type(entry.engine), "check_follow_up", ContinuingEngine.check_follow_up, raising=False)
+    take_follow_ups(define(play))
     later = follow_by_hand(actions.start_run(otto, "script", "hello"), otto)
     assert drive(later) == "completed"
     (one,) = given
@@ -54,7 +61,7 @@ def test_a_run_that_follows_another_is_handed_its_checkpoint_and_its_message(ott
     assert one.checkpoint.body == {"state": {"turns": 1}}
 
 
-def test_it_is_handed_both_again_until_a_checkpoint_is_written_and_then_resumes(otto, define, monkeypatch) -> None:
+def test_it_is_handed_both_again_until_a_checkpoint_is_written_and_then_resumes(otto, define) -> None:
     given: list[RunInput] = []
 
     async def play(input_: RunInput, recorder) -> Finished:
@@ -66,8 +73,7 @@ def test_it_is_handed_both_again_until_a_checkpoint_is_written_and_then_resumes(
             raise RuntimeError("after one")
         return await end(input_, recorder)
 
-    entry = define(play)
-    monkeypatch.setattr(type(entry.engine), "check_follow_up", ContinuingEngine.check_follow_up, raising=False)
+    take_follow_ups(define(play))
     later = follow_by_hand(actions.start_run(otto, "script", "hello"), otto)
     for phase in ("failed", "failed", "completed"):
         assert drive(later) == phase

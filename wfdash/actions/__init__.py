@@ -37,6 +37,7 @@ from wfdash.actions.runs.bulk import (
 )
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.delete import delete_checkpoint, delete_run
+from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import check_start, retry_run, start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.actions.runs.signals import send_signal
@@ -81,6 +82,7 @@ __all__ = [
     "end_absence",
     "extend_deadline",
     "find_bulk",
+    "follow_up",
     "fork_run",
     "label_checkpoint",
     "leave_request",

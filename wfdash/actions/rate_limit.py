@@ -33,6 +33,7 @@ MOST = {
     "draft": 2_000,
     "presence": 5_000,
     "start": 10_000,
+    "follow-up": 10_000,
     "signal": 10_000,
     "view": 500,
     "look": 1_000,

@@ -15,6 +15,7 @@ BODIES: Mapping[str, Any] = {
     "WriteComment": {"text": "Which cost centre is this?", "kind": "ask"},
     "Assign": {"to": "ana"},
     "SetDeadline": {"due": "2030-12-24T12:00:00Z"},
+    "SendFollowUp": {"message": "And the other order?"},
     "SendSignal": {"name": "shipped", "value": {"parcel": "P-17"}},
     "BulkOrder": {"verb": "retry", "q": "status:failed", "all": True, "dry_run": True},
     "CreateSchedule": {"workflow": "expense_claim", "name": "Nightly", "cron": "0 3 * * *", "zone": "Europe/Berlin"},
@@ -34,6 +35,8 @@ CHECKPOINT, HASH = "0199d0aa-7155-7b3c-a1d2-c3b4a5968778", "9f86d081884c7d659a2f
 TEXTS: Mapping[str, str] = {
     "run": RUN,
     "origin_run": RUN,
+    "follows": RUN,
+    "thread": RUN,
     "last_run": RUN,
     "request": REQUEST,
     "checkpoint": CHECKPOINT,

@@ -53,6 +53,7 @@ class Calls:
     resume = ApiMethod(run_calls.resume)
     retry = ApiMethod(run_calls.retry)
     delete_run = ApiMethod(run_calls.delete_run)
+    follow_up = ApiMethod(run_calls.follow_up)
     signal = ApiMethod(run_calls.signal)
     signals = ApiMethod(run_calls.signals)
     steps = ApiMethod(part_calls.steps)

@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
-from checkpoints.ids import RequestKey, RunId, WorkflowId
-from checkpoints.records import Answer, Checkpoint, EventDraft, Json, Record, Request
+from checkpoints.ids import RequestKey, WorkflowId
+from checkpoints.records import Checkpoint, EventDraft, Json, Record, Request
 from checkpoints.storage import Recorder
+from wfdash.contract.inputs import Continue as Continue
+from wfdash.contract.inputs import Resume as Resume
+from wfdash.contract.inputs import RunInput as RunInput
+from wfdash.contract.inputs import Start as Start
 from wfdash.contract.shown import Message as Message
 from wfdash.contract.shown import Shown as Shown
 from wfdash.contract.shown import ToolUse as ToolUse
@@ -32,36 +36,6 @@ AGAIN = ("runs", "waits", "sleeps", "retries", "queues")
 
 EVENT_DELAY = 0.1
 """Seconds that events of a running step may wait for company before they are committed on their own."""
-
-
-class Start(Record):
-    """Start a run with this message (JSON, already valid for the workflow's input schema)."""
-
-    run: RunId
-    message: Json = None
-
-
-class Continue(Record):
-    """Start a run that follows a finished one, with a message that ``check_follow_up`` has accepted.
-
-    ``checkpoint`` has the content of the one that the earlier run ended with, stored as this run's first: the next one
-    is its child. The same ``Continue`` comes again until a checkpoint is committed.
-    """
-
-    run: RunId
-    checkpoint: Checkpoint
-    message: Json = None
-
-
-class Resume(Record):
-    """Continue from a checkpoint, with the answers that have arrived for its pending requests."""
-
-    run: RunId
-    checkpoint: Checkpoint
-    answers: Mapping[RequestKey, Answer] = Field(default_factory=dict)
-
-
-RunInput: TypeAlias = Start | Continue | Resume
 
 
 class StepInfo(Record):

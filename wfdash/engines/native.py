@@ -12,13 +12,13 @@ from checkpoints.storage import Recorder
 from wfdash.contract import (
     Addressees,
     Carried,
+    Continue,
     Description,
     Edited,
     Edits,
     InFlight,
     LookAhead,
     Outcome,
-    Resume,
     RunInput,
     Shown,
     Start,
@@ -30,10 +30,12 @@ from wfdash.workflow.describe import describe
 from wfdash.workflow.flaws import flaws_of
 from wfdash.workflow.migration.carry import carry
 from wfdash.workflow.migration.edit import edit
+from wfdash.workflow.migration.follow_up import state_after
 from wfdash.workflow.reducer.in_flight import in_flight
 from wfdash.workflow.reducer.inputs import accept_json
 from wfdash.workflow.reducer.look_ahead import look_ahead
 from wfdash.workflow.reducer.routing import plain
+from wfdash.workflow.runtime.call import refuse_foreign
 from wfdash.workflow.stored.call_intent import secrets_of
 from wfdash.workflow.stored.position import position_in
 from wfdash.workflow.workflow import Workflow
@@ -59,6 +61,13 @@ class NativeEngine:
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""
         return accept_json(_as_workflow(definition).graph, message)
+
+    def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
+        """Return the message as the run that follows will receive it. ``InvalidInput``, ``Incompatible``."""
+        workflow = _as_workflow(definition)
+        refuse_foreign(workflow.name, checkpoint)
+        state_after(workflow.graph, checkpoint)
+        return accept_json(workflow.graph, message, follow_up=True)
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
         """Return what the answer's own type rejects in a value that is valid by its schema."""
@@ -96,8 +105,8 @@ class NativeEngine:
         workflow = _as_workflow(definition)
         if isinstance(given, Start):
             return await workflow.run(given.message, storage=recorder, run_id=given.run)
-        if not isinstance(given, Resume):
-            raise TypeError(f"native workflows take no {type(given).__name__}")
+        if isinstance(given, Continue):
+            return await workflow.run(given.message, follows=given.checkpoint, storage=recorder, run_id=given.run)
         pending = {request.key for request in given.checkpoint.requests}
         answers: dict[Any, Any] = {key: answer for key, answer in given.answers.items() if key in pending}
         return await workflow.run(answers=answers, checkpoint=given.checkpoint, storage=recorder, run_id=given.run)

@@ -73,7 +73,15 @@ from wfdash.queries.requests.request import AnswerView, RequestView, request
 from wfdash.queries.requests.tabs import TABS, count_all, count_open, count_tabs
 from wfdash.queries.requests.view_counts import count_in_views
 from wfdash.queries.run_names import titles_of
-from wfdash.queries.runs.before_acting import OpenWork, RunContents, contents_of, head_of, input_of, open_work
+from wfdash.queries.runs.before_acting import (
+    OpenWork,
+    RunContents,
+    contents_of,
+    head_of,
+    input_of,
+    open_work,
+    thread_of,
+)
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
 from wfdash.queries.runs.fields import FieldValue, field_values, fields_named, offered_fields
 from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
@@ -305,6 +313,7 @@ __all__ = [
     "steps_at_work",
     "steps_to_show",
     "thread",
+    "thread_of",
     "titles",
     "titles_of",
     "undoable",

@@ -44,6 +44,10 @@ class RunSummary(ApiRecord):
     tags: list[str] = []
     failure: str = ""
     altered: str = ""
+    follows: str | None = None
+    """The run that it follows up on."""
+    thread: str | None = None
+    """The first run of its thread; null where no run follows another."""
 
 
 class RunDetail(RunSummary):
@@ -56,6 +60,8 @@ class RunDetail(RunSummary):
     error: dict[str, Any] | None = None
     origin_run: str | None = None
     origin_checkpoint: str | None = None
+    takes_follow_up: bool = False
+    """Whether you may follow up on it now."""
 
 
 class RunPage(ApiRecord):
@@ -106,6 +112,12 @@ class StartRun(Body):
     message: Any = None
     key: str | None = None
     callback: Callback | None = None
+
+
+class SendFollowUp(Body):
+    """The next message to a completed run, by the workflow's ``follow_up_schema``."""
+
+    message: Any = None
 
 
 class EventRecord(ApiRecord):

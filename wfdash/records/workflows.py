@@ -70,6 +70,8 @@ class WorkflowDetail(WorkflowSummary):
     version: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
+    follow_up_schema: dict[str, Any] | None = None
+    """Of the message that follows up on a completed run; null where runs take none."""
     examples: list[Any]
     steps: list[StepRecord]
     edges: list[EdgeRecord]

@@ -15,8 +15,8 @@ from wfdash.errors import Invalid
 from wfdash.questions.policy import Policy
 from wfdash.schemas.validate import Problem
 
-JUMPS = (Reason.RESTORE.value, Reason.EDIT.value, Reason.FORK.value)
-"""Checkpoints that replaced a later one: what happened between them and their parent is another branch."""
+JUMPS = (Reason.RESTORE.value, Reason.EDIT.value, Reason.FORK.value, Reason.FOLLOW_UP.value)
+"""Copies of their parent: what happened between the two is another branch, or did not change the values."""
 LOST = "what was answered there. Values can no longer be changed here. Start a new run with them."
 Span = tuple[str, int, int, int]
 """A run, the events after this one and up to that one, and the number of the checkpoint before them."""
@@ -26,7 +26,7 @@ def answered_before(chosen: Checkpoint, *, but: Collection[str]) -> list[tuple[H
     """Return the questions to people whose answers a checkpoint depends on, newest first.
 
     Each with the number of the checkpoint at which it was still open. ``but``: keys of questions that are asked again.
-    Follows the branch of the checkpoint, into the runs it was forked from.
+    Follows the branch of the checkpoint, into the runs it was forked from or follows up on.
     """
     spans = list(_spans(chosen))
     runs: dict[str, list[tuple[int, str]]] = {}
@@ -66,7 +66,7 @@ def edit_problem(viewer: Viewer, run: Run, chosen: Checkpoint, *, but: Collectio
     and with a reason. Others change the values where the question is still open, so that it is asked again.
     """
     if gone := _deleted_origin(run.pk):
-        return {"loc": [], "msg": f"Run {gone}, from which this one was forked, was deleted with {LOST}"}
+        return {"loc": [], "msg": f"Run {gone}, from which this one comes, was deleted with {LOST}"}
     found = answered_before(chosen, but=but)
     known = origin_of(run)
     editing = Origin(starter=known.starter, others=known.others | {viewer.name})
@@ -88,7 +88,7 @@ def _deleted_origin(run_id: str) -> str:
     Runs and their answers can be deleted, entries of the audit cannot.
     """
     while True:
-        forked = AuditEntry.objects.filter(run=run_id, verb="fork").first()
+        forked = AuditEntry.objects.filter(run=run_id, verb__in=("fork", "follow-up")).first()
         run_id = str(forked.facts.get("origin") or "") if forked else ""
         if not run_id:
             return ""
@@ -130,8 +130,8 @@ def _spans(chosen: Checkpoint) -> Iterator[Span]:
 
 
 def _everything_in_family(checkpoint: Checkpoint) -> Iterator[Span]:
-    run = Run.objects.only("family", "forked_from").get(pk=checkpoint.run_id)
-    if run.forked_from:
+    run = Run.objects.only("family", "forked_from", "follows").get(pk=checkpoint.run_id)
+    if run.forked_from or run.follows:
         others = Run.objects.filter(family=run.family).exclude(pk=run.pk).values_list("id", "seq")
         yield from ((run_id, 0, seq, 0) for run_id, seq in others)
 

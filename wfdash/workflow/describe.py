@@ -20,7 +20,7 @@ from wfdash.values.codec import codec_for, either, is_any
 from wfdash.values.type_names import type_name
 from wfdash.workflow.compiler.aliases import earlier_names
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
-from wfdash.workflow.reducer.inputs import input_schema
+from wfdash.workflow.reducer.inputs import follow_up_schema, input_schema
 from wfdash.workflow.workflow import Workflow
 
 
@@ -38,6 +38,7 @@ def describe(workflow: Workflow) -> Description:
         version=graph.version,
         input_schema=input_schema(graph),
         output_schema=output_schema(graph),
+        follow_up_schema=follow_up_schema(graph),
         examples=tuple(workflow.check_input(example) for example in workflow.examples),
         steps=tuple(_step(node, aliases.get(node.name, ())) for node in shown),
         edges=tuple(_arrows(graph)),

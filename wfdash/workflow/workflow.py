@@ -8,14 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
-from checkpoints.limits import problem_of
 from checkpoints.records import Checkpoint, Json, Phase, RunInfo
 from checkpoints.storage import Runs
 from wfdash.contract import Outcome
 from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
-from wfdash.questions.durations import Duration, span_of
+from wfdash.questions.durations import Duration
 from wfdash.questions.policy import Policy
+from wfdash.workflow.authoring.arguments import (
+    as_run_id,
+    checked,
+    limit_of,
+    local_names,
+    refuse_bare,
+    seconds,
+    typed,
+)
 from wfdash.workflow.authoring.edges import After, Named, Switch
 from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
 from wfdash.workflow.authoring.retry import Retry
@@ -118,6 +126,7 @@ class Workflow:
         /,
         *,
         start: bool = False,
+        follow_up: bool = False,
         after: After | None = None,
         when: Callable[[Any], Any] | None = None,
         otherwise: bool = False,
@@ -131,20 +140,22 @@ class Workflow:
     ) -> Callable[[Function], Step]:
         """Declare a step: an async function, or a synchronous one (run in a thread). Returns a decorator, or the step.
 
-        It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``after``: what triggers it. ``when``: a
+        It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``start``: it takes a run's message, with
+        ``follow_up`` that to a completed run, in a new one with its state. ``after``: what triggers it. ``when``: a
         predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: how long it may
         work (``"30s"``, ``"5m"``, seconds), without the time spent waiting for people. ``concurrency``: how many may
         run at once in one run. ``people``: the graph draws it as a step that asks people; a direct ``ctx.ask`` is
         detected. ``was``: names it had before, so that older runs find it.
         """
-        _refuse_bare(bare)
-        names, limit = _local_names(), _limit(timeout)
+        refuse_bare(bare)
+        names, limit = local_names(), limit_of(timeout)
 
         def declare(function: Function) -> Step:
             step = Step(
                 name=name or str(getattr(function, "__name__", "step")),
                 function=function,
                 start=start,
+                follow_up=follow_up,
                 after=after,
                 when=when,
                 otherwise=otherwise,
@@ -236,6 +247,7 @@ class Workflow:
         *,
         answers: Answers | None = None,
         checkpoint: Checkpoint | CheckpointId | str | None = None,
+        follows: Checkpoint | None = None,
         storage: object = None,
         run_id: RunId | str | None = None,
         park_after: Duration = 1.0,
@@ -245,7 +257,9 @@ class Workflow:
         Returns ``Finished``, ``Waiting`` or ``Failed``, each with the ``checkpoint`` to continue from. ``checkpoint``:
         a record, or its id with ``storage`` and ``run_id``. ``answers``: request key -> value or ``Answer``.
         ``storage``: a storage, manager, journal or recorder; without one the caller keeps the checkpoint.
-        ``park_after``: sleeps longer than this (``"1m"``, seconds) suspend the run.
+        ``park_after``: sleeps longer than this (``"1m"``, seconds) suspend the run. ``follows``: the last checkpoint of
+        a completed run, on which the message follows up: a new run begins with its state, at the steps with
+        ``follow_up=True``.
 
         Where the storage offers claims, the run is claimed while it runs, and answers that people gave count.
         ``Conflict``, before anything runs: another process or worker has it (``facts``: worker, expires), it has moved
@@ -257,8 +271,8 @@ class Workflow:
         Nothing of a policy is enforced here: who answers, how many have to and by when is the application's affair. The
         dashboard enforces it, and so does ``wfdash.testing.bench``.
         """
-        park = _seconds(park_after)
-        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park, self.run_title)
+        park = seconds(park_after)
+        call = RunCall(message, answers, typed(checkpoint), follows, storage, as_run_id(run_id), park, self.run_title)
         return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
 
     def run_stream(
@@ -267,13 +281,14 @@ class Workflow:
         *,
         answers: Answers | None = None,
         checkpoint: Checkpoint | CheckpointId | str | None = None,
+        follows: Checkpoint | None = None,
         storage: object = None,
         run_id: RunId | str | None = None,
         park_after: Duration = 1.0,
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``."""
-        park = _seconds(park_after)
-        call = RunCall(message, answers, _typed(checkpoint), storage, _as_run_id(run_id), park, self.run_title)
+        park = seconds(park_after)
+        call = RunCall(message, answers, typed(checkpoint), follows, storage, as_run_id(run_id), park, self.run_title)
         return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
 
 
@@ -303,47 +318,3 @@ class BoundWorkflow:
             raise InvalidCall(f"{type(storage).__name__} keeps no list of runs: it has no list_runs()")
         named = WorkflowId(self.workflow.name)
         return await storage.list_runs(workflow=named, phase=phase, before=before, limit=limit)
-
-
-def checked(what: str, text: str) -> str:
-    """Return a name that every storage can store; ``InvalidWorkflow`` says what is wrong with any other."""
-    if problem := problem_of(what, text):
-        raise InvalidWorkflow(f"{str(text)[:40]!r} is no {problem}")
-    return text
-
-
-def _typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | CheckpointId | None:
-    """Return a checkpoint argument with its type: anything that is neither a record nor None is an id."""
-    return checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else CheckpointId(checkpoint)
-
-
-def _as_run_id(run: RunId | str | None) -> RunId | None:
-    return None if run is None else RunId(run)
-
-
-def _seconds(park_after: Duration) -> float:
-    try:
-        return span_of(park_after).total_seconds()
-    except ValueError as error:
-        raise InvalidCall(f"park_after: {error}") from error
-
-
-def _limit(timeout: Duration | None) -> float | None:
-    try:
-        return None if timeout is None else span_of(timeout).total_seconds()
-    except ValueError as error:
-        raise InvalidWorkflow(f"timeout: {error}") from error
-
-
-def _refuse_bare(function: Function | None) -> None:
-    if function is not None:
-        raise InvalidWorkflow(
-            f"the decorator of {getattr(function, '__name__', function)!r} lacks its parentheses: write"
-            " .step(start=True), or .step(after=...) with the step that it follows"
-        )
-
-
-def _local_names() -> dict[str, Any]:
-    """Return the local names around the decorator, for annotations of steps declared in a function."""
-    frame = sys._getframe(2)
-    return {} if frame.f_code.co_name == "<module>" else dict(frame.f_locals)

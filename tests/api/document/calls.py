@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "bulk_runs": {"verb": "tag", "runs": ["{run_id}"], "add": ["x"]},
     "tag_run": {"add": ["x"]},
     "send_signal": {"name": "shipped"},
+    "follow_up": {"message": "And then?"},
     "label_checkpoint": {"label": "a"},
     "preview": {"verb": "fork"},
     "restore_run": {},

@@ -35,7 +35,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "inspect": ("get_values", "get_checkpoint", "compare"),
     "answer": ("answer_request", "assign_request", "take_request"),
     "start": (
-        *("start_run", "check_start", "list_signals", "send_signal"),
+        *("start_run", "check_start", "list_signals", "send_signal", "follow_up"),
         *("create_schedule", "change_schedule", "resume_schedule", "run_schedule"),
     ),
     "code": ("get_code",),
@@ -54,7 +54,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Right -> the operations that need it."""
-NOTHING_TO_DO = {"migrate_run": 409, "override_run": 409}
+NOTHING_TO_DO = {"migrate_run": 409, "override_run": 409, "follow_up": 409}
 """What those are answered who may, where there is nothing to do."""
 
 

@@ -73,6 +73,7 @@ def test_what_cannot_be_done_is_said_in_words_and_by_the_exit_status(otto, say):
         (("checkpoints", "restore", run.pk, "99", "--as", "otto"), commands.NOT_FOUND, "Checkpoint not found"),
         (("runs", "show", run.pk, "--as", "guest"), commands.NOT_FOUND, "do not have access"),
         (("runs", "retry", run.pk, "--as", "otto"), commands.CONFLICT, ""),
+        (("runs", "follow-up", run.pk, "And then?", "--as", "otto"), commands.CONFLICT, "take no follow-up"),
         (("runs", "start", "expense", "--input", "{", "--as", "otto"), commands.USAGE, "is no JSON"),
         (
             ("runs", "start", "expense", "--callback", "https://a.example", "--as", "otto"),

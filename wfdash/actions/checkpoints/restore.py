@@ -237,6 +237,10 @@ def _create_fork(origin: Run, step: RestoreStart) -> Run:
         **run_row(ids.new_run_id(), workflow=origin.workflow, version=step.chosen.version, n=1, **made),
         **names_of_fork(origin, message),
         input=message,
+        # The same turn, taken another way. A fork of a thread's first run begins a thread of its own.
+        follows=origin.follows,
+        follows_n=origin.follows_n,
+        thread=origin.thread if origin.follows else None,
         altered=restore_point.alterations(inherited),
         # The requester stays the same, so that a fork is no way around "not by the requester".
         created_by=origin.created_by,

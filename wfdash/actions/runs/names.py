@@ -15,6 +15,12 @@ def names_of(entry: catalog.Entry, message: Json) -> dict[str, str | None]:
     return {"own_title": own or None, "summary": summary_of(message, described.input_schema, entry.secrets) or None}
 
 
+def names_of_follow_up(earlier: Run, entry: catalog.Entry, message: Json) -> dict[str, str | None]:
+    """Return those of a run that follows another: the thread keeps its title, the summary is that of the message."""
+    summary = summary_of(message, entry.description.follow_up_schema or {}, entry.secrets)
+    return {"own_title": earlier.own_title, "summary": summary or None}
+
+
 def names_of_fork(origin: Run, message: Json) -> dict[str, str | None]:
     """Return those of a fork: its origin's, unless it has another input."""
     entry = catalog.find(origin.workflow)

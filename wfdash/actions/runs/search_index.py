@@ -136,11 +136,12 @@ def _store_attributes(run: Run, attributes: Iterable[search_attributes.SearchAtt
 
 def _schema_of(run: Run) -> dict[str, Any] | None:
     """Return the schema that says which parts of the input are secret; None if there is none."""
+    name = "follow_up_schema" if run.follows else "input_schema"
     try:
-        return dict(catalog.get(run.workflow).description.input_schema)
+        return dict(getattr(catalog.get(run.workflow).description, name) or {})
     except NotFound:
         kept = WorkflowVersion.objects.filter(workflow=run.workflow, version=run.version).first()
-        return dict(kept.description.get("input_schema") or {}) if kept else None
+        return dict(kept.description.get(name) or {}) if kept else None
 
 
 def _decrypted_or_none(run: Run, column: str) -> Any:

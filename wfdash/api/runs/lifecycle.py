@@ -1,16 +1,17 @@
-"""The API of actions on a run: cancel, pause, resume, retry."""
+"""The API of actions on a run: cancel, pause, resume, retry, follow up."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
 from checkpoints.models import Run
 from wfdash import actions
 from wfdash.api.auth import key_of, viewer_of
-from wfdash.records import Created
+from wfdash.records import Created, SendFollowUp
+from wfdash.telemetry import tracing
 
 router = Router()
 
@@ -37,6 +38,18 @@ def resume_run(request: HttpRequest, run_id: str, force: bool = False) -> Any:
 def retry_run(request: HttpRequest, run_id: str) -> Any:
     """Retry a failed run from its latest checkpoint."""
     return run_id_of(actions.retry_run(viewer_of(request), run_id, key=key_of(request)))
+
+
+@router.post("/runs/{run_id}/follow-up", response={201: Created})
+def follow_up(request: HttpRequest, run_id: str, given: SendFollowUp) -> Any:
+    """Follow up on a completed run: start a new run that continues from its end with this message.
+
+    422 with errors per field when the message does not match ``follow_up_schema``; 409 while the run has not completed,
+    and once another run follows it.
+    """
+    run = actions.follow_up(viewer_of(request), run_id, given.message, key=key_of(request))
+    tracing.started(run.pk, run.workflow, request.headers)
+    return Status(201, run_id_of(run))
 
 
 def run_id_of(run: Run) -> dict[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "workflow", "status", "created", "title")
 DETAILS = (
     *("id", "workflow", "title", "status", "created", "finished", "created_by", "tags", "waiting_for", "failure"),
-    *("origin_run", "origin_checkpoint", "input", "output", "error"),
+    *("origin_run", "origin_checkpoint", "follows", "thread", "input", "output", "error"),
 )
 FAILURES = frozenset({"failed", "cancelled"})
 
@@ -44,6 +44,7 @@ def add(commands: Any) -> None:
     events.add_argument("--after", type=int, default=0, metavar="N", help="begin behind event N")
     events.add_argument("--limit", type=int, default=None, help="maximum number (default: all)")
     _add_verbs(runs)
+    _add_follow_up(_of_run(command(runs, "follow-up", _follow_up, "send a completed run its next message")))
     signal = _of_run(command(runs, "signal", _signal, "send a signal into a run"))
     signal.add_argument("name")
     signal.add_argument("value", nargs="?", type=inputs.json_value, help="JSON; @FILE, @- for standard input")
@@ -62,6 +63,13 @@ def _add_start(start: argparse.ArgumentParser) -> None:
     inputs.add_callback(start)
     start.add_argument("--wait", action="store_true", help="wait until it has ended, and print its output")
     _timeout(start)
+
+
+def _add_follow_up(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("message", type=inputs.json_or_text, help="JSON, or a text")
+    parser.add_argument("--key", help="start it once: the same key returns the run that it has started")
+    parser.add_argument("--wait", action="store_true", help="wait until it has ended, and print its output")
+    _timeout(parser)
 
 
 def _add_verbs(runs: Any) -> None:
@@ -163,6 +171,14 @@ def _resume(client: Client, options: argparse.Namespace, output: Output) -> None
 
 def _retry(client: Client, options: argparse.Namespace, output: Output) -> None:
     output.result(client.retry(options.id), "Retried")
+
+
+def _follow_up(client: Client, options: argparse.Namespace, output: Output) -> int:
+    run = client.follow_up(options.id, options.message, key=options.key)
+    if options.wait:
+        return _ended(_waited(client, run.id, options, output), output)
+    output.result(run, run.id)
+    return 0
 
 
 def _signal(client: Client, options: argparse.Namespace, output: Output) -> None:

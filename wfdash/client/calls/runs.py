@@ -135,6 +135,15 @@ def delete_run(run_id: str) -> Script[None]:
     yield from remove(f"/runs/{part(run_id)}")
 
 
+def follow_up(run_id: str, message: Any, *, key: str | None = None) -> Script[RunDetail]:
+    """Follow up on a completed run: start the run that continues from its end with this message, and return it.
+
+    The same ``key`` starts it once. ``WrongState`` while the run has not completed, and once another run follows it.
+    """
+    made = yield from post(f"/runs/{part(run_id)}/follow-up", {"message": message}, key=key)
+    return (yield from run(str(made["id"])))
+
+
 def signal(run_id: str, name: str, value: Any = None, *, key: str | None = None) -> Script[SentSignal]:
     """Send a signal into a run."""
     return SentSignal.model_validate(

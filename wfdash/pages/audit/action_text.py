@@ -20,6 +20,7 @@ TEXTS: dict[str, str] = {
     "override": "Continued run on the current version",
     "restore": "Restored checkpoint",
     "fork": "Forked run",
+    "follow-up": "Followed up on run",
     "label": "Labelled checkpoint",
     "delete-checkpoint": "Deleted checkpoint",
     "answer": "Answered",

@@ -164,6 +164,8 @@ def action_buttons(run: queries.RunView) -> list[RunButton]:
     offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
     offered = [verb for verb in offered if verb.name != "force" or run.lingers]
     offered = [verb for verb in offered if verb.name != "edit" or run.edits]
+    # What begins a follow-up is the end of another run, not its message alone.
+    offered = [verb for verb in offered if verb.name != "again" or run.follows is None]
     offered = [verb for verb in offered if verb.name != "pause" or run.ending != "paused"]
     return [
         RunButton(verb=verb, address=address, key=new_key()) for verb in offered if (address := _address(run, verb))

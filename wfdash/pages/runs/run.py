@@ -12,10 +12,12 @@ from django.utils import timezone
 
 from wfdash import queries
 from wfdash.access.viewer import Viewer
+from wfdash.pages.runs.actions import new_key
 from wfdash.pages.runs.graph import draw, stopped_as
 from wfdash.pages.runs.header import DRIVEN, address, head
 from wfdash.pages.runs.intervals import intervals_by_state
-from wfdash.pages.runs.start_commands import again_commands
+from wfdash.pages.runs.starting.follow_up import follow_up_form
+from wfdash.pages.runs.starting.start_commands import again_commands
 from wfdash.pages.runs.step import step_panel
 from wfdash.pages.runs.timeline import timeline_context
 from wfdash.pages.site.decorators import page, viewer_of
@@ -49,8 +51,8 @@ PART_DATA = {
     "values": (),
     "events": ("events",),
     "deeds": ("deeds",),
-    "live": ("requests", "graph", "rail", "deeds"),
-    "": ("requests", "graph", "rail", "deeds", "events"),
+    "live": ("requests", "graph", "rail", "deeds", "thread"),
+    "": ("requests", "graph", "rail", "deeds", "thread", "events"),
 }
 """The data of each part of the page; refreshes leave out the events: they come by socket."""
 
@@ -70,7 +72,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     for part in PART_DATA.get(wanted, ()):
         context |= PARTS[part](request, viewer, header)
     # Not with the live part, which is renewed all the time: they stay as they are.
-    if wanted in {"", "values"} and header.inspect and viewer.may("start", header.workflow):
+    if wanted in {"", "values"} and header.inspect and viewer.may("start", header.workflow) and not header.follows:
         context["again_commands"] = again_commands(request, header)
     if wanted in {"", "live", "head"}:
         context |= head(viewer, header, "run", context["requests"], context["busy"])
@@ -146,12 +148,21 @@ def _interventions(request: HttpRequest, viewer: Viewer, run: queries.RunView) -
     }
 
 
+def _thread(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    """Return the runs of its thread, and the form of the next message where the run takes one from this person."""
+    rows, earlier = queries.thread_of(viewer, run)
+    found: dict[str, Any] = {"thread": rows, "thread_earlier": earlier}
+    form = follow_up_form(run) if run.takes_follow_up else None
+    return found | ({"form": form, "key": new_key()} if form else {})
+
+
 PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {
     "graph": _graph,
     "requests": _requests,
     "rail": _checkpoints,
     "events": _events,
     "deeds": _interventions,
+    "thread": _thread,
 }
 
 

@@ -13,7 +13,7 @@ from wfdash import actions, catalog, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.runs.actions import new_key
-from wfdash.pages.runs.start_commands import start_commands
+from wfdash.pages.runs.starting.start_commands import start_commands
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, search_context

@@ -13,7 +13,7 @@ from django.db.models import Q
 from checkpoints.models import Checkpoint
 from checkpoints.records import Reason
 
-COPIES = frozenset({Reason.RESTORE.value, Reason.FORK.value, Reason.EDIT.value})
+COPIES = frozenset({Reason.RESTORE.value, Reason.FORK.value, Reason.EDIT.value, Reason.FOLLOW_UP.value})
 """Checkpoints that no event led to: the events just before them belong to the branch that was left."""
 
 MAX_FORK_DEPTH = 100
@@ -79,7 +79,7 @@ def ranges_of(run_id: str, nodes: list[CheckpointNode], head: str | None = None)
         path = path_to(nodes, head)
         ranges += _ranges(run_id, nodes, path)
         first = path[-1] if path else None
-        origin = _owner(first.parent) if first and first.parent else None
+        origin = _forked_from(first)
         if origin is None or first is None:
             break
         run_id, head = origin, first.parent
@@ -107,11 +107,11 @@ def origins_of(run_id: str, nodes: list[CheckpointNode], head: str | None) -> li
     for _ in range(MAX_FORK_DEPTH):
         path = path_to(nodes, head)
         found.append((run_id, path))
-        parent = path[-1].parent if path else None
-        origin = _owner(parent) if parent else None
-        if origin is None or origin == run_id:
+        first = path[-1] if path else None
+        origin = _forked_from(first)
+        if origin is None or first is None or origin == run_id:
             break
-        run_id, head, nodes = origin, parent, nodes_of(origin)
+        run_id, head, nodes = origin, first.parent, nodes_of(origin)
     return found
 
 
@@ -124,8 +124,11 @@ def range_filter(ranges: list[EventRange]) -> Q:
     return either
 
 
-def _owner(checkpoint_id: str) -> str | None:
-    return Checkpoint.objects.filter(pk=checkpoint_id).values_list("run_id", flat=True).first()
+def _forked_from(first: CheckpointNode | None) -> str | None:
+    """Return the run in which a run's first checkpoint has its parent; None where that is another run's own past."""
+    if first is None or first.parent is None or first.reason == Reason.FOLLOW_UP:
+        return None
+    return Checkpoint.objects.filter(pk=first.parent).values_list("run_id", flat=True).first()
 
 
 def _ranges(run_id: str, nodes: list[CheckpointNode], path: list[CheckpointNode]) -> list[EventRange]:

@@ -1,4 +1,4 @@
-"""What is read before a person acts on a run: its head, its input, what is open in it."""
+"""What is read before a person acts on a run: its head, its input, what is open in it, the thread it belongs to."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.requests.inbox import RequestRow, requests_of
+from wfdash.queries.runs.listing import RunRow, rows_of
 from wfdash.schemas.secrets import without
 from wfdash.timemachine import in_flight
+
+MOST_OF_THREAD = 20
+"""Runs of a thread that the page of one of them lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +54,10 @@ def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:
     """Return a run's workflow and its input, to start a similar one (one query).
 
     What the input's schema calls a secret (format ``password``, or ``writeOnly``) is left out. ``NotFound`` for people
-    who may not inspect it.
+    who may not inspect it, and for a follow-up: its message starts no other run.
     """
-    run = Run.objects.filter(viewer.scope("inspect"), pk=run_id).only("workflow", "input").first()
+    begun = Run.objects.filter(viewer.scope("inspect"), pk=run_id, follows=None)
+    run = begun.only("workflow", "input").first()
     if run is None:
         raise NotFound("Run not found, or you cannot view its input")
     return run.workflow, without_secrets(run.workflow, run.input)
@@ -88,3 +93,15 @@ def contents_of(viewer: Viewer, run_id: str) -> RunContents:
         events=run.seq,
         forks=Run.objects.filter(family=run.family, forked_from__in=own.values("pk")).count(),
     )
+
+
+def thread_of(viewer: Viewer, run: RunRow) -> tuple[tuple[RunRow, ...], bool]:
+    """Return the newest runs of a run's thread, oldest first, and whether there are earlier ones (four queries).
+
+    None where no run follows another.
+    """
+    if run.thread is None:
+        return (), False
+    newest = Run.objects.filter(viewer.scope("see"), thread=run.thread).order_by("-created", "-id")
+    ids = list(newest.values_list("pk", flat=True)[: MOST_OF_THREAD + 1])
+    return rows_of(viewer, reversed(ids[:MOST_OF_THREAD])), len(ids) > MOST_OF_THREAD

@@ -224,6 +224,15 @@ def id_begins(asker: SearchContext, term: Term) -> Condition:
     return Condition(holds=lambda root: _begins(root, "id", prefixes), routes=(route,))
 
 
+def in_thread(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``thread:01980c7e-…``, the id of a thread's first run."""
+    ids = [value.lower() for value in term.values]
+    return Condition(
+        holds=lambda root: Q(IsNull(NoIndex(f"{root.run}thread"), False)) & in_values(root, "thread", ids),
+        routes=(AccessPath(ways=tuple(IndexScan(root=RUNS, where=Q(thread=one)) for one in ids)),),
+    )
+
+
 def is_in_state(asker: SearchContext, term: Term) -> Condition:
     """Return the condition of ``is:altered,mine``."""
     return _any_of([_state(asker, value.lower()) for value in term.values])

@@ -30,6 +30,7 @@ from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document
+from wfdash.timemachine import follow_ups
 
 MAX_ERROR = 200
 NEWEST = KeysetOrder(columns=("-created", "-id"))
@@ -78,6 +79,9 @@ class RunRow:
     altered: str = ""
     """How people changed its course: restored, edited, overridden; comma-separated."""
     forked: bool = False
+    follows: str | None = None
+    thread: str | None = None
+    """The run that it follows up on, deleted or not, and the first run of its thread, if it has any."""
     failure: str = ""
     """Class and start of the message of its error, as far as the viewer may see it."""
     tags: tuple[str, ...] = ()
@@ -139,6 +143,9 @@ class RunView(RunRow):
     """Times it was recovered in a row without progress."""
     inspect: bool = False
     operate: bool = False
+    follows_gone: bool = False
+    takes_follow_up: bool = False
+    """Whether the run that it follows up on was deleted; whether this person may follow up on it now."""
     edits: bool = False
     """Whether they may also edit its checkpoints: its engine can, as far as its workflow is loaded."""
 
@@ -146,8 +153,7 @@ class RunView(RunRow):
 def runs(
     viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False, sort: str = DEFAULT_SORT
 ) -> Page[RunRow]:
-    """Return one page of the runs a filter finds (at most five queries, and those for names in it), by one of
-    ``RUN_SORTS``.
+    """Return one page of the runs a filter finds, by one of ``RUN_SORTS`` (five queries, and those for names in it).
 
     No page scans more than ``REACH`` runs, ``FAR_REACH`` with ``far``: one that found too few by then says how far it
     came, and may be empty. ``Invalid`` for an invalid filter.
@@ -236,7 +242,8 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
 def run(viewer: Viewer, run_id: str) -> RunView:
     """Return one run's header (three queries). ``NotFound``."""
     origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
-    found: Any = _annotated(viewer).annotate(origin=Subquery(origin)).filter(pk=run_id).first()
+    more = {"origin": Subquery(origin), "earlier": Exists(Run.objects.filter(pk=OuterRef("follows")))}
+    found: Any = _annotated(viewer).annotate(**more).filter(pk=run_id).first()
     if found is None:
         raise NotFound("Run not found, or you do not have access")
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
@@ -257,6 +264,8 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         inspect=inspect,
         operate=operate,
         edits=operate and catalog.takes_edits(found.workflow),
+        follows_gone=found.follows is not None and not found.earlier,
+        takes_follow_up=follow_ups.is_open(viewer, found),
     )
 
 
@@ -306,6 +315,8 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "version": run.version,
         "altered": run.altered,
         "forked": run.forked_from is not None,
+        "follows": run.follows,
+        "thread": run.thread,
         "failure": ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
         "progress": progress.get(run.id, {}),
     }

@@ -136,6 +136,12 @@ QUALIFIERS: tuple[Qualifier[ToCondition, Viewer], ...] = (
         meaning="version prefix",
         condition=conditions.by_column("version", always=True),
     ),
+    Qualifier(
+        key="thread",
+        example="thread:01980c7e-…",
+        meaning="runs that follow one another, by the ID of the first",
+        condition=conditions.in_thread,
+    ),
     Qualifier(key="id", example="id:0198", meaning="ID prefix", condition=conditions.id_begins),
 )
 

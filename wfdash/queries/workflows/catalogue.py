@@ -172,7 +172,7 @@ def last_of(viewer: Viewer, name: str) -> str:
     """Return the id of this person's newest run of a workflow whose input they may see, or an empty string (one
     query).
     """
-    mine = Run.objects.filter(viewer.scope("inspect"), workflow=name, created_by_id=viewer.user.pk)
+    mine = Run.objects.filter(viewer.scope("inspect"), workflow=name, created_by_id=viewer.user.pk, follows=None)
     return mine.order_by("-created", "-id").values_list("pk", flat=True).first() or ""
 
 

@@ -25,6 +25,8 @@ class Step:
     name: str
     function: Function
     start: bool = False
+    follow_up: bool = False
+    """It takes the message that follows up on a completed run."""
     after: After | None = None
     when: Callable[[Any], Any] | None = None
     otherwise: bool = False

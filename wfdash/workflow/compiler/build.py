@@ -43,6 +43,7 @@ def build(definition: Definition) -> Graph:
         version=signature(nodes.values(), edges),
         max_steps=definition.max_steps,
         starts=tuple(name for name, node in nodes.items() if node.start),
+        follow_ups=tuple(name for name, node in nodes.items() if node.follow_up),
         closers=_closers(nodes.values()),
         aliases=aliases,
         levels=_levels(plan, nodes.values(), edges),
@@ -104,6 +105,7 @@ def _node(plan: GraphPlan, place: PlannedStep, edges: list[Edge], paths: dict[st
         accepts=_accepts(place.signature.takes, join),
         produces=_codecs(gives),
         start=place.start and place.parent is None,
+        follow_up=place.follow_up,
         retry=place.step.retry,
         timeout=place.step.timeout,
         concurrency=place.step.concurrency,
@@ -215,7 +217,7 @@ def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, 
     call = {node.name: names.get(node.name, node.name) for node in nodes}
     shape = {
         "nodes": sorted(
-            [call[n.name], list(n.order), type_name(n.takes), type_name(n.gives), n.start, _join_shape(n.join)]
+            [call[n.name], list(n.order), type_name(n.takes), type_name(n.gives), _begins(n), _join_shape(n.join)]
             for n in nodes
         ),
         "edges": sorted(
@@ -233,6 +235,11 @@ def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, 
         ),
     }
     return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _begins(node: Node) -> bool | list[bool]:
+    """Return how a node may begin a run. Where none takes a follow-up, signatures stay what they were."""
+    return [node.start, True] if node.follow_up else node.start
 
 
 def _join_shape(join: JoinRule | None) -> list[Any]:

@@ -67,6 +67,7 @@ class Node:
     """Per member of the message type; None for untyped."""
     produces: tuple[Codec, ...] | None
     start: bool = False
+    follow_up: bool = False
     retry: Retry | None = None
     timeout: float | None = None
     concurrency: int | None = None
@@ -135,6 +136,8 @@ class Graph:
     version: str
     max_steps: int
     starts: tuple[str, ...]
+    follow_ups: tuple[str, ...]
+    """The steps that take the message which follows up on a completed run."""
     closers: Mapping[str, tuple[str, ...]]
     """Map or sub-workflow -> the nodes that close it."""
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

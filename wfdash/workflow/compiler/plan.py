@@ -60,6 +60,7 @@ class PlannedStep:
     step: Step
     signature: Signature
     start: bool = False
+    follow_up: bool = False
     parent: str | None = None
     hidden: bool = False
     after: After | None = None
@@ -120,8 +121,16 @@ def _add_step(plan: GraphPlan, step: Step, prefix: str, parent: str | None) -> N
         plan.problems.append(str(error))
         signature = Signature(order=(), takes=Any, gives=Any, is_async=True)
     name = prefix + step.name
+    # Only a run is followed up, never the part of one that a sub-workflow is.
+    taking = step.follow_up and parent is None
     plan.places[name] = PlannedStep(
-        name=name, step=step, signature=signature, start=step.start, parent=parent, after=step.after
+        name=name,
+        step=step,
+        signature=signature,
+        start=step.start,
+        follow_up=taking,
+        parent=parent,
+        after=step.after,
     )
 
 

@@ -20,7 +20,7 @@ def shown(name: str) -> str:
 def find_paths(plan: GraphPlan) -> dict[str, tuple[str, ...]]:
     """Return the maps and sub-workflows around each place; contradictions become problems."""
     links = outgoing(plan)
-    paths = {name: () for name, place in plan.places.items() if place.start and place.parent is None}
+    paths = {name: () for name, place in plan.places.items() if _begins(place)}
     found: dict[str, tuple[str, ...]] = {**paths}
     pending = list(found)
     while pending:
@@ -33,6 +33,10 @@ def find_paths(plan: GraphPlan) -> dict[str, tuple[str, ...]]:
             elif found[link.target] != path:
                 plan.problems.append(_mixed(link, found[link.target], path))
     return _checked_paths(plan, found)
+
+
+def _begins(place: PlannedStep) -> bool:
+    return place.follow_up or (place.start and place.parent is None)
 
 
 def _checked_paths(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -81,8 +85,8 @@ def _place_problems(plan: GraphPlan, place: PlannedStep) -> Iterator[str]:
         yield f"step {name}: {problem}"
     kinds = {link.kind for link in incoming(plan, place.name)}
     joins = bool(kinds & {"join", "gather"})
-    if joins and place.start:
-        yield f"step {name} cannot be a start step and wait for several others"
+    if joins and _begins(place):
+        yield f"step {name} cannot begin a run and wait for several others"
     if joins and step.otherwise:
         yield f"step {name}: otherwise= cannot be combined with a join"
     if step.when is not None and step.otherwise:

@@ -131,7 +131,7 @@ class MigrationCheck:
 
     def _checked_state(self, state: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
         rule = self.graph.state
-        self.problems.extend(state_problems(rule, state))
+        self.problems.extend(state_problems(rule, state, ": a migrate hook has to remove it"))
         fresh = {
             key: rule.codecs[key].encode(make(), f"state.{key}")
             for key, make in rule.defaults.items()
@@ -140,12 +140,12 @@ class MigrationCheck:
         return {**state, **fresh}, list(fresh)
 
 
-def state_problems(rule: StateRule, state: Mapping[str, Json]) -> Iterator[str]:
-    """Yield what the declared model does not accept of a state."""
+def state_problems(rule: StateRule, state: Mapping[str, Json], remedy: str = "") -> Iterator[str]:
+    """Yield what the declared model does not accept of a state. ``remedy``: for a key that it does not have."""
     for key, value in state.items():
         prefix = key.rpartition("/")[0]
         if (f"{prefix}/" if prefix else "") in rule.typed and key not in rule.codecs:
-            yield f"state has {key!r}, which its model does not: a migrate hook has to remove it"
+            yield f"state has {key!r}, which its model does not{remedy}"
             continue
         try:
             rule.codecs.get(key, codec_for(Any)).decode(value, f"state.{key}")

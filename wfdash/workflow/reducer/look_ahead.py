@@ -60,8 +60,8 @@ def resume(graph: Graph, run: str, moment: Moment, now: datetime) -> tuple[Momen
 
 
 def is_first(graph: Graph, activation: str, record: Activation) -> bool:
-    """Return whether an activation's message is the run's input: the start steps' activations are numbered first."""
-    return int(activation) <= len(graph.starts) and record["step"] in graph.starts
+    """Return whether an activation's message is the run's input: the first steps' activations are numbered first."""
+    return any(int(activation) <= len(names) and record["step"] in names for names in (graph.starts, graph.follow_ups))
 
 
 def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] | None:

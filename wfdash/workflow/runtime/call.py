@@ -18,6 +18,7 @@ from wfdash.domain.run_titles import title_of
 from wfdash.workflow.authoring.migration_hooks import MigrationHook
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.migration.carry import carry
+from wfdash.workflow.migration.follow_up import state_after
 from wfdash.workflow.reducer.inputs import accept_input, pack_input
 from wfdash.workflow.reducer.moment_builder import new_moment
 from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, RunResumed, RunStarted, Tick, TimePassed
@@ -61,6 +62,7 @@ class RunCall:
     message: Any
     answers: Mapping[Any, Any] | None
     checkpoint: Checkpoint | CheckpointId | None
+    follows: Checkpoint | None
     storage: object
     run_id: RunId | None
     park_after: float
@@ -70,8 +72,9 @@ class RunCall:
         self, name: str, graph: Graph, show: Show | None = None, *, hooks: tuple[MigrationHook, ...] = ()
     ) -> PreparedRun:
         """Refuse what does not go together, then make the drive. Nothing has run yet."""
-        check_arguments(self.message is not UNSET, self.answers, self.checkpoint, self.storage, self.run_id)
-        if self.message is not UNSET:
+        starts = self.message is not UNSET
+        check_arguments(starts, self.answers, self.checkpoint, self.follows, self.storage, self.run_id)
+        if starts:
             run = self.run_id or new_run_id()
             return self._prepare_start(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), show))
         found, kept = await find_checkpoint(self.checkpoint, self.storage, self.run_id)
@@ -103,12 +106,15 @@ class RunCall:
         return read_answers(graph, current, given, past, accepted=isinstance(self.storage, Recorder))
 
     def _prepare_start(self, name: str, graph: Graph, run: RunId, recorders: RunRecorders) -> PreparedRun:
-        routes = pack_input(graph, self.message)
-        writer = CheckpointWriter(run, WorkflowId(name), graph.version, None)
-        rule = graph.state
-        state = {key: rule.codecs[key].encode(make(), f"state.{key}") for key, make in rule.defaults.items()}
+        if self.follows is not None:
+            refuse_foreign(name, self.follows)
+        state = state_after(graph, self.follows)
+        routes = pack_input(graph, self.message, follow_up=self.follows is not None)
+        # Handed over by who has stored it as the new run's own first checkpoint, or that of the completed run.
+        own = self.follows if self.follows is not None and self.follows.run == run else None
+        writer = CheckpointWriter(run, WorkflowId(name), graph.version, own)
         # A recorder's run was named by its creator, as those of a worker are.
-        title = "" if recorders.claiming is None else self._title(graph)
+        title = "" if recorders.claiming is None or self.follows is not None else self._title(graph)
         began = RunStarted(at=recorders.recorder.now(), routes=routes, state=state, title=title)
         drive = Drive(graph, recorders.recorder, writer, new_moment(graph), self.park_after)
         return PreparedRun(drive, (began,), recorders.claiming)

@@ -15,7 +15,9 @@ from wfdash.workflow.runtime.given_answers import acceptance_of, merge_answers
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 
 
-def check_arguments(starts: bool, answers: object, checkpoint: object, storage: object, run_id: object) -> None:
+def check_arguments(
+    starts: bool, answers: object, checkpoint: object, follows: object, storage: object, run_id: object
+) -> None:
     """Raise ``InvalidCall`` for arguments of a wrong type, or that do not go together."""
     if answers is not None and not isinstance(answers, Mapping):
         raise InvalidCall(f"answers= must be a dict of request key to value, not {type(answers).__name__}")
@@ -24,6 +26,10 @@ def check_arguments(starts: bool, answers: object, checkpoint: object, storage: 
         raise InvalidCall(f"checkpoint= is a {type(checkpoint).__name__}: give {hint}, or an id")
     if isinstance(checkpoint, str) and checkpoint.lstrip().startswith("{"):
         raise InvalidCall("checkpoint= is JSON text: give Checkpoint.model_validate_json(text), or an id")
+    if follows is not None and not isinstance(follows, Checkpoint):
+        raise InvalidCall(f"follows= must be the last checkpoint of a completed run, not {type(follows).__name__}")
+    if follows is not None and not starts:
+        raise InvalidCall("follows= needs a message= that follows up on that run")
     if starts and checkpoint is not None:
         raise InvalidCall("message= starts a run and checkpoint= continues one: give one of them")
     if starts and answers:
