@@ -58,6 +58,21 @@ async def test_nothing_is_paid_for_an_order_that_is_not_known(desk: Bench, messa
     assert run.result()["refunded"] == []
 
 
+async def test_the_agent_remembers_what_was_said_and_done_when_the_customer_writes_again(desk: Bench) -> None:
+    first = await desk.start(BROKEN)
+    await desk.answer(first, "approve", by="ana")
+    second = await desk.follow_up(first, "When do I get the money?")
+    assert second.result() == {
+        "reply": "We have paid back 89.90 euros for order 1042 already. A bank takes up to three days.",
+        "refunded": [],
+        "turns": 1,
+    }
+    third = await desk.follow_up(second, "And order 1077 wobbles.")
+    assert third.request.subject == "refund: 1077, 420.0, Office chair arrived broken"
+    await desk.answer(third, "approve", by="ana")
+    assert third.result()["refunded"] == [1077]
+
+
 class Endpoint(BaseHTTPRequestHandler):
     """Speaks as much of OpenAI's API as a chat needs."""
 

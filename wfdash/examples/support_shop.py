@@ -77,14 +77,20 @@ async def stream_script(messages: list[Any], info: Any) -> Any:
 def _next(messages: list[Any]) -> str | tuple[str, dict[str, Any]]:
     """Return what the scripted model says next: a text, or a tool and its arguments."""
     parts = [part for message in messages for part in message.parts]
-    results = [part for part in parts if part.part_kind == "tool-return"]
-    prompt = next(str(part.content) for part in parts if part.part_kind == "user-prompt")
-    number = ORDER.search(prompt)
-    if number is None:
+    prompts = [place for place, part in enumerate(parts) if part.part_kind == "user-prompt"]
+    numbers = [found[1] for place in prompts if (found := ORDER.search(str(parts[place].content)))]
+    if not numbers:
         return "What is the number of your order? You find it on the invoice, four digits."
-    if not results:
-        return "look_up", {"order": int(number[1])}
-    return _after_look_up(results)
+    order = int(numbers[-1])
+    if paid := next((one for one in _results(parts[: prompts[-1]], "refund") if one["order"] == order), None):
+        return f"We have paid back {paid['amount']:.2f} euros for order {order} already. A bank takes up to three days."
+    results = [part for part in parts[prompts[-1] :] if part.part_kind == "tool-return"]
+    return _after_look_up(results) if results else ("look_up", {"order": order})
+
+
+def _results(parts: list[Any], tool: str) -> list[dict[str, Any]]:
+    found = [part.content for part in parts if part.part_kind == "tool-return" and part.tool_name == tool]
+    return [one for one in found if isinstance(one, dict)]
 
 
 def _after_look_up(results: list[Any]) -> str | tuple[str, dict[str, Any]]:

@@ -114,6 +114,13 @@ class Bench:
             row = await self._thread.call(lambda: actions.start_run(self._viewer(by), name, given))
         return await self._settled(row.pk)
 
+    async def follow_up(self, run: BenchRun, message: Any, *, by: str = "") -> BenchRun:
+        """Send a completed run its next message, and return the run that follows it."""
+        given = as_json(message)
+        with saying_what():
+            row = await self._thread.call(lambda: actions.follow_up(self._viewer(by), run.id, given))
+        return await self._settled(row.pk)
+
     async def answer(
         self,
         target: BenchRun | BenchRequest,
