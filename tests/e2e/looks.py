@@ -11,7 +11,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from PIL import Image
 from playwright.sync_api import Page
 
-from tests.e2e.touch import TWO_FRAMES, check_targets, fingers
+from tests.e2e.touch import RESTYLE, TWO_FRAMES, check_targets, fingers
 
 ALL = Path("test-results/screenshots")
 WIDTHS = {"wide": 1440, "phone": 390}
@@ -35,11 +35,6 @@ COLOURS: dict[str, Any] = {
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},
 }
 """What is different in the dark: colours, and nothing else."""
-RESTYLE = """() => {
-  const root = document.documentElement;
-  for (const shown of ["none", ""]) { root.style.display = shown; root.getBoundingClientRect(); }
-}"""
-"""Styles everything again: what is folded away is not when the scheme changes, and axe would look at old colours."""
 
 
 def check_accessibility(page: Page, options: dict[str, Any] = RULES) -> None:

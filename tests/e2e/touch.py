@@ -37,6 +37,12 @@ TOO_SMALL = """([least, pressed, spared]) => {
   scrollTo(0, 0);
   return small.map((one) => `${one.outerHTML.slice(0, 120)} ${one.offsetWidth}x${one.offsetHeight}`);
 }"""
+RESTYLE = """() => {
+  const root = document.documentElement;
+  for (const shown of ["none", ""]) { root.style.display = shown; root.getBoundingClientRect(); }
+}"""
+"""Styles everything again. Chromium leaves out what is folded away when the colours change, and now and then the rules
+for fingers when those come: axe would look at old colours, and a summary would seem too small."""
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Waits until a new width is drawn: until then Chromium may measure with the style of the width before."""
 
@@ -47,6 +53,7 @@ def fingers(page: Page) -> Iterator[None]:
     session, size = page.context.new_cdp_session(page), page.viewport_size
     page.set_viewport_size({"width": 390, "height": 844})
     session.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    page.evaluate(RESTYLE)
     try:
         yield
     finally:
