@@ -24,6 +24,7 @@ from pytest_django.plugin import blocking_manager_key
 
 from tests.grouping import GroupScheduling, arrange, postgres_of, tell_groups
 from tests.keys import AUDIT_KEY
+from tests.rewriting import rewrite_share
 
 pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
 
@@ -31,6 +32,11 @@ LONG = os.environ.get("WFDASH_LONG") == "1"
 """Whether properties are tested with many more examples, as ``make faults`` does."""
 hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
 hypothesis.settings.load_profile("wfdash")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Share with other workers what each would do first."""
+    rewrite_share(session.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
