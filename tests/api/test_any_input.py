@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import hypothesis
 import pytest
 import requests
-import schemathesis
 from django.test import Client
 from hypothesis import HealthCheck, Phase
-from schemathesis import checks
 
 from checkpoints.models.user_model import User
 from tests.conftest import LONG
@@ -22,6 +20,10 @@ from tests.security.input.test_hostile import world
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token
 from wfdash.api.router import api
+
+if TYPE_CHECKING:
+    # Where it is used: it takes half a second to import, in every worker.
+    import schemathesis
 
 __all__ = ["world"]
 EXAMPLES = 1
@@ -36,12 +38,17 @@ SHARE = 4
 """Of the roles but the admin each tries one operation of so many, and all with ``WFDASH_LONG=1``."""
 ORDER = ("get", "post", "put", "delete")
 UNSENT = {"content-length", "accept-encoding"}
-CHECKS = [
-    checks.not_a_server_error,
-    checks.status_code_conformance,
-    checks.content_type_conformance,
-    checks.response_schema_conformance,
-]
+
+
+def checks() -> list[Any]:
+    from schemathesis import checks
+
+    return [
+        checks.not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -50,6 +57,8 @@ def test_every_operation_answers_as_documented(role: str, world: World, caplog: 
     owner = viewer_for(User.objects.get(username=name))
     token = create_token(owner, "test", rights=rights).text
     caplog.set_level(logging.CRITICAL, logger="django.request")
+    import schemathesis
+
     schema = schemathesis.openapi.from_dict(api.get_openapi_schema())
     found = sorted((one.ok() for one in schema.get_all_operations()), key=lambda one: ORDER.index(one.method))
     wrong = []
@@ -77,7 +86,7 @@ def attempt(operation: Any, world: World, headers: dict[str, str]) -> None:
         for parameter in case.path_parameters or {}:
             if known := world.ids.get(parameter):
                 case.path_parameters[parameter] = known[0]
-        case.validate_response(response_to(case, headers), checks=CHECKS)
+        case.validate_response(response_to(case, headers), checks=checks())
 
     answered()
 

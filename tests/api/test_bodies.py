@@ -9,14 +9,14 @@ import pytest
 from django.test import Client
 
 from checkpoints.models import Run
-from wfdash.api.router import api
+from tests.api.openapi import operations
 
 SHAPE = {"type", "title", "status", "detail", "code", "errors"}
 
 
 def bodies() -> Iterator[tuple[str, str]]:
     """Yield method and address of whatever takes a body."""
-    for path, methods in api.get_openapi_schema()["paths"].items():
+    for path, methods in operations().items():
         for method, told in methods.items():
             if "requestBody" in told:
                 yield method, path

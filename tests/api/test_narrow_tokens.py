@@ -30,13 +30,13 @@ from checkpoints.models import (
 )
 from checkpoints.models.user_model import User
 from tests import people
+from tests.api.openapi import operations
 from wfdash import actions
 from wfdash.access.viewer import TokenScope
 from wfdash.actions.account.tokens import create_token
 from wfdash.actions.audit import entries
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.tags import tag_run
-from wfdash.api.router import api
 from wfdash.live.lists_socket import concerns
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
@@ -112,7 +112,7 @@ def program(**limits: Any) -> Client:
 def addresses(ids: dict[str, list[str]], method: str) -> list[str]:
     """Return every address of the document that has this method, with ids that exist."""
     found = []
-    for path, methods in api.get_openapi_schema()["paths"].items():
+    for path, methods in operations().items():
         if method not in methods:
             continue
         names = re.findall(r"{(\w+)}", path)

@@ -10,11 +10,11 @@ import pytest
 
 from checkpoints.models.user_model import User
 from tests import people
+from tests.api.openapi import document, operations
 from tests.api.test_bodies import filled
 from wfdash.api.problems import MISSING, NO_OBJECT
-from wfdash.api.router import api
 
-PATHS = api.get_openapi_schema()["paths"]
+PATHS = operations()
 
 
 @pytest.mark.parametrize(("path", "method"), [(path, method) for path in PATHS for method in PATHS[path]])
@@ -29,7 +29,7 @@ def test_a_parameter_that_no_operation_knows_is_refused_by_its_name(path: str, m
 
 
 def test_lists_say_where_the_next_page_begins(as_, run, question) -> None:
-    schemas = api.get_openapi_schema()["components"]["schemas"]
+    schemas = document()["components"]["schemas"]
     pages = {name: one for name, one in schemas.items() if name.endswith("Page")}
     assert len(pages) > 5
     assert all({"items", "next"} <= one["properties"].keys() for one in pages.values())

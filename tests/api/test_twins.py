@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django.urls import URLPattern
 
-from wfdash.api.router import api
+from tests.api import openapi
 from wfdash.urls import urlpatterns
 
 SCREEN = "arranges what the API gives by other addresses: there is nothing of its own in it"
@@ -139,7 +139,7 @@ def names() -> Iterable[str]:
 
 
 def operations() -> set[str]:
-    return {one["operationId"] for methods in api.get_openapi_schema()["paths"].values() for one in methods.values()}
+    return {one["operationId"] for methods in openapi.operations().values() for one in methods.values()}
 
 
 def test_every_page_has_its_twin_or_a_reason() -> None:

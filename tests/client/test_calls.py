@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from wfdash.api.router import api
+from tests.api.openapi import document
 from wfdash.client.client import Calls
 from wfdash.client.methods import ApiIterator, ApiMethod
 from wfdash.client.script import AskPatience, Exchange, Open, ReadClock, Send
@@ -54,11 +54,6 @@ EXAMPLES: dict[str, Any] = {
     "fields": {},
 }
 CALLS = {name: value for name, value in vars(Calls).items() if isinstance(value, ApiMethod | ApiIterator)}
-
-
-@cache
-def document() -> dict[str, Any]:
-    return dict(api.get_openapi_schema())
 
 
 @cache

@@ -196,9 +196,9 @@ class Storm:
 
 def _operations() -> Iterator[tuple[str, str, list[str], dict[str, Any] | None]]:
     """Yield path, method, query parameters and the properties of the body of every operation of the API."""
-    from wfdash.api.router import api
+    from tests.api.openapi import document
 
-    told = json.loads(json.dumps(api.get_openapi_schema()))
+    told = document()
     for path, methods in told["paths"].items():
         for method, operation in methods.items():
             query = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
