@@ -21,8 +21,11 @@ WATCH_SHIFTS = """() => {
   const placed = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" ");
   const moved = ({ node, previousRect, currentRect }) =>
     `${named(node)}: ${placed(previousRect)} to ${placed(currentRect)}`;
+  const stayed = ({ previousRect, currentRect }) => placed(previousRect) === placed(currentRect);
+  window.shifts = [];
   new PerformanceObserver((list) => {
-    for (const { value, sources } of list.getEntries()) window.shifts.push([value, ...sources.map(moved)]);
+    for (const { value, sources } of list.getEntries())
+      if (!sources.length || !sources.every(stayed)) window.shifts.push([value, ...sources.map(moved)]);
   }).observe({ type: "layout-shift", buffered: false });
 }"""
 RULES: dict[str, Any] = {
