@@ -22,9 +22,9 @@ from django.core.management.commands import flush
 from django.db import connections
 from pytest_django.plugin import blocking_manager_key
 
-from tests.grouping import GroupScheduling, arrange, postgres_of, tell_groups
 from tests.keys import AUDIT_KEY
-from tests.rewriting import rewrite_share
+from tests.workers.grouping import GroupScheduling, arrange, postgres_of, tell_groups
+from tests.workers.rewriting import rewrite_share
 
 pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
 

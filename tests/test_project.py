@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import wfdash
-from tests.grouping import GroupScheduling, tell_groups
+from tests.workers.grouping import GroupScheduling, tell_groups
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("checkpoints", "wfdash")

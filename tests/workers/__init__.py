@@ -1,0 +1,1 @@
+"""What the several processes of one run of the tests share: who runs what, and who compiles what."""
