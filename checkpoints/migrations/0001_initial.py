@@ -127,6 +127,35 @@ class Migration(migrations.Migration):
                 ("ending_as", models.CharField(db_default="cancelled", default="cancelled", max_length=12)),
                 ("listed", models.BooleanField(db_default=False, default=False)),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["-created", "-id"], name="run_newest"),
+                    models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
+                    models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
+                    models.Index(
+                        condition=models.Q(("wake_at__isnull", False)), fields=["wake_at"], name="run_to_wake"
+                    ),
+                    models.Index(fields=["family"], name="run_by_family"),
+                    models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
+                    models.Index(
+                        condition=models.Q(("noted", False), ("phase", "failed")), fields=["id"], name="run_to_note"
+                    ),
+                    models.Index(fields=["version", "-created", "-id"], name="run_by_version"),
+                    models.Index(
+                        condition=models.Q(("altered__gt", "")), fields=["-created", "-id"], name="run_altered"
+                    ),
+                    models.Index(
+                        condition=models.Q(("forked_from__isnull", False)),
+                        fields=["-created", "-id"],
+                        name="run_forked",
+                    ),
+                    models.Index(
+                        condition=models.Q(("finished__isnull", False)), fields=["finished"], name="run_finished"
+                    ),
+                    models.Index(condition=models.Q(("listed", False)), fields=["id"], name="run_to_list"),
+                    models.Index(condition=models.Q(("ending", ""), _negated=True), fields=["id"], name="run_to_end"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Preference",
@@ -330,6 +359,52 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(
+                            ("alarm__isnull", False), ("answered__isnull", True), ("closed__isnull", True)
+                        ),
+                        fields=["alarm"],
+                        name="request_alarm",
+                    ),
+                    checkpoints.models.expressions.CoveringIndex(
+                        condition=models.Q(("answered__isnull", True), ("closed__isnull", True)),
+                        covered=[
+                            "workflow",
+                            "step",
+                            "kind",
+                            "due",
+                            "risk",
+                            "assignee",
+                            "asked",
+                            "settles",
+                            "run",
+                            "by",
+                            "not_by",
+                            "subject",
+                            "closed",
+                            "answered",
+                        ],
+                        fields=["created", "id"],
+                        name="request_open",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("answered__isnull", True), ("closed__isnull", True), ("told__isnull", True)
+                        ),
+                        fields=["created"],
+                        name="request_untold",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("closed__isnull", True)),
+                        fields=("run", "key"),
+                        name="one_pending_request_per_key",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Checkpoint",
@@ -380,6 +455,19 @@ class Migration(migrations.Migration):
                 ("facts", models.TextField(null=True)),
                 ("body", models.TextField()),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("waiting__gt", 0)), fields=["run", "n"], name="checkpoint_waiting"
+                    ),
+                    models.Index(
+                        condition=models.Q(("label__isnull", False)), fields=["run", "n"], name="checkpoint_labelled"
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "n"), name="one_checkpoint_per_n"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Comment",
@@ -407,6 +495,11 @@ class Migration(migrations.Migration):
                 ("mentions", checkpoints.models.fields.JsonField(default=list)),
                 ("at", models.DateTimeField()),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["request", "at"], name="comment_by_request"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Draft",
@@ -430,6 +523,11 @@ class Migration(migrations.Migration):
                 ("fields", checkpoints.models.fields.JsonField(default=dict)),
                 ("at", models.DateTimeField()),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("request", "user"), name="one_draft_per_person"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Effect",
@@ -453,6 +551,11 @@ class Migration(migrations.Migration):
                 ("n", models.BigIntegerField()),
                 ("at", models.DateTimeField()),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["run", "key"], name="effect_by_key"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Event",
@@ -473,6 +576,11 @@ class Migration(migrations.Migration):
                 ("data", checkpoints.models.fields.JsonField(default=dict)),
                 ("at", models.DateTimeField()),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "seq"), name="one_event_per_seq"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Grant",
@@ -512,6 +620,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("group__isnull", True), ("user__isnull", False)),
+                            models.Q(("group__isnull", False), ("user__isnull", True)),
+                            _connector="OR",
+                        ),
+                        name="grant_to_a_person_or_a_group",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="IdempotencyKey",
@@ -563,6 +683,16 @@ class Migration(migrations.Migration):
                 ("read", models.DateTimeField(null=True)),
                 ("error", models.CharField(blank=True, max_length=500)),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("given_up__isnull", True), ("sent__isnull", True)),
+                        fields=["due"],
+                        name="notice_to_send",
+                    ),
+                    models.Index(fields=["user", "-created"], name="notice_by_user"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Presence",
@@ -588,6 +718,11 @@ class Migration(migrations.Migration):
                 ("typing", models.DateTimeField(null=True)),
                 ("taken", models.DateTimeField(null=True)),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("request", "user"), name="one_presence_per_person"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="RecoveryCode",
@@ -604,6 +739,11 @@ class Migration(migrations.Migration):
                 ("code_hash", models.CharField(max_length=64)),
                 ("used", models.DateTimeField(null=True)),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("user", "code_hash"), name="one_row_per_recovery_code"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Reply",
@@ -638,6 +778,22 @@ class Migration(migrations.Migration):
                 ("settles", models.DateTimeField(null=True)),
                 ("undone", models.DateTimeField(null=True)),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("settles__isnull", False), ("undone__isnull", True)),
+                        fields=["settles"],
+                        name="reply_to_settle",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("undone__isnull", True)),
+                        fields=("request", "by"),
+                        name="one_reply_per_person",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="RunFact",
@@ -657,6 +813,21 @@ class Migration(migrations.Migration):
                 ("number", models.FloatField(null=True)),
                 ("created", models.DateTimeField()),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("number__isnull", False)),
+                        fields=["name", "number", "-created", "-run"],
+                        name="fact_by_number",
+                    ),
+                    models.Index(
+                        fields=["name", "text", "-created", "-run"],
+                        name="fact_by_text",
+                        opclasses=["varchar_ops", "varchar_pattern_ops", "timestamptz_ops", "varchar_ops"],
+                    ),
+                    models.Index(fields=["run", "name", "text", "number"], name="fact_by_run"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="SavedView",
@@ -674,6 +845,11 @@ class Migration(migrations.Migration):
                 ("shared", models.BooleanField(default=False)),
                 ("created", models.DateTimeField()),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("owner", "page", "name"), name="one_view_per_name"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Schedule",
@@ -702,6 +878,16 @@ class Migration(migrations.Migration):
                 ("created", models.DateTimeField()),
                 ("updated", models.DateTimeField()),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("next_at__isnull", False)), fields=["next_at"], name="schedule_next"
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workflow", "name"), name="one_schedule_per_name"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Signal",
@@ -727,6 +913,13 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
                 ("taken", models.CharField(max_length=36, null=True)),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("taken__isnull", True)), fields=["run", "name", "id"], name="signal_untaken"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="SignInLink",
@@ -873,225 +1066,6 @@ class Migration(migrations.Migration):
                     models.Index(condition=models.Q(("finished__isnull", True)), fields=["at"], name="bulk_to_do")
                 ],
             },
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["-created", "-id"], name="run_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(condition=models.Q(("wake_at__isnull", False)), fields=["wake_at"], name="run_to_wake"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["family"], name="run_by_family"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("noted", False), ("phase", "failed")), fields=["id"], name="run_to_note"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["version", "-created", "-id"], name="run_by_version"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(condition=models.Q(("altered__gt", "")), fields=["-created", "-id"], name="run_altered"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("forked_from__isnull", False)), fields=["-created", "-id"], name="run_forked"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("finished__isnull", False)), fields=["finished"], name="run_finished"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(condition=models.Q(("listed", False)), fields=["id"], name="run_to_list"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(condition=models.Q(("ending", ""), _negated=True), fields=["id"], name="run_to_end"),
-        ),
-        migrations.AddIndex(
-            model_name="humanrequest",
-            index=models.Index(
-                condition=models.Q(("alarm__isnull", False), ("answered__isnull", True), ("closed__isnull", True)),
-                fields=["alarm"],
-                name="request_alarm",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="humanrequest",
-            index=checkpoints.models.expressions.CoveringIndex(
-                condition=models.Q(("answered__isnull", True), ("closed__isnull", True)),
-                covered=[
-                    "workflow",
-                    "step",
-                    "kind",
-                    "due",
-                    "risk",
-                    "assignee",
-                    "asked",
-                    "settles",
-                    "run",
-                    "by",
-                    "not_by",
-                    "subject",
-                    "closed",
-                    "answered",
-                ],
-                fields=["created", "id"],
-                name="request_open",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="humanrequest",
-            index=models.Index(
-                condition=models.Q(("answered__isnull", True), ("closed__isnull", True), ("told__isnull", True)),
-                fields=["created"],
-                name="request_untold",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="humanrequest",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("closed__isnull", True)), fields=("run", "key"), name="one_pending_request_per_key"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="checkpoint",
-            index=models.Index(condition=models.Q(("waiting__gt", 0)), fields=["run", "n"], name="checkpoint_waiting"),
-        ),
-        migrations.AddIndex(
-            model_name="checkpoint",
-            index=models.Index(
-                condition=models.Q(("label__isnull", False)), fields=["run", "n"], name="checkpoint_labelled"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="checkpoint",
-            constraint=models.UniqueConstraint(fields=("run", "n"), name="one_checkpoint_per_n"),
-        ),
-        migrations.AddIndex(
-            model_name="comment",
-            index=models.Index(fields=["request", "at"], name="comment_by_request"),
-        ),
-        migrations.AddConstraint(
-            model_name="draft",
-            constraint=models.UniqueConstraint(fields=("request", "user"), name="one_draft_per_person"),
-        ),
-        migrations.AddIndex(
-            model_name="effect",
-            index=models.Index(fields=["run", "key"], name="effect_by_key"),
-        ),
-        migrations.AddConstraint(
-            model_name="event",
-            constraint=models.UniqueConstraint(fields=("run", "seq"), name="one_event_per_seq"),
-        ),
-        migrations.AddConstraint(
-            model_name="grant",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("group__isnull", True), ("user__isnull", False)),
-                    models.Q(("group__isnull", False), ("user__isnull", True)),
-                    _connector="OR",
-                ),
-                name="grant_to_a_person_or_a_group",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="notice",
-            index=models.Index(
-                condition=models.Q(("given_up__isnull", True), ("sent__isnull", True)),
-                fields=["due"],
-                name="notice_to_send",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="notice",
-            index=models.Index(fields=["user", "-created"], name="notice_by_user"),
-        ),
-        migrations.AddConstraint(
-            model_name="presence",
-            constraint=models.UniqueConstraint(fields=("request", "user"), name="one_presence_per_person"),
-        ),
-        migrations.AddConstraint(
-            model_name="recoverycode",
-            constraint=models.UniqueConstraint(fields=("user", "code_hash"), name="one_row_per_recovery_code"),
-        ),
-        migrations.AddIndex(
-            model_name="reply",
-            index=models.Index(
-                condition=models.Q(("settles__isnull", False), ("undone__isnull", True)),
-                fields=["settles"],
-                name="reply_to_settle",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="reply",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("undone__isnull", True)), fields=("request", "by"), name="one_reply_per_person"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="runfact",
-            index=models.Index(
-                condition=models.Q(("number__isnull", False)),
-                fields=["name", "number", "-created", "-run"],
-                name="fact_by_number",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="runfact",
-            index=models.Index(
-                fields=["name", "text", "-created", "-run"],
-                name="fact_by_text",
-                opclasses=["varchar_ops", "varchar_pattern_ops", "timestamptz_ops", "varchar_ops"],
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="runfact",
-            index=models.Index(fields=["run", "name", "text", "number"], name="fact_by_run"),
-        ),
-        migrations.AddConstraint(
-            model_name="savedview",
-            constraint=models.UniqueConstraint(fields=("owner", "page", "name"), name="one_view_per_name"),
-        ),
-        migrations.AddIndex(
-            model_name="schedule",
-            index=models.Index(
-                condition=models.Q(("next_at__isnull", False)), fields=["next_at"], name="schedule_next"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="schedule",
-            constraint=models.UniqueConstraint(fields=("workflow", "name"), name="one_schedule_per_name"),
-        ),
-        migrations.AddIndex(
-            model_name="signal",
-            index=models.Index(
-                condition=models.Q(("taken__isnull", True)), fields=["run", "name", "id"], name="signal_untaken"
-            ),
         ),
         migrations.RunPython(keep_cards_apart, migrations.RunPython.noop),
         migrations.RunPython(sign_head, migrations.RunPython.noop, elidable=False),
