@@ -161,6 +161,17 @@ def echoing(ledger: Ledger) -> Workflow:
     return wf
 
 
+def chatting(ledger: Ledger) -> Workflow:
+    wf = Workflow("chatting")
+
+    @wf.step(start=True, follow_up=True)
+    async def add(text: str, ctx: Context) -> str:
+        ctx.state["said"] = [*ctx.state.get("said", []), text]
+        return " ".join(ctx.state["said"])
+
+    return wf
+
+
 class Card(BaseModel):
     number: SecretStr
 
@@ -190,5 +201,6 @@ SAMPLES = Samples(
     asks_beside=Sample(make=asking_beside, width=2),
     unstorable=Sample(make=unstorable),
     echoes=Sample(make=echoing, output=lambda text, given: given[0][1]),
+    chats=Sample(make=chatting, output=lambda text, given: text),
     secret=(Sample(make=secret), frozenset({"number"})),
 )

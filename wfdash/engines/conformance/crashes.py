@@ -47,6 +47,29 @@ async def a_crash_at_any_commit_keeps_the_round_of_a_loop(world: EngineWorld) ->
     await _asks_the_same(world, world.samples.asks_in_turn, ("one", "stop"))
 
 
+@needs("asks_beside")
+async def a_crash_while_another_step_runs_keeps_the_question(world: EngineWorld) -> None:
+    assert world.samples.asks_beside is not None
+    run = await world.begin(world.samples.asks_beside)
+    claim = await run.claim()
+    assert claim is not None
+    recorder, work = await run.prepare(claim)
+    drive = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait_for(run.ledger.reached(), 10)
+        await until(run.is_asking, seconds=10)
+    finally:
+        drive.cancel()
+        await asyncio.wait([drive], timeout=10)
+    asked = (await run.head()).requests
+    await world.storage.release(claim)
+    run.refuse_flaws(recorder)
+    await run.answer("yes")
+    run.ledger.release()
+    assert await run.finish() == run.expected
+    assert run.record.opened == [request.key for request in asked], "a question was opened again after a crash"
+
+
 @needs("slow")
 async def a_drive_that_is_cancelled_ends_and_the_run_continues_later(world: EngineWorld) -> None:
     assert world.samples.slow is not None
@@ -113,7 +136,7 @@ async def _broken_at_each(
         async with free:
             run = await world.begin(sample)
             fault = run.broken_by = Fault(way=way, at=at)
-            output = await run.finish(*words, fault=fault)
+            output = await run.finish(*words, fault=fault, together=at % 2 == 1)
             assert output == run.expected, f"{_where(run)}: the output is {output!r}, not {run.expected!r}"
             return run
 

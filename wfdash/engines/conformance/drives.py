@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from checkpoints.conformance.samples import until
 from checkpoints.events import EventKind
-from checkpoints.records import ENDED, Event, Json
+from checkpoints.records import Event, Json
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.conformance.checks import checks_in, needs
 from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
@@ -104,7 +104,7 @@ async def an_answer_that_comes_while_another_step_runs_is_used(world: EngineWorl
     drive = asyncio.ensure_future(run.drive())
     try:
         await asyncio.wait_for(run.ledger.reached(), 10)
-        await until(lambda: _asks(run), seconds=10)
+        await until(run.is_asking, seconds=10)
         await run.answer("yes")
     finally:
         run.ledger.release()
@@ -209,13 +209,6 @@ def _start_of(ended: Event, events: list[Event]) -> list[Event]:
 
 async def _runs(run: RunUnderTest, step: str) -> bool:
     return any(event.step == step for event in await run.events(EventKind.STEP_STARTED))
-
-
-async def _asks(run: RunUnderTest) -> bool:
-    head = await run.world.storage.get_latest(run.id)
-    ended = run.record.standing is not None and run.record.standing.phase in ENDED
-    assert not ended, f"the run ended before its question was visible: {run.record.standing}"
-    return head is not None and bool(head.requests)
 
 
 DRIVES = checks_in(globals())

@@ -8,8 +8,9 @@ from checkpoints.errors import Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import new_checkpoint_id
 from checkpoints.records import Commit, Phase, Reason, Standing
-from wfdash.contract import Carried, Continues, Finished, Migrates, Waiting
+from wfdash.contract import Carried, Continues, Migrates, Waiting
 from wfdash.engines.conformance.checks import checks_in, needs
+from wfdash.engines.conformance.recorder import WAYS, Fault
 from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
 
 
@@ -44,6 +45,19 @@ async def restoring_opens_questions_that_were_answered_since(world: EngineWorld)
     await run.restore(asking)
     assert await run.finish("three", "four") == run.expected
     assert len(run.given) == 2, "a question that was open at the restored checkpoint was not asked again"
+
+
+@needs("asks_two")
+async def a_restored_checkpoint_keeps_the_answers_that_it_had(world: EngineWorld) -> None:
+    assert world.samples.asks_two is not None
+    run = await world.begin(world.samples.asks_two)
+    await run.finish("kept", "replaced")
+    half = [one for one in await run.checkpoints() if len(one.requests) == 1][-1]
+    kept = [(step, word) for step, word in run.given if word == "kept"]
+    await run.restore(half)
+    run.given += kept
+    assert await run.finish("new") == run.expected
+    assert [word for _, word in run.given] == ["kept", "new"]
 
 
 async def a_fork_is_a_run_of_its_own(world: EngineWorld) -> None:
@@ -145,14 +159,14 @@ async def a_finished_run_takes_a_follow_up_and_remembers_what_was_said(world: En
     last, engine, definition = await run.head(), world.engine(), world.definition(sample)
     assert isinstance(engine, Continues)
     assert engine.describe(definition).follow_up_schema is not None
-    later = await run.fork(last)
-    later.follows = engine.check_follow_up(definition, last, sample.message("second"))
-    later.text = "first second"
-    outcome = await later.drive()
-    assert isinstance(outcome, Finished), outcome
-    assert outcome.output == later.expected, f"the answer to a follow-up is {outcome.output!r}"
+    message = engine.check_follow_up(definition, last, sample.message("second"))
+    for way in WAYS:
+        later = await run.fork(last)
+        later.follows, later.text = message, "first second"
+        output = await later.finish(fault=Fault(way=way, at=0))
+        assert output == later.expected, f"the answer to a follow-up is {output!r} (first commit: {way})"
+        assert len(await later.events(EventKind.RUN_COMPLETED)) == 1
     assert (await run.head()) == last, "a follow-up changed the run that it follows"
-    assert len(await later.events(EventKind.RUN_COMPLETED)) == 1
 
 
 HISTORY = checks_in(globals())

@@ -244,7 +244,7 @@ class RunUnderTest:
         """
         left = list(words) or ["yes"]
         for _ in range(MANY):
-            if self.record.standing is not None and self.record.standing.phase in ENDED:
+            if self._has_ended():
                 break
             if (claim := await self.claim()) is not None:
                 if fault is None or fault.happened:
@@ -287,6 +287,15 @@ class RunUnderTest:
     async def asking(self) -> Checkpoint:
         """Return the first checkpoint at which a question is open."""
         return next(one for one in await self.checkpoints() if one.requests)
+
+    async def is_asking(self) -> bool:
+        """Return whether a question is open; the run must not have ended before."""
+        assert not self._has_ended(), f"the run ended before its question was visible: {self.record.standing}"
+        head = await self.world.storage.get_latest(self.id)
+        return head is not None and bool(head.requests)
+
+    def _has_ended(self) -> bool:
+        return self.record.standing is not None and self.record.standing.phase in ENDED
 
     async def events(self, kind: EventKind | None = None) -> list[Event]:
         """Return its events, those of a kind if it is given."""
