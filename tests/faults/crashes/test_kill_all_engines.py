@@ -1,0 +1,101 @@
+"""A server is killed with twenty runs of all engines open: twenty of twenty continue."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.server import Server, serving, shell, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.frameworks]
+FOLDER = Path(__file__).with_name("engines")
+INSTALLED = ["native", *(name for name in ("langgraph", "agent_framework") if find_spec(name) is not None)]
+"""The engines whose libraries are here: the pass with the frameworks has all of them."""
+RUNS = 20
+
+BEFORE = """
+import json
+from django.contrib.auth.models import User
+from checkpoints.models import Claim, HumanRequest, Run
+from wfdash import actions
+from wfdash.access.viewer import viewer_for
+admin = viewer_for(User.objects.get(username='admin'))
+"""
+START = """
+for engine, folder in {runs!r}:
+    message = {{"folder": folder}} if engine == "langgraph" else folder
+    print(actions.start_run(admin, engine + "_steps", message).pk)
+"""
+ANSWER = """
+for run in {runs!r}:
+    actions.answer_request(admin, HumanRequest.objects.get(run=run, closed=None).pk, True)
+"""
+READ = """
+found = [{"id": run.pk, "phase": run.phase, "open": run.requests.filter(answered=None, closed=None).count(),
+    "asked": run.requests.count(), "recovered": run.events.filter(kind="run.recovered").count(),
+    "seqs": list(run.events.order_by("seq").values_list("seq", flat=True)),
+    "ns": list(run.checkpoints.order_by("n").values_list("n", flat=True)),
+    "error": run.error} for run in Run.objects.all()]
+print(json.dumps({"runs": found, "claims": Claim.objects.count()}, default=str))
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Serve the workflow of each engine that is installed."""
+    root = Path(__file__).parents[3]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")])))
+    files = [FOLDER / f"{engine}_steps.py" for engine in INSTALLED]
+    with serving(Server(tmp_path / "data", files=files, template=sqlite_template)) as server:
+        yield server
+
+
+def read(server: Server) -> dict[str, dict[str, Any]]:
+    """Return all runs by their ids."""
+    found = json.loads(shell(server, BEFORE + READ).splitlines()[-1])
+    return {run["id"]: run for run in found["runs"]}
+
+
+def steps_of(folder: Path) -> list[str]:
+    """Return the steps of a run that have begun."""
+    log = folder / "log.txt"
+    return log.read_text().split() if log.exists() else []
+
+
+def test_twenty_runs_of_all_engines_continue_after_the_server_was_killed(server: Server, tmp_path: Path) -> None:
+    folders = [tmp_path / f"run{number}" for number in range(RUNS)]
+    for folder in folders:
+        folder.mkdir()
+    given = [(INSTALLED[number % len(INSTALLED)], str(folder)) for number, folder in enumerate(folders)]
+    ids = shell(server, BEFORE + START.format(runs=given)).split()[-RUNS:]
+    place = dict(zip(ids, folders, strict=True))
+    wait_until(lambda: all(run["open"] for run in read(server).values()), what="a question of each run")
+
+    working, waiting = ids[: RUNS // 2], ids[RUNS // 2 :]
+    shell(server, BEFORE + ANSWER.format(runs=working))
+    wait_until(lambda: all(steps_of(place[run]) == ["first", "work"] for run in working), what="ten runs at work")
+    server.kill()
+    server.start()
+    wait_until(lambda: all(steps_of(place[run])[2:] == ["work"] for run in working), what="ten runs at work again")
+    (tmp_path / "gate").touch()
+    shell(server, BEFORE + ANSWER.format(runs=waiting))
+
+    def ended() -> dict[str, dict[str, Any]]:
+        runs = read(server)
+        return runs if all(run["phase"] in {"completed", "failed"} for run in runs.values()) else {}
+
+    runs = wait_until(ended, what="the end of all runs")
+    assert [(runs[run]["phase"], runs[run]["error"]) for run in ids] == [("completed", None)] * RUNS
+    assert {run["asked"] for run in runs.values()} == {1}
+    assert {runs[run]["recovered"] for run in working} == {1}
+    assert {tuple(steps_of(place[run])) for run in working} == {("first", "work", "work", "last")}
+    assert {tuple(steps_of(place[run])) for run in waiting} == {("first", "work", "last")}
+    for run in runs.values():
+        assert run["seqs"] == list(range(1, len(run["seqs"]) + 1))
+        assert run["ns"] == list(range(1, len(run["ns"]) + 1))
