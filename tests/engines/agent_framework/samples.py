@@ -311,3 +311,14 @@ def routed() -> Any:
 
 def from_draft() -> Any:
     return WorkflowBuilder(start_executor=Reviewer(), name="from_draft").build()
+
+
+@executor(id="archive")
+async def archive(draft: Draft, ctx: WorkflowContext[None, str]) -> None:
+    await ctx.yield_output(f"{draft.title} archived")
+
+
+def review_and_archive() -> Any:
+    reviewer = Reviewer()
+    builder = WorkflowBuilder(start_executor=write, name="review").add_edge(write, reviewer)
+    return builder.add_edge(reviewer, archive).build()

@@ -21,6 +21,7 @@ from wfdash.contract import (
     Engine,
     InvalidInput,
     LocatesCode,
+    Migrates,
     NamesPeople,
     NamesSecrets,
     Shows,
@@ -35,7 +36,7 @@ engine: Engine = AgentFrameworkEngine()
 
 
 def test_it_has_the_abilities_it_needs():
-    for ability in (ChecksAnswers, Continues, LocatesCode, NamesPeople, NamesSecrets, Shows):
+    for ability in (ChecksAnswers, Continues, LocatesCode, Migrates, NamesPeople, NamesSecrets, Shows):
         assert isinstance(engine, ability)
 
 
@@ -174,3 +175,26 @@ from wfdash.engines.agent_framework import AgentFrameworkEngine
 print(AgentFrameworkEngine().accepts(object()), "agent_framework" in sys.modules)
 """
     assert run_python(code) == "False False"
+
+
+async def test_a_run_of_another_graph_is_held_until_an_operator_continues_it():
+    desk = Desk(samples.review_workflow())
+    await desk.start("Spring")
+    changed = Desk(samples.review_and_archive())
+    old = desk.engine.describe(desk.served)
+    with pytest.raises(Incompatible, match=r"archive.* Agent Framework has no migrations"):
+        changed.engine.carry(changed.served, desk.head, old)
+    carried = changed.engine.carry(changed.served, desk.head, old, override=True)
+    head = desk.head.model_copy(
+        update={"body": carried.body, "version": changed.engine.describe(changed.served).version}
+    )
+    await changed.resume({desk.requests[0].key: {"verdict": "reject"}}, at=head)
+    assert changed.output == "Spring rejected"
+
+
+async def test_a_run_is_not_continued_where_a_step_is_gone_that_it_holds_something_of():
+    desk = Desk(samples.review_workflow())
+    await desk.start("Spring")
+    other = Desk(samples.questionnaire())
+    with pytest.raises(Incompatible, match="holds the state of reviewer, write, which the workflow no longer has"):
+        other.engine.carry(other.served, desk.head, None, override=True)

@@ -11,8 +11,9 @@ from typing import Any
 from checkpoints.errors import Incompatible
 from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
-from wfdash.contract import Addressees, Description, Outcome, RunInput, Shown
+from wfdash.contract import Addressees, Carried, Description, Outcome, RunInput, Shown
 from wfdash.engines.agent_framework.definition import describing, people
+from wfdash.engines.agent_framework.definition.carry import carry
 from wfdash.engines.agent_framework.definition.code_places import code_places
 from wfdash.engines.agent_framework.definition.definitions import nested, workflow_for_drive
 from wfdash.engines.agent_framework.definition.inputs import input_for
@@ -74,6 +75,13 @@ class AgentFrameworkEngine:
     def addressees(self, definition: object) -> Sequence[Addressees]:
         """Return whom the questions of each step that may ask are addressed to."""
         return people.addressees(_as_served(definition), self._workflow(definition))
+
+    def carry(
+        self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
+    ) -> Carried:
+        """Return the checkpoint's content under the current graph, if an operator says so. ``Incompatible``."""
+        now = self.describe(definition)
+        return carry(self._workflow(definition), now, checkpoint, old, override=override)
 
     def show(self, checkpoint: Checkpoint) -> Shown:
         """Return the state, the conversation and the inputs of waiting steps. ``Incompatible``: it is another's."""

@@ -174,7 +174,8 @@ def _function(workflow: Any) -> tuple[list[StepInfo], list[EdgeInfo]]:
 
 
 def _output_schema(workflow: Any) -> dict[str, object]:
-    kinds = [] if is_function(workflow) else list(workflow.output_types)
+    executors = [] if is_function(workflow) else workflow.get_output_executors()
+    kinds = list(dict.fromkeys(kind for executor in executors for kind in executor.workflow_output_types))
     if any(is_kind(kind, "AgentResponse", "AgentResponseUpdate") for kind in kinds):
         return {"type": "string", "title": "Output"} if len(kinds) <= 2 else {}
     schema = schema_of(kinds[0]) if len(kinds) == 1 else None

@@ -39,6 +39,8 @@ class ExecutorEvents:
         self._asked: dict[str, str] = {}
         """Request id -> the activation that asked it, until it is committed."""
         self._resumed: dict[str, list[str]] = {}
+        self._continued: dict[str, str] = {}
+        """Activation -> step of those that have started in an earlier drive, and continue."""
         self._updates: dict[str, list[Any]] = {}
 
     def resumed(self, answered: Iterable[Asker]) -> None:
@@ -66,12 +68,12 @@ class ExecutorEvents:
         """Note that a step has begun, or continues with an answer."""
         waiting = self._resumed.get(step)
         if waiting:
-            activation = waiting.pop(0)
-        else:
-            self.number += 1
-            activation = str(self.number)
-            self.inputs[activation] = display(message)
-        self._running[step] = activation
+            self._running[step] = activation = waiting.pop(0)
+            self._continued[activation] = step
+            return
+        self.number += 1
+        self._running[step] = activation = str(self.number)
+        self.inputs[activation] = display(message)
         self._steps.started(activation, step)
 
     def _asks(self, event: Any) -> None:
@@ -92,15 +94,25 @@ class ExecutorEvents:
     def ended(self, step: str, given: Any) -> None:
         """Note that a step has ended, or waits for the answers to what it has asked."""
         activation = self._running.get(step)
-        if activation is None or activation not in self._steps.running:
+        if activation is None or not self._is_running(activation):
             return
         self.last = step
         if self.waits(activation):
-            self._steps.ended(activation, EventKind.STEP_WAITING)
+            self._wait(activation)
         elif activation not in self._resumed.get(step, ()):
             self.inputs.pop(activation, None)
             output = _only(given)
-            self._steps.ended(activation, **({} if output is None else {"output": output}))
+            self._end(activation, EventKind.STEP_FINISHED, {} if output is None else {"output": output})
+
+    def _is_running(self, activation: str) -> bool:
+        return activation in self._steps.running or activation in self._continued
+
+    def _wait(self, activation: str) -> None:
+        if self._continued.pop(activation, None) is None:
+            self._steps.ended(activation, EventKind.STEP_WAITING)
+
+    def _end(self, activation: str, kind: EventKind, facts: dict[str, Json]) -> None:
+        self._steps.ended(activation, kind, step=self._continued.pop(activation, ""), **facts)
 
     def waits(self, activation: str) -> bool:
         """Return whether an activation has asked something that is not answered."""
@@ -113,17 +125,17 @@ class ExecutorEvents:
 
     def park(self) -> dict[str, str]:
         """Let every step that has not ended wait; return them: activation -> step."""
-        parked = dict(self._steps.running)
+        parked = {**self._steps.running, **self._continued}
         for activation in parked:
-            self._steps.ended(activation, EventKind.STEP_WAITING)
+            self._wait(activation)
         return parked
 
     def fail(self, error: dict[str, Json]) -> str:
         """Note that a step failed, and return its name."""
         step = self.failed or next(reversed(self._running), "")
         activation = self._running.get(step)
-        if activation is not None and activation in self._steps.running:
-            self._steps.ended(activation, EventKind.STEP_FAILED, error=error, attempt=1)
+        if activation is not None and self._is_running(activation):
+            self._end(activation, EventKind.STEP_FAILED, {"error": error, "attempt": 1})
         return step
 
     def settle(self) -> tuple[Json, ...]:

@@ -22,7 +22,8 @@ def display(value: Any, depth: int = 0) -> Json:
     if is_of(value, "AgentExecutorResponse"):
         return display(value.agent_response, depth + 1)
     if is_of(value, "AgentExecutorRequest"):
-        return display(value.messages, depth + 1)
+        asked = value.messages
+        return display(asked[0] if len(asked) == 1 else asked, depth + 1)
     if is_of(value, "AgentResponse", "AgentResponseUpdate", "ChatResponse", "ChatResponseUpdate"):
         return _response(value)
     if is_of(value, "Message"):

@@ -14,6 +14,8 @@ from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS
 
 EXECUTOR, STATE = "executor:", "state:"
 """Prefixes of the entries of executors, and of what they share."""
+INTERNAL = "internal:"
+"""How the framework marks messages that an executor gets from outside of the graph."""
 
 
 def packed(codec: PickleCodec, checkpoint: Any, before: Mapping[str, Json]) -> dict[str, Json]:
@@ -90,10 +92,12 @@ def _is_agents(value: Any) -> bool:
     return isinstance(value, dict) and ("agent_session" in value or "sub_workflow_checkpoint" in value)
 
 
-def results_of(checkpoint: Any) -> dict[str, Any]:
-    """Return the results of a function's steps that are kept."""
-    cache = checkpoint.state.get("_step_cache")
-    return dict(cache) if isinstance(cache, dict) else {}
+def steps_in(body: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the executors that a checkpoint holds the state of, or a message from; decodes nothing."""
+    parts = body.get("framework")
+    if isinstance(parts, dict):
+        yield from (key.removeprefix(EXECUTOR) for key in parts if key.startswith(EXECUTOR))
+        yield from (str(source).removeprefix(INTERNAL) for source in parts.get("messages") or {})
 
 
 def is_update(value: Any) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.questions.evidence import Evidence, Markdown
+from wfdash.questions.evidence import Evidence, Transcript
 from wfdash.questions.transcript import Message, ToolUse
 from wfdash.values.display import to_display
 
@@ -38,13 +38,15 @@ def extended(transcript: Sequence[Message], conversations: Iterable[Sequence[Any
 
 def messages(conversation: Iterable[Any]) -> Iterator[Message]:
     """Yield the messages of a conversation; those without text, call or result are left out."""
+    tools: dict[str, str] = {}
     for one in conversation:
         contents = list(_field(one, "contents") or ())
         role = str(_field(one, "role") or "")
         results = [item for item in contents if _field(item, "type") == "function_result"]
-        yield from (_result(item) for item in results)
+        yield from (_result(item, tools) for item in results)
         text = "\n".join(str(_field(item, "text")) for item in contents if _field(item, "type") == "text").strip()
         calls = tuple(_call(item) for item in contents if _field(item, "type") == "function_call")
+        tools |= {call.id: call.name for call in calls}
         if (text or calls) and role in ROLES:
             name = str(_field(one, "author_name") or "")
             yield Message.model_validate({"role": role, "text": to_display(text), "name": name, "calls": calls})
@@ -66,11 +68,12 @@ def arguments_of(item: Any) -> Json:
     return to_display({} if arguments is None else arguments)
 
 
-def _result(item: Any) -> Message:
+def _result(item: Any, tools: Mapping[str, str]) -> Message:
     result = _field(item, "result")
     failed = _field(item, "exception") is not None or str(result).startswith("Error:")
     text = result if isinstance(result, str) else json.dumps(to_display(result), ensure_ascii=False)
-    return Message(role="tool", text=to_display(text), call=str(_field(item, "call_id") or ""), failed=failed)
+    call = str(_field(item, "call_id") or "")
+    return Message(role="tool", text=to_display(text), name=tools.get(call, ""), call=call, failed=failed)
 
 
 def _field(value: Any, name: str) -> Any:
@@ -109,11 +112,13 @@ def _conversations(state: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
     yield from (one for one in state.values() if isinstance(one, list) and one and hasattr(one[0], "contents"))
 
 
-MOST_SHOWN = 20
+MOST_SHOWN = 30
 """Messages that a card shows, from the end."""
 
 
 def evidence_of(transcript: Sequence[Message]) -> list[Evidence]:
     """Return the end of a conversation as evidence on a card."""
-    lines = [f"**{one.name or one.role}**: {one.text}" for one in transcript[-MOST_SHOWN:] if one.text]
-    return [Markdown(title="Conversation", value="\n\n".join(lines))] if lines else []
+    if not transcript:
+        return []
+    end = tuple(transcript[-MOST_SHOWN:])
+    return [Transcript(title="Conversation", messages=end, earlier=len(transcript) - len(end))]
