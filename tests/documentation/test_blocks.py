@@ -17,6 +17,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?<=\n\n)((?:    [^\n]*\n)+)")
 RUN = {
+    "agent-framework.md": "tests/documentation/test_agent_framework.py",
     "README.md": "tests/documentation/test_types.py",
     "quickstart.md": "tests/documentation/test_quickstart.py",
     "django.md": "tests/documentation/test_django.py",

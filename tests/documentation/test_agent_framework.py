@@ -1,0 +1,60 @@
+"""The files of docs/agent-framework.md are served: a run of each waits, is answered, and ends as the page says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("agent_framework")
+
+from django.contrib.auth.models import Group
+
+from checkpoints.models import Run
+from tests.driving import drive, pending
+from tests.people import make_people, viewer
+from wfdash import actions, catalog
+from wfdash.errors import Invalid
+
+PAGE = Path(__file__).parents[2] / "docs/agent-framework.md"
+pytestmark = pytest.mark.django_db(transaction=True)
+MODULES = ("reviews", "served", "built")
+
+
+@pytest.fixture
+def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the files of the page from a folder of their own."""
+    for name, text in re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE.read_text(), re.DOTALL):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], ["served.py", "built.py"]
+    catalog.load.cache_clear()
+    yield
+    catalog.load.cache_clear()
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def test_both_ways_to_serve_lead_to_a_question_and_its_answer(served: None) -> None:
+    editors = Group.objects.create(name="editors")
+    make_people()["ana"].groups.add(editors)
+    assert [(entry.name, entry.description.title) for entry in catalog.entries()] == [
+        ("built", "Built"),
+        ("reviews", "Reviews"),
+    ]
+    assert catalog.failures() == []
+    for name in ("built", "reviews"):
+        run = actions.start_run(viewer("adam"), name, "spring")
+        assert drive(run) == "waiting"
+        (request,) = pending(run).values()
+        assert request.card["subject"] == "spring"
+        assert request.by == (["editors"] if name == "reviews" else [])
+        with pytest.raises(Invalid, match="The value does not fit"):
+            actions.answer_request(viewer("ana"), request.pk, {"verdict": "maybe"})
+        actions.answer_request(viewer("ana"), request.pk, {"verdict": "publish", "words": "at last"})
+        assert drive(run) == "completed"
+        assert Run.objects.get(pk=run.pk).output == "spring: publish at last"
