@@ -1,0 +1,68 @@
+"""What a server imports: a framework only where one of its workflows is served."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.passes import frameworks
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.process]
+
+LOADED = """
+import sys
+import wfdash.asgi
+from wfdash import catalog
+from wfdash.worker.worker import Worker
+print(*sorted(entry.name for entry in catalog.entries()))
+print(*[failure.error for failure in catalog.failures()])
+print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1].split(","))))
+"""
+HEAVY = (*frameworks.PACKAGES, "openai", "langsmith", "mcp")
+EXAMPLES = ["patch_review", "expense_batch", "publish_article", "parcel"]
+
+
+def loaded(folder: Path, source: str) -> list[str]:
+    """Return which workflows a server has, what failed to load, and which of the frameworks it has imported."""
+    own = {"WFDASH_DATA": str(folder / "data"), "WFDASH_WORKFLOWS": source, "DJANGO_SETTINGS_MODULE": "wfdash.settings"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WFDASH_")}
+    command = [sys.executable, "-c", LOADED, ",".join(HEAVY)]
+    done = subprocess.run(
+        command, cwd=frameworks.ROOT, env=kept | own, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_server_without_workflows_of_a_framework_imports_none(tmp_path: Path) -> None:
+    served = os.pathsep.join(f"wfdash.examples.{name}" for name in EXAMPLES)
+    names, failures, imported = loaded(tmp_path, served)
+    assert {*EXAMPLES} <= {*names.split()}
+    assert (failures, imported) == ("", "")
+
+
+def test_a_server_with_a_graph_of_langgraph_imports_that_and_no_other(tmp_path: Path) -> None:
+    pytest.importorskip("langgraph")
+    (tmp_path / "flows.py").write_text(
+        """
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+
+class State(TypedDict):
+    n: int
+
+def step(state: State) -> State:
+    return state
+
+graph = StateGraph(State).add_node("step", step).add_edge(START, "step").compile()
+"""
+    )
+    names, failures, imported = loaded(tmp_path, str(tmp_path / "flows.py"))
+    assert "graph" in names.split()
+    assert failures == ""
+    assert {"langgraph", "langchain_core"} <= {*imported.split()}
+    assert not {"agent_framework", "pydantic_ai", "agents", "openai", "langchain"} & {*imported.split()}
