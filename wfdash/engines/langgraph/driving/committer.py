@@ -46,7 +46,9 @@ class Committer:
         self._saving: set[asyncio.Task[Any] | None] = set()
         """The tasks that wait for a commit."""
         self._flush_task: asyncio.Task[None] | None = None
-        self._reason, self._step = Reason.STEP, ""
+        self._reason = Reason.STEP
+        self.step = ""
+        """The step that has ended last."""
 
     @property
     def latest(self) -> Checkpoint:
@@ -57,7 +59,7 @@ class Committer:
 
     def note_step(self, step: str) -> None:
         """Note a step that has ended: the next checkpoint is named after the last of them."""
-        self._step = step
+        self.step = step
 
     def touch(self, reason: Reason = Reason.STEP) -> int:
         """Note that the thread has changed, and why. Return a mark for ``save``."""
@@ -183,7 +185,7 @@ class Committer:
             parent=CheckpointId(parent.id) if parent is not None else None,
             version=self.version,
             engine=ENGINE,
-            step=self._step or None,
+            step=self.step or None,
             reason=reason,
             created=self._recorder.now(),
             body=self._thread.body(),

@@ -26,6 +26,7 @@ from wfdash.engines.langgraph.driving.tasks import Tasks
 from wfdash.engines.langgraph.private import STRICT_RESUME, is_invalid_resume, with_saver
 from wfdash.engines.langgraph.stored.thread import Thread
 from wfdash.engines.running_steps import RunningSteps
+from wfdash.values.errors import WorkflowError
 
 MODES: list[Any] = ["tasks", "updates", "custom", "messages"]
 LONGEST_TRACE = 8_000
@@ -177,9 +178,14 @@ class GraphDrive:
         return {name: faces[name] for name in keys if name in faces}
 
     async def _fail(self, error: BaseException) -> Outcome:
-        self._saver.settle()
+        try:
+            self._saver.settle()
+        except WorkflowError:  # It is the error, or one of several: what could be stored is.
+            self._saver.forget_written()
         ns_task = self._saver.errors.get(id(error))
         step = self._tasks.step_of(*ns_task) if ns_task is not None else None
+        if isinstance(error, WorkflowError):
+            step = self._committer.step or None
         info = ErrorInfo(
             type=type(error).__name__,
             message=str(error) or type(error).__name__,

@@ -110,12 +110,15 @@ class DriveSaver(BaseCheckpointSaver[int]):
         self._check()
         ns = _ns(config)
         values = checkpoint["channel_values"]
+        deltas = delta_channels_in(metadata)
         with self._lock:
+            if deltas:
+                self.settle()
             before = self._thread.spaces.get(ns)
             known = before.values if before is not None else {}
             changed = [name for name in values if name in new_versions or name not in known]
             fresh = {name: encode(values[name], f"channel {name!r}") for name in changed}
-            self._thread.put(ns, _head(config, checkpoint, metadata), fresh, delta_channels_in(metadata))
+            self._thread.put(ns, _head(config, checkpoint, metadata), fresh, deltas)
             if not ns:
                 self._thread.given, self._thread.inputs, self._thread.doing = {}, {}, {}
                 self._thread.ran = self.take_ended()
