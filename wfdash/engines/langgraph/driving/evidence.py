@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from wfdash.engines.langgraph.stored.show import longest_transcript
 from wfdash.engines.langgraph.stored.thread import Thread
-from wfdash.questions.evidence import Evidence
+from wfdash.questions.evidence import Evidence, Transcript
+
+MOST = 20
+"""Messages that a card shows, from the end; the run's page has all."""
 
 
 def conversation(thread: Thread) -> list[Evidence]:
-    """Return the newest conversation of a run; nothing where there is none."""
-    return []
+    """Return the end of a run's conversation; nothing where there is none."""
+    messages = longest_transcript(thread)
+    return [Transcript(title="Conversation", messages=messages[-MOST:])] if messages else []

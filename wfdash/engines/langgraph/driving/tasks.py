@@ -42,7 +42,7 @@ class Tasks:
     def __init__(self, ready: Ready, thread: Thread, recorder: Recorder) -> None:
         self.steps: RunningSteps | None = None
         self.on_step: Callable[[str], None] = lambda _: None
-        """Called with a step that has ended or failed."""
+        """Called with a step that has ended, failed or asked."""
         self.ended: list[str] = []
         """The nodes of the graph itself whose tasks have ended since its newest checkpoint."""
         self._ready, self._thread, self._recorder = ready, thread, recorder
@@ -171,7 +171,7 @@ class Tasks:
     def _end(self, task: str, step: str, ending: _Ending) -> None:
         if ending.kind is not EventKind.STEP_WAITING:
             self._thread.doing = {name: one for name, one in self._thread.doing.items() if name != task}
-            self.on_step(step)
+        self.on_step(step)
         if self.steps is not None:
             self.steps.ended(task, ending.kind, step=step, at=ending.at, **ending.facts)
 

@@ -44,12 +44,21 @@ def message(given: BaseMessage) -> Json:
         face["tool_calls"] = [
             {"id": call.get("id") or "", "name": call["name"], "args": to_display(call["args"])} for call in calls
         ]
+    face |= _about(given)
     for name in ("name", "tool_call_id", "status"):
         if value := getattr(given, name, None):
             face[name] = to_display(value)
     if face.get("status") == "success":
         del face["status"]
     return face
+
+
+def _about(given: BaseMessage) -> dict[str, Json]:
+    """Return which model made a message, and its tokens as the provider counts them."""
+    usage, response = getattr(given, "usage_metadata", None) or {}, given.response_metadata or {}
+    model = response.get("model_name") or response.get("model")
+    found = {name: usage[name] for name in ("input_tokens", "output_tokens") if isinstance(usage.get(name), int)}
+    return found | ({"model": model} if isinstance(model, str) else {})
 
 
 def text_of(content: Any) -> str:

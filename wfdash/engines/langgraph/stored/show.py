@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import InFlight, Message, Shown, ToolUse
-from wfdash.engines.langgraph.stored.thread import FORMAT, Thread, is_hidden
+from wfdash.engines.langgraph.stored.thread import FORMAT, Space, Thread, is_hidden
 
 ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool"}
 ROLES |= {"system": "system", "developer": "system"}
@@ -23,20 +23,23 @@ def show(checkpoint: Checkpoint) -> Shown:
         raise ValueError("its content is none of a LangGraph workflow")
     thread = Thread.of(checkpoint.body)
     state: dict[str, Json] = {}
-    transcript: tuple[Message, ...] = ()
     for ns, space in thread.spaces.items():
-        faces = {name: face for name, face in space.faces.items() if not is_hidden(name)}
-        if ns:
-            plain = {name: one["json"] for name, one in space.values.items() if isinstance(one, dict) and "json" in one}
-            faces = {name: face for name, face in plain.items() if not is_hidden(name)} | faces
-        spoken = {name: messages for name, face in faces.items() if (messages := transcript_of(face))}
-        for messages in spoken.values():
-            # An agent in a subgraph has the messages of the graph around it, and those it has added.
-            transcript = messages if len(messages) > len(transcript) else transcript
-        rest = {name: face for name, face in faces.items() if name not in spoken}
+        rest = {name: face for name, face in _faces(space).items() if not transcript_of(face)}
         if rest:
-            state |= rest if not ns else {_title(ns): rest}
-    return Shown(state=state, transcript=transcript, inputs=thread.inputs)
+            state |= {_title(ns): rest} if ns else rest
+    return Shown(state=state, transcript=longest_transcript(thread), inputs=thread.inputs)
+
+
+def longest_transcript(thread: Thread) -> tuple[Message, ...]:
+    """Return the longest conversation: an agent in a subgraph has that of the graph around it, and adds to it."""
+    spoken = (transcript_of(face) for space in thread.spaces.values() for face in _faces(space).values())
+    return max(spoken, key=len, default=())
+
+
+def _faces(space: Space) -> dict[str, Json]:
+    """Return what pages show of a namespace's channels; of plain JSON that is the value itself."""
+    plain = {name: one["json"] for name, one in space.values.items() if isinstance(one, dict) and "json" in one}
+    return {name: face for name, face in {**plain, **space.faces}.items() if not is_hidden(name)}
 
 
 def in_flight(checkpoint: Checkpoint) -> InFlight:
