@@ -18,6 +18,7 @@ from agent_framework import (
     Content,
     Default,
     Executor,
+    FunctionInvocationContext,
     WorkflowBuilder,
     WorkflowContext,
     WorkflowExecutor,
@@ -322,3 +323,18 @@ def review_and_archive() -> Any:
     reviewer = Reviewer()
     builder = WorkflowBuilder(start_executor=write, name="review").add_edge(write, reviewer)
     return builder.add_edge(reviewer, archive).build()
+
+
+@tool(approval_mode="always_require")
+def sign(text: str, ctx: FunctionInvocationContext) -> str:
+    """Sign a text."""
+    return f"signed by {ctx.kwargs.get('clerk')}"
+
+
+def _signer(messages: Any) -> list[Any]:
+    return results(messages) or [Content.from_function_call(call_id="s1", name="sign", arguments={"text": "x"})]
+
+
+def signing() -> Any:
+    agent = Agent(Scripted(_signer), name="signer", tools=[sign])
+    return WorkflowBuilder(start_executor=agent, name="signing").build()

@@ -198,3 +198,30 @@ async def test_a_run_is_not_continued_where_a_step_is_gone_that_it_holds_somethi
     other = Desk(samples.questionnaire())
     with pytest.raises(Incompatible, match="holds the state of reviewer, write, which the workflow no longer has"):
         other.engine.carry(other.served, desk.head, None, override=True)
+
+
+async def test_options_of_serve_reach_the_tools_of_an_agent():
+    desk = Desk(samples.signing(), config={"function_invocation_kwargs": {"clerk": "Ida"}})
+    await desk.start("please sign")
+    await desk.answer({"action": "approve"})
+    assert desk.output == "signed by Ida"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"config": {"temperature": 1}}, r"serve\(config=\): Agent Framework takes client_kwargs, .* not temperature"),
+        ({"context": object()}, r"serve\(context=\): Agent Framework takes no context"),
+    ],
+)
+def test_options_that_the_framework_does_not_take_are_refused(options: dict, words: str):
+    with pytest.raises(ValueError, match=words):
+        engine.describe(Desk(samples.chat(), **options).served)
+
+
+def test_a_workflow_that_ends_for_good_takes_no_follow_up():
+    pytest.importorskip("agent_framework_orchestrations")
+    from tests.engines.agent_framework.orchestrations import magentic, sequential
+
+    assert engine.describe(Desk(magentic()).served).follow_up_schema is None
+    assert engine.describe(Desk(sequential()).served).follow_up_schema is not None

@@ -17,7 +17,7 @@ from wfdash.engines.agent_framework.definition.definitions import (
     tools_of,
     workflow_for_drive,
 )
-from wfdash.engines.agent_framework.definition.inputs import follow_up_schema, schema_for
+from wfdash.engines.agent_framework.definition.inputs import follow_up_schema, options_for, schema_for
 from wfdash.engines.agent_framework.library import is_function, is_kind, is_of
 from wfdash.engines.serving import Served
 from wfdash.installation.frameworks import check_framework
@@ -30,12 +30,13 @@ LOST = (
 
 
 def describe(served: Served) -> Description:
-    """Return the description of a workflow. ``UnusableFramework``, ``NotCopyable``, ``TakesNothing``."""
+    """Return the description of a workflow. ``UnusableFramework``, ``NotCopyable``, ``TakesNothing``, ``NotTaken``."""
     check_framework("agent_framework")
     workflow = workflow_for_drive(served)
     name = name_of(served, workflow)
     notes = [LOST.format(name=one) for one in lost_questions(workflow)]
     doc = served.doc or _doc(workflow)
+    options_for(served, workflow)
     steps, edges = _function(workflow) if is_function(workflow) else _graph(workflow)
     return Description(
         workflow=WorkflowId(name),

@@ -8,12 +8,21 @@ from typing import Any, get_type_hints
 from checkpoints.records import Json
 from wfdash.contract import InvalidInput
 from wfdash.engines.agent_framework.definition.answer_types import chat_kind, input_schema, read_input
-from wfdash.engines.agent_framework.library import is_function, is_kind
+from wfdash.engines.agent_framework.definition.definitions import executors_of
+from wfdash.engines.agent_framework.library import is_function, is_kind, is_of
 from wfdash.engines.serving import Served
 
 
 class TakesNothing(ValueError):
     """A function without a message cannot be run by the framework: the message says what to add."""
+
+
+class NotTaken(ValueError):
+    """An option of ``serve`` that the framework has no place for: the message says which it has."""
+
+
+OPTIONS = frozenset({"client_kwargs", "function_invocation_kwargs", "tools"})
+"""Names of ``config`` for a graph: what its agents hand to chat clients and tools, and further tools."""
 
 
 def schema_for(served: Served, workflow: Any) -> dict[str, Json]:
@@ -34,10 +43,25 @@ def input_for(served: Served, workflow: Any, message: Json) -> Any:
 
 def follow_up_schema(served: Served, workflow: Any) -> dict[str, Json] | None:
     """Return the schema of a follow-up message: that of a conversation; None for a workflow that holds none."""
-    if is_function(workflow) or isinstance(served.input, dict):
+    if is_function(workflow) or isinstance(served.input, dict) or _takes_no_more(workflow):
         return None
     kinds = kinds_of(served, workflow)
     return input_schema(kinds) if chat_kind(kinds) is not None else None
+
+
+def _takes_no_more(workflow: Any) -> bool:
+    """Return whether a finished workflow refuses any further message, as Magentic does."""
+    return any(is_of(executor, "MagenticOrchestrator") for executor in executors_of(workflow).values())
+
+
+def options_for(served: Served, workflow: Any) -> dict[str, Any]:
+    """Return what the workflow is run with besides its message: ``config`` of ``serve``. ``NotTaken``."""
+    unknown = set() if is_function(workflow) else served.config.keys() - OPTIONS
+    if unknown:
+        raise NotTaken(f"serve(config=): Agent Framework takes {', '.join(sorted(OPTIONS))}, not {min(unknown)}")
+    if served.context is not None:
+        raise NotTaken("serve(context=): Agent Framework takes no context; give config=")
+    return dict(served.config)
 
 
 def kinds_of(served: Served, workflow: Any) -> list[Any]:

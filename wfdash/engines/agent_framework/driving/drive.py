@@ -11,7 +11,7 @@ from checkpoints.storage import Recorder
 from wfdash.contract import Continue, Outcome, Resume, RunInput, Start
 from wfdash.engines.agent_framework.definition.allowed_types import codec_of
 from wfdash.engines.agent_framework.definition.definitions import workflow_for_drive
-from wfdash.engines.agent_framework.definition.inputs import input_for
+from wfdash.engines.agent_framework.definition.inputs import input_for, options_for
 from wfdash.engines.agent_framework.driving import functions
 from wfdash.engines.agent_framework.driving.commits import Commits, DrivenRun
 from wfdash.engines.agent_framework.driving.questions import Asked, read
@@ -86,7 +86,7 @@ class FrameworkDrive:
 
     async def _run(self, answers: dict[str, Json]) -> None:
         """Run the framework's workflow and take its events."""
-        call: dict[str, Any] = {}
+        call = options_for(self._commits.driven.served, self._workflow)
         if isinstance(self._given, Resume):
             loaded = self._load()
             call["checkpoint_id"] = loaded.checkpoint_id

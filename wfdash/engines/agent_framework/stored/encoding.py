@@ -12,6 +12,7 @@ import io
 import pickle
 from collections.abc import Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from checkpoints.errors import Damaged
 from checkpoints.records import Json
@@ -28,9 +29,10 @@ SAFE = frozenset(
         *(f"datetime:{name}" for name in ("date", "datetime", "time", "timedelta", "timezone")),
         *(f"collections:{name}" for name in ("Counter", "OrderedDict", "defaultdict", "deque")),
         *("decimal:Decimal", "uuid:UUID", "copyreg:_reconstructor", "pathlib:PurePosixPath", "pathlib:PosixPath"),
-        *("types:GenericAlias", "types:UnionType", "functools:reduce", "operator:or_", "operator:getitem"),
+        *("types:GenericAlias", "types:UnionType", "functools:reduce", "_functools:reduce"),
+        *(f"{module}:{name}" for module in ("operator", "_operator") for name in ("or_", "getitem")),
         *(f"typing:{name}" for name in ("Annotated", "Any", "Dict", "List", "Literal", "Optional", "Tuple", "Union")),
-        *("pydantic_core._pydantic_core:TzInfo", "zoneinfo:ZoneInfo._unpickle"),
+        *("pydantic_core._pydantic_core:TzInfo", "zoneinfo:ZoneInfo"),
     }
 )
 """What can be rebuilt without any code of an author."""
@@ -101,6 +103,8 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Return a class that a pickle names. ``UnpicklingError`` for any other, and for what is no class."""
         key = f"{module}:{name}"
+        if key == "builtins:getattr":
+            return _zone_reader
         if key in SAFE:
             return super().find_class(module, name)
         ours = module.partition(".")[0] in OURS
@@ -113,6 +117,13 @@ class _Reader(pickle.Unpickler):
             f"{module}.{name} is no class that the workflow is known to use: define it in the module of the workflow, "
             "annotate a handler with it, or decorate it with agent_framework.register_checkpoint_type"
         )
+
+
+def _zone_reader(kind: Any, name: str) -> Any:
+    """Return how a time zone is read, which pickles reach by ``getattr``. ``UnpicklingError`` for anything else."""
+    if kind is ZoneInfo and name == "_unpickle":
+        return getattr(kind, name)
+    raise pickle.UnpicklingError(f"{name} of {kind!r} is no class")
 
 
 def registered_types() -> frozenset[str]:
