@@ -1,10 +1,10 @@
-"""A plan of steps that people approve, change or reject one by one; what depends on a rejected step is left out."""
+"""A plan of steps that people approve, modify or reject one by one; after a rejection they may abort the rest."""
 
 from typing import Literal
 
 from pydantic import BaseModel
 
-from wfdash.workflow import Approval, Context, Policy, Workflow
+from wfdash.workflow import Approval, Choice, Context, Option, Policy, Workflow
 
 
 class Task(BaseModel):
@@ -21,7 +21,7 @@ class Plan(BaseModel):
 
 class Done(BaseModel):
     name: str
-    outcome: Literal["done", "rejected", "skipped"]
+    outcome: Literal["done", "rejected", "skipped", "aborted"]
     note: str = ""
 
 
@@ -46,6 +46,9 @@ async def carry_out(tasks: list[Task], ctx: Context) -> list[Task]:
     else:
         result = await decide(task, ctx)
     ctx.state.done = [*ctx.state.done, result]
+    if result.outcome == "rejected" and rest and await ctx.ask(what_now(task, rest)) == "abort":
+        ctx.state.done = [*ctx.state.done, *(Done(name=one.name, outcome="aborted") for one in rest)]
+        return []
     return rest
 
 
@@ -56,7 +59,7 @@ async def decide(task: Task, ctx: Context) -> Done:
             subject=f"{task.name}: run {task.command!r}?",
             proposal=task,
             edit=Task,
-            consequence={"approve": "Run at once", "reject": "Left out, with all that needs it"},
+            consequence={"approve": "Run at once", "reject": "Not run; you decide about the rest next"},
             risk="high",
         )
         decision = await ctx.ask(card)
@@ -64,6 +67,17 @@ async def decide(task: Task, ctx: Context) -> Done:
             return Done(name=task.name, outcome="rejected", note=decision.reason or "")
         task = decision.value
     return Done(name=task.name, outcome="done", note=await ctx.call(execute, task.command, once=True))
+
+
+def what_now(task: Task, rest: list[Task]) -> Choice:
+    names = ", ".join(one.name for one in rest)
+    return Choice(
+        subject=f"{task.name} was rejected: what about the rest?",
+        options=[
+            Option(name="continue", label="Continue without it", description=f"Left to do: {names}"),
+            Option(name="abort", label="Abort the plan", description="Nothing more is run", style="danger"),
+        ],
+    )
 
 
 @step_plan.step(after=["begin", "carry_out"], when=lambda tasks: not tasks)

@@ -15,9 +15,10 @@ PAGES = sorted((Path(__file__).parents[2] / "docs/coming-from").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
-async def test_the_snippet_runs_to_its_end(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_run_to_their_end(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    block = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    assert block
     module = types.ModuleType("snippet")
     monkeypatch.setitem(sys.modules, "snippet", module)
     code = compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
