@@ -6,17 +6,25 @@ refers to nothing: its entries and the pages it stores stay.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from checkpoints import rules
+from checkpoints.database.alias import connection
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, Chunk, Claim, Run
 from checkpoints.records import Phase, RunInfo
 from checkpoints.sql.runs import Removed
+from checkpoints.sql.statements import TIMED
 
 FACTS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
+COUNT_EVENT = "UPDATE checkpoints_run SET seq = seq + 1, updated = %s WHERE id = %s RETURNING seq"
+COUNT_AND_WAKE = COUNT_EVENT.replace(
+    " WHERE", f", phase = CASE WHEN phase IN {TIMED} THEN '{Phase.READY.value}' ELSE phase END WHERE"
+)
 
 
 def list_runs(
@@ -33,6 +41,21 @@ def list_runs(
         older = Q(created__lt=before.created) | Q(created=before.created, id__lt=findable(before.id))
         rows = rows.filter(older, created__lte=before.created)
     return [RunInfo(**facts) for facts in rows.values(*FACTS, "claimed")[:limit]]
+
+
+def count_event(run: str, now: datetime, *, wake: bool) -> int:
+    """Count one more event of a run inside the caller's transaction and return its number, in one statement.
+
+    ``wake``: a run that waits for an answer or a time is due. ``Run.DoesNotExist`` if there is no such run.
+    """
+    used = connection()
+    moment = Run._meta.get_field("updated").get_db_prep_save(now, used)
+    with used.cursor() as cursor:
+        cursor.execute(COUNT_AND_WAKE if wake else COUNT_EVENT, (moment, run))
+        found = cursor.fetchone()
+    if found is None:
+        raise Run.DoesNotExist
+    return int(found[0])
 
 
 def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.database.storage import write
 from checkpoints.models import HumanRequest, Notice, Preference, Webhook
@@ -37,6 +39,18 @@ def test_a_person_is_told_in_the_browser_always_and_by_mail_where_there_is_one(a
     assert rows["ana", "browser"].sent is not None
     assert rows["ana", "mail"].sent is None
     assert rows["ana", "mail"].payload["subject"] == "Pay?"
+
+
+def test_many_people_take_no_more_statements_than_one(ask: Ask, ana, mail_is_on) -> None:
+    many = [User.objects.create(username=f"p{n}", email=f"p{n}@example.org") for n in range(9)]
+    taken = []
+    for people in ([ana], many):
+        request = ask(f"for {len(people)}")
+        with CaptureQueriesContext(connection) as seen, write():
+            notify("reminder", request, people)
+        taken.append(len(seen))
+    assert Notice.objects.count() == 2 * (1 + len(many))
+    assert taken[0] == taken[1]
 
 
 def test_that_a_request_opened_goes_by_mail_only_if_chosen(ask: Ask, ana, mail_is_on) -> None:

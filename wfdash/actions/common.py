@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from checkpoints.database.alias import connection, on_commit
+from checkpoints.database.runs import count_event
 from checkpoints.events import EventKind, check_event
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
-from checkpoints.records import EventDraft, Phase
-from checkpoints.rules import TIMED
+from checkpoints.records import EventDraft
 from checkpoints.sql.tables import EVENT, event_row
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
@@ -75,7 +74,7 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     ``wake``: also make a run due that waits for an answer or a time.
     """
     kind, now = check_event(event), timezone.now()
-    seq = _next_seq(run, now, wake)
+    seq = count_event(run.pk, now, wake=wake)
     row = event_row(run.pk, seq, event.kind, event.step, event.data)
     Event.objects.create(**dict(zip(EVENT, row, strict=True)), at=now)
     run_id = run.pk
@@ -91,13 +90,6 @@ def append_request_event(request: HumanRequest, kind: EventKind, *, wake: bool =
     """
     named = {"request": request.pk, "key": request.key, "subject": str(request.card.get("subject") or "")}
     return append_event(request.run, kind.draft(request.step, **named, **facts), wake=wake)
-
-
-def _next_seq(run: Run, now: datetime, wake: bool) -> int:
-    row = Run.objects.filter(pk=run.pk)
-    woken = {"phase": Case(When(phase__in=TIMED, then=Value(Phase.READY.value)), default=F("phase"))} if wake else {}
-    row.update(seq=F("seq") + 1, updated=now, **woken)
-    return row.values_list("seq", flat=True).get()
 
 
 def notify_request(workflow: str, request_id: str, part: str = "request") -> None:

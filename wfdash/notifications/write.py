@@ -14,8 +14,7 @@ from django.db.models import Q, QuerySet
 from checkpoints import ids
 from checkpoints.database.alias import on_commit
 from checkpoints.database.clock import database_now
-from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Run, Webhook
-from checkpoints.models.fields import decrypted
+from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Webhook
 from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
@@ -46,8 +45,9 @@ def notify(
     given = dict(facts or {})
     people = [user for user in users if user.get_username() != given.get("by")]
     rows = _rows(kind, request.workflow, people, once, run=request.run_id)
+    payload = {**facts_of_request(request), **given} if rows else {}
     for row in rows:
-        row.request, row.payload = request, {**facts_of_request(request), **given}
+        row.request, row.payload = request, payload
     _insert(rows, people, once)
 
 
@@ -98,7 +98,9 @@ def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
 
 
 def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:
-    chosen, browsers = preferences_of(people), _browsers_of(people)
+    chosen = preferences_of(people)
+    wanted = [pk for pk in people if is_installed() and chosen.get(pk, Preferences()).wants(kind, PUSH)]
+    browsers = _browsers_of(wanted) if wanted else {}
     for user in people.values():
         wishes = chosen.get(user.pk, Preferences())
         for channel in PERSONAL:
@@ -153,11 +155,11 @@ def _notice(
 
 def facts_of_request(request: HumanRequest) -> dict[str, Json]:
     """Return what a notification contains of its request: a copy, readable after the row is gone."""
-    title, own = Run.objects.values_list("title", "own_title").get(pk=request.run_id)
+    run = request.run
     return {
         "request": request.pk,
         "run": request.run_id,
-        "run_title": decrypted(Run, "own_title", own, request.run_id) or title or request.workflow,
+        "run_title": run.own_title or run.title or request.workflow,
         "workflow": request.workflow,
         "step": request.step,
         "subject": card_subject(request.card, request.step)[:300],

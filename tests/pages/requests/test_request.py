@@ -3,10 +3,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.models import Answer, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
+
+MOST_STATEMENTS = 26
+"""Of an answer that one person notices: from the session to the audit, transactions not counted."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +26,14 @@ def test_approving_answers_the_request(question, as_):
     kept = Answer.objects.get()
     assert (kept.value, kept.verdict, kept.by.username) == ({"action": "approve"}, "approve", "ana")
     assert Event.objects.get(kind="request.answered").data["by"] == "ana"
+
+
+def test_an_answer_takes_few_statements(run, as_):
+    ana, *questions = as_("ana"), people.ask(run, "First?"), people.ask(run, "Second?")
+    for question in questions:
+        with CaptureQueriesContext(connection) as seen:
+            assert ana.post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == 302
+    assert len([one for one in seen if "SAVEPOINT" not in one["sql"]]) <= MOST_STATEMENTS
 
 
 def test_a_rejection_needs_its_reason_and_keeps_what_was_typed(question, as_):

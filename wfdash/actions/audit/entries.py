@@ -125,10 +125,14 @@ def name_of(person: User | None) -> str:
     return person.get_username() if person else DEADLINE
 
 
-def keep_shown(request: str, kind: str, seen: str, body: str) -> None:
-    """Store what a person was shown, once per content. ``kind``: card (JSON) or page (HTML)."""
-    row = Shown(id=f"{request}:{kind}:{seen[:64]}", request=request, kind=kind, body=body, at=timezone.now())
-    Shown.objects.bulk_create([row], ignore_conflicts=True)
+def keep_shown(request: str, *shown: tuple[str, str, str]) -> None:
+    """Store what a person was shown, once per content: its kind (card, JSON, or page, HTML), fingerprint and text."""
+    now = timezone.now()
+    rows = [
+        Shown(id=f"{request}:{kind}:{seen[:64]}", request=request, kind=kind, body=body, at=now)
+        for kind, seen, body in shown
+    ]
+    Shown.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
 def _keep_card(request: HumanRequest) -> None:
     """Store the current card, to show later what changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
-    entries.keep_shown(request.id, "card", fingerprint(request.card, request.answer_schema), json.dumps(shown))
+    entries.keep_shown(request.id, ("card", fingerprint(request.card, request.answer_schema), json.dumps(shown)))
 
 
 def _change_card(request: HumanRequest, card: dict[str, Any]) -> None:

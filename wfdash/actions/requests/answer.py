@@ -283,10 +283,9 @@ def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: 
 def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
     """Record in the audit who decided, by which right, what they were shown, and what they changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
-    entries.keep_shown(request.id, "card", reply.seen, json.dumps(shown))
     page = sha256(context.page.encode()).hexdigest() if context.page else ""
-    if page:
-        entries.keep_shown(request.id, "page", page, context.page)
+    pages = [("page", page, context.page)] if page else []
+    entries.keep_shown(request.id, ("card", reply.seen, json.dumps(shown)), *pages)
     given = reply.value if isinstance(reply.value, dict) else {}
     changed = given.get("edited", given.get("arguments"))
     facts = {

@@ -43,14 +43,12 @@ def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
 
     ``but``: the person who decided.
     """
+    starter = request.run.created_by if request.run.created_by_id != but else None
+    known = [pk for pk in (request.run.created_by_id, but) if pk is not None]
     voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
     spoke = Comment.objects.filter(request=request).values("by_id")
-    named = [pk for pk in (request.run.created_by_id, request.assignee_id) if pk is not None]
-    concerned = User.objects.filter(Q(pk__in=named) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(
-        pk__in=[] if but is None else [but]
-    )
-    names = list(concerned.values_list(USERNAME, flat=True))
-    if not names:
-        return []
-    requester = [request.run.created_by] if request.run.created_by and request.run.created_by_id != but else []
-    return [*requester, *(viewer.user for viewer in people_who("see", request.workflow, names=names))]
+    assigned = [] if request.assignee_id is None else [request.assignee_id]
+    others = User.objects.filter(Q(pk__in=assigned) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(pk__in=known)
+    names = list(others.values_list(USERNAME, flat=True))
+    permitted = [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []
+    return [starter, *permitted] if starter is not None else permitted
