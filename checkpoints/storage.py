@@ -87,7 +87,8 @@ class Journal(Protocol):
 
         Assigns the events' ``seq``. ``ClaimLost`` if ``claim`` is gone or expired (nothing is written), ``Conflict``
         for a second checkpoint with the same ``n``, ``AlreadyAnswered`` for another answer to a request that has one.
-        Without a claim the run is created if new. A claim with less than half of its time left is extended.
+        Without a claim the run is created if new; a standing then leaves it to workers, else it is its maker's own (see
+        ``due``). A claim with less than half of its time left is extended.
         """
 
     async def read_events(self, run: RunId, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
@@ -169,7 +170,11 @@ class Claims(Protocol):
         """Release it; the run stays as due as it was. No error if it was already lost."""
 
     async def due(self, *, limit: int = 500) -> Sequence[RunId]:
-        """Return runs that are due: ready and unclaimed, claim expired, or their wake time has come."""
+        """Return runs that are due: ready and unclaimed, claim expired, or their wake time has come.
+
+        Never its maker's own run: one that ``save``, ``begin``, ``fork`` or a commit without a standing created, until
+        a commit without a claim leaves it to workers with a standing.
+        """
 
 
 @runtime_checkable

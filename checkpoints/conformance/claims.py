@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from checkpoints.conformance.samples import (
+    MANY,
     asking,
     begun,
     checkpoint,
@@ -215,7 +216,7 @@ async def a_run_can_be_taken_whatever_it_waits_for(world: JournalWorld) -> None:
 
 
 async def a_run_with_a_live_claim_cannot_be_taken(world: JournalWorld) -> None:
-    run = new_run_id()
+    run = await begun(world)
     first = checkpoint(run)
     await world.storage.commit(Commit(run=run, checkpoint=first))
     held = await world.storage.claim(run, worker="busy", ttl=30)
@@ -238,7 +239,7 @@ async def of_many_takers_at_once_one_wins(world: JournalWorld) -> None:
 
 
 async def a_run_is_taken_from_its_newest_checkpoint_only(world: JournalWorld) -> None:
-    run = new_run_id()
+    run = await begun(world)
     first, second = checkpoint(run), checkpoint(run, 2)
     await world.storage.commit(Commit(run=run, checkpoint=first))
     await world.storage.commit(Commit(run=run, checkpoint=second))
@@ -263,14 +264,41 @@ async def a_cancelled_run_is_taken_only_on_request(world: JournalWorld) -> None:
 
 async def a_run_may_begin_in_the_hands_of_its_driver(world: JournalWorld) -> None:
     run = new_run_id()
-    first = Commit(run=run, checkpoint=checkpoint(run), events=EVENT)
-    claim = await world.storage.begin(first, worker="here", ttl=30)
+    head = checkpoint(run)
+    claim = await world.storage.begin(Commit(run=run, checkpoint=head, events=EVENT), worker="here", ttl=30)
     assert (claim.run, claim.worker, claim.epoch, claim.recovered) == (run, "here", 1, False)
     assert not await is_due(world, run)
     assert await world.storage.claim(run, worker="other", ttl=30) is None
     assert await world.storage.commit(Commit(run=run, events=EVENT), claim=claim) == 2
     await world.storage.renew(claim, ttl=0.02)
-    assert (await taken_over(world, run)).recovered
+    taken = await until(lambda: _tried(world, run, head.id))
+    assert taken is not None
+    assert taken.recovered
+
+
+async def a_run_that_its_maker_drives_is_never_due_for_workers(world: JournalWorld) -> None:
+    saved, driven, copy = new_run_id(), new_run_id(), new_run_id()
+    first = checkpoint(saved)
+    await world.storage.save(first)
+    claim = await world.storage.begin(Commit(run=driven, checkpoint=checkpoint(driven)), worker="here", ttl=30)
+    asked = checkpoint(driven, 2, requests=(question(),))
+    waiting = Standing(phase=Phase.WAITING)
+    await world.storage.commit(
+        Commit(run=driven, checkpoint=asked, opened=asked.requests, standing=waiting), claim=claim
+    )
+    await world.answer(driven, "k", True)
+    await world.storage.fork(saved, first.id, copy)
+    due = await world.storage.due(limit=MANY)
+    for run in (saved, driven, copy):
+        assert run not in due
+        assert await world.storage.claim(run, worker="a worker", ttl=5) is None
+    assert await world.phase(driven) is Phase.READY
+    again = await world.storage.take(driven, worker="here", ttl=0.01, head=asked.id)
+    assert (again.run, again.recovered) == (driven, False)
+    await asyncio.sleep(0.05)
+    assert await world.storage.claim(driven, worker="a worker", ttl=5) is None
+    await world.storage.commit(Commit(run=copy, standing=Standing(phase=Phase.READY)))
+    assert await is_due(world, copy), "a commit without a claim leaves a run to workers by its standing"
 
 
 async def a_run_begins_once(world: JournalWorld) -> None:

@@ -52,9 +52,14 @@ async def runs_are_listed_newest_first_in_pages(world: JournalWorld) -> None:
     assert not await world.storage.list_runs(workflow=WorkflowId("\x00"))
 
 
+def _for_workers(run: RunId, flow: WorkflowId) -> Commit:
+    """Return the first commit of a run of this workflow that is left to workers."""
+    return Commit(run=run, checkpoint=checkpoint(run, workflow=flow), standing=Standing(phase=Phase.READY))
+
+
 async def a_run_that_is_driven_says_so(world: JournalWorld) -> None:
     flow, run = of_its_own(), new_run_id()
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run, workflow=flow)))
+    await world.storage.commit(_for_workers(run, flow))
     claim = await claimed(world, run)
     assert [info.claimed for info in await world.storage.list_runs(workflow=flow)] == [True]
     await world.storage.release(claim)
@@ -81,7 +86,7 @@ async def a_deleted_run_leaves_nothing(world: JournalWorld) -> None:
 
 async def a_run_that_is_open_or_driven_is_deleted_only_by_force(world: JournalWorld) -> None:
     flow, run = of_its_own(), new_run_id()
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run, workflow=flow)))
+    await world.storage.commit(_for_workers(run, flow))
     with refused(Conflict, saying="cancel it first"):
         await world.storage.delete_run(run)
     claim = await claimed(world, run)

@@ -54,8 +54,8 @@ def question(key: str = "k", **changes: Any) -> Request:
 
 
 def started(run: RunId) -> Commit:
-    """Return the commit that makes a run known and ready."""
-    return Commit(run=run, events=(EventKind.RUN_QUEUED.draft(),))
+    """Return the commit that makes a run known, and leaves it to workers."""
+    return Commit(run=run, events=(EventKind.RUN_QUEUED.draft(),), standing=Standing(phase=Phase.READY))
 
 
 def asking(run: RunId, *keys: str, n: int = 1, phase: Phase = Phase.WAITING) -> Commit:

@@ -76,6 +76,8 @@ class Run(models.Model):
     created = MomentField()
     updated = MomentField()
     finished = MomentField(null=True)
+    for_workers = models.BooleanField(default=True, db_default=True)
+    """Whether workers may take it. Not a run that a program makes by the library: that drives it itself."""
     start_key = CharField(max_length=200, null=True, unique=True)
     altered = CharField(max_length=60, blank=True, db_default="", default="")
     """How people changed its course: restored, edited, overridden; comma-separated, never removed."""
@@ -104,6 +106,7 @@ class Run(models.Model):
                 fields=["phase", "finished", "workflow"], condition=Q(finished__isnull=False), name="run_ended"
             ),
             models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
+            models.Index(fields=["id"], condition=Q(phase="ready", for_workers=True), name="run_due"),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
             models.Index(fields=["phase", "id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),

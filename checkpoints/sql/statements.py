@@ -106,7 +106,7 @@ class Statements:
         self.move = say(move + end + " RETURNING seq, n, family, workflow")
         is_fresh = "(SELECT expires > {later} FROM checkpoints_claim WHERE run_id=? AND token=?)"
         self.move_fenced = say(f"{move}{end} AND epoch=? RETURNING seq, n, family, workflow, {is_fresh}")
-        self.set_phase = say(move + set_phase + end + " RETURNING seq, n, family, workflow")
+        self.set_phase = say(f"{move}{set_phase}for_workers=TRUE, {end} RETURNING seq, n, family, workflow")
         self.set_phase_fenced = say(move + set_phase + end + " AND epoch=? RETURNING seq, n, family, workflow")
         run = insert("checkpoints_run", RUN, created="{now}", updated="{now}")
         self.new_run = say(f"{run} ON CONFLICT (id) DO NOTHING RETURNING id")
@@ -189,7 +189,7 @@ class Statements:
         self.known_checkpoint = say("SELECT 1 FROM checkpoints_checkpoint WHERE id=?")
         self.run_to_claim = say(
             f"SELECT CASE WHEN phase='ready' OR (phase IN {TIMED} AND wake_at <= {{now}}) THEN 1 ELSE 0 END,"
-            " attempts FROM checkpoints_run WHERE id=?{lock}"
+            " attempts FROM checkpoints_run WHERE id=? AND for_workers{lock}"
         )
         resting = dialect.later.replace("?", f"-({TAKEOVER_DELAY})")
         self.claim_to_take_over = say(
@@ -213,8 +213,9 @@ class Statements:
         timed = f"COALESCE(phase, '') IN {TIMED}"
         self.due = {
             which: say(
-                f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND {free}"
-                f" UNION ALL SELECT id FROM checkpoints_run r WHERE wake_at <= {{now}} AND {timed} AND {free}"
+                f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND for_workers AND {free}"
+                " UNION ALL SELECT id FROM checkpoints_run r"
+                f" WHERE wake_at <= {{now}} AND for_workers AND {timed} AND {free}"
                 " LIMIT ?"
             )
             for which, chosen in ((None, ""), (True, f" AND {suspect}"), (False, f" AND NOT {suspect}"))

@@ -56,6 +56,7 @@ class RunRow(TypedDict):
     family: str
     forked_from: str | None
     acted_by: str
+    for_workers: bool
 
 
 def run_row(
@@ -68,6 +69,7 @@ def run_row(
     n: int = 0,
     family: str | None = None,
     forked_from: str | None = None,
+    for_workers: bool = True,
 ) -> RunRow:
     """Return a new run's row: ready, unclaimed, of a family of its own unless it is forked."""
     return {
@@ -84,6 +86,7 @@ def run_row(
         "family": family or run,
         "forked_from": forked_from,
         "acted_by": "",
+        "for_workers": for_workers,
     }
 
 

@@ -122,7 +122,8 @@ class Scripts(ReadScripts):
         statement = (self.sql.move if commit.standing is None else self.sql.set_phase, (*params, commit.run))
         (rows,) = yield [statement]
         if not rows:
-            _, rows = yield [self._new_run(commit), statement]
+            # Who says in which phase the run is left leaves it to workers; everyone else drives it themselves.
+            _, rows = yield [self._new_run(commit, for_workers=commit.standing is not None), statement]
         return rows[0]
 
     def _move_fenced(self, commit: Commit, claim: Claim, params: tuple[Any, ...]) -> Script[RunCounters]:
@@ -178,10 +179,10 @@ class Scripts(ReadScripts):
             int(standing.phase in ENDED),
         )
 
-    def _new_run(self, commit: Commit) -> Statement:
+    def _new_run(self, commit: Commit, *, for_workers: bool) -> Statement:
         first = commit.checkpoint
         named = {} if first is None else {name: getattr(first, name) for name in ("workflow", "version", "engine")}
-        return self.sql.new_run, self._parameters(run_row(commit.run, **named))
+        return self.sql.new_run, self._parameters(run_row(commit.run, **named, for_workers=for_workers))
 
     def _parameters(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return a row's values as its statement takes them: documents as text, times in the dialect."""
@@ -239,7 +240,7 @@ class Scripts(ReadScripts):
             raise NotFound(run=run, checkpoint=checkpoint)
         origin = self._info(rows[0])
         named = {name: getattr(origin, name) for name in ("workflow", "version", "engine")}
-        begun = run_row(new_run, **named, family=families[0][0], forked_from=checkpoint)
+        begun = run_row(new_run, **named, family=families[0][0], forked_from=checkpoint, for_workers=False)
         created, ((now,),) = yield [(self.sql.new_run, self._parameters(begun)), (self.sql.now, ())]
         if not created:
             raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
@@ -294,7 +295,7 @@ class Scripts(ReadScripts):
 
     def begin(self, given: PreparedCommit, worker: str, ttl: float) -> Script[Claim]:
         """Write a run's first checkpoint, claim the run, and return the claim."""
-        yield [self._new_run(given.commit)]
+        yield [self._new_run(given.commit, for_workers=False)]
         claim = yield from self.take(given.commit.run, worker, ttl, None)
         yield from self.commit(replace(given, claim=claim))
         return claim

@@ -8,7 +8,7 @@ from pathlib import Path
 from checkpoints.errors import Incompatible, InvalidConfig
 from checkpoints.sql.sqlite.executor import roll_back
 
-VERSION = 3
+VERSION = 4
 """Stored in the file as ``user_version``."""
 
 SCHEMA = """
@@ -16,7 +16,8 @@ CREATE TABLE checkpoints_run (
     id TEXT PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, engine TEXT NOT NULL, title TEXT NOT NULL,
     phase TEXT NOT NULL, input TEXT, output TEXT, error TEXT, seq INTEGER NOT NULL, n INTEGER NOT NULL,
     epoch INTEGER NOT NULL, attempts INTEGER NOT NULL, wake_at TEXT, retry TEXT, family TEXT NOT NULL,
-    forked_from TEXT, acted_by TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL, finished TEXT);
+    forked_from TEXT, acted_by TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL, finished TEXT,
+    for_workers INTEGER NOT NULL DEFAULT 1);
 CREATE INDEX run_by_phase ON checkpoints_run (phase);
 CREATE INDEX run_to_wake ON checkpoints_run (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX run_by_family ON checkpoints_run (family);
@@ -46,7 +47,7 @@ CREATE TABLE checkpoints_effect (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL,
     once INTEGER NOT NULL, state TEXT NOT NULL, result TEXT, n INTEGER NOT NULL, at TEXT NOT NULL);
 CREATE INDEX effect_by_key ON checkpoints_effect (run_id, key);
-PRAGMA user_version=3
+PRAGMA user_version=4
 """
 
 UPGRADES = {
@@ -59,6 +60,10 @@ PRAGMA user_version=2
     2: """
 ALTER TABLE checkpoints_checkpoint ADD COLUMN facts TEXT;
 PRAGMA user_version=3
+""",
+    3: """
+ALTER TABLE checkpoints_run ADD COLUMN for_workers INTEGER NOT NULL DEFAULT 1;
+PRAGMA user_version=4
 """,
 }
 """From each earlier version to the next."""

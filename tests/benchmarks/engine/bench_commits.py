@@ -30,7 +30,7 @@ from django.db import connections  # noqa: E402
 from checkpoints.database.storage import DatabaseStorage  # noqa: E402
 from checkpoints.events import EventKind  # noqa: E402
 from checkpoints.ids import RunId, new_checkpoint_id, new_run_id  # noqa: E402
-from checkpoints.records import Checkpoint, Claim, Commit  # noqa: E402
+from checkpoints.records import Checkpoint, Claim, Commit, Phase, Standing  # noqa: E402
 
 RUNS = 50
 BODY = {"state": {f"key_{i}": "x" * 80 for i in range(10)}, "position": {"done": ["a", "b"]}}
@@ -100,7 +100,7 @@ async def drive(storage: DatabaseStorage, claim: Claim, first: int, count: int) 
 async def claimed(storage: DatabaseStorage) -> Claim:
     """Return a claim on a new run."""
     run = new_run_id()
-    await storage.commit(Commit(run=run))
+    await storage.commit(Commit(run=run, standing=Standing(phase=Phase.READY)))
     claim = await storage.claim(run, worker="bench", ttl=600)
     assert claim is not None
     return claim

@@ -30,10 +30,9 @@ def renewer(storage) -> Iterator[ClaimRenewer]:
 
 async def claim_of(storage: MemoryStorage, ttl: float = 30) -> Claim:
     run = new_run_id()
-    await storage.save(checkpoint(run))
-    claim = await storage.claim(run, worker="w", ttl=ttl)
-    assert claim is not None
-    return claim
+    first = checkpoint(run)
+    await storage.save(first)
+    return await storage.take(run, worker="w", ttl=ttl, head=first.id)
 
 
 async def test_a_loop_that_is_blocked_has_its_claims_renewed_again_and_again(storage, renewer) -> None:

@@ -214,6 +214,7 @@ def _rewind(run: Run, head: Checkpoint, viewer: Viewer, altered: str) -> None:
     Run.objects.filter(pk=run.pk).update(
         n=head.n,
         phase=Phase.READY,
+        for_workers=True,
         version=head.version,
         output=None,
         error=None,
@@ -231,10 +232,11 @@ def _rewind(run: Run, head: Checkpoint, viewer: Viewer, altered: str) -> None:
 def _create_fork(origin: Run, step: RestoreStart) -> Run:
     now = timezone.now()
     inherited = "edited" if step.draft or carries_edits(origin, step.chosen) else ""
-    made = {"engine": origin.engine, "title": origin.title, "family": origin.family, "forked_from": step.chosen.id}
+    made: dict[str, Any] = {"engine": origin.engine, "title": origin.title, "family": origin.family}
+    made |= {"workflow": origin.workflow, "version": step.chosen.version, "forked_from": step.chosen.id}
     message = step.draft.input_of(origin) if step.draft else origin.input
     return Run.objects.create(
-        **run_row(ids.new_run_id(), workflow=origin.workflow, version=step.chosen.version, n=1, **made),
+        **run_row(ids.new_run_id(), n=1, **made),
         **names_of_fork(origin, message),
         input=message,
         # The same turn, taken another way. A fork of a thread's first run begins a thread of its own.

@@ -75,7 +75,7 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
         )
         altered = restore_point.alterations(run.altered, "overridden" if override else "")
         facts = {"acted_by": viewer.name, "finished": None, "retry": None, "altered": altered}
-        Run.objects.filter(pk=run.pk).update(phase=phase, **facts)
+        Run.objects.filter(pk=run.pk).update(phase=phase, for_workers=True, **facts)
         entries.record_run(viewer, command[0], run)
         notify_workers(run.pk)
         notify_inbox(run.workflow)

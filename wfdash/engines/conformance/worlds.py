@@ -103,7 +103,8 @@ class EngineWorld:
     async def begin(self, sample: Sample, text: str = "paper", **options: Any) -> RunUnderTest:
         """Return a run that is ready to start."""
         run = RunUnderTest(self, sample, text, **options)
-        await self.storage.commit(Commit(run=run.id, events=(EventKind.RUN_QUEUED.draft(),)))
+        ready = Standing(phase=Phase.READY)
+        await self.storage.commit(Commit(run=run.id, events=(EventKind.RUN_QUEUED.draft(),), standing=ready))
         return run
 
 

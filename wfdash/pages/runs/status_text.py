@@ -41,6 +41,8 @@ def status_sentence(
 
     ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started.
     """
+    if not run.for_workers and run.status.value in {"queued", "interrupted"}:
+        return _sentence("Run by the program that started it: no worker takes it")
     sentence = SENTENCES.get(run.status.value)
     return sentence(run, asked, course, busy) if sentence else _sentence(STATUS_TEXTS[run.status.value])
 

@@ -136,7 +136,8 @@ class RunView(RunRow):
     """The checkpoint this run was forked from, and its run."""
     worker: str = ""
     lingers: bool = False
-    """Whether that worker lost the run, but has not stopped everything that runs there."""
+    for_workers: bool = True
+    """Whether that worker lost the run, but still runs something of it; whether workers may take it at all."""
     ending: str = ""
     """What it becomes once the running steps have ended: ``paused``, ``cancelled`` or empty."""
     attempts: int = 0
@@ -145,7 +146,6 @@ class RunView(RunRow):
     operate: bool = False
     follows_gone: bool = False
     takes_follow_up: bool = False
-    """Whether the run that it follows up on was deleted; whether this person may follow up on it now."""
     edits: bool = False
     """Whether they may also edit its checkpoints: its engine can, as far as its workflow is loaded."""
 
@@ -259,6 +259,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         origin_run=found.origin,
         worker=found.worker or "",
         lingers=found.lingers,
+        for_workers=found.for_workers,
         ending=found.ending_as if found.ending else "",
         attempts=found.attempts,
         inspect=inspect,

@@ -19,7 +19,10 @@ from checkpoints.sql.sqlite.executor import connect
 from checkpoints.sql.sqlite.schema import UPGRADES, VERSION, create_tables, run_all
 
 OF_THE_DASHBOARD = {
-    "checkpoints_run": "altered created_by_id ending ending_as listed noted own_title requesters start_key summary",
+    "checkpoints_run": (
+        "altered created_by_id ending ending_as follows follows_n listed noted own_title requesters start_key summary "
+        "thread"
+    ),
     "checkpoints_humanrequest": "asked assignee_id replaces settles stuck subject suggestion told",
     "checkpoints_answer": "acting_for others verdict",
     "checkpoints_chunk": "id",
@@ -27,7 +30,11 @@ OF_THE_DASHBOARD = {
 """Columns that only the dashboard's tables have."""
 LATER = {"policy", "risk"}
 """Columns that an upgrade added to a file: SQLite adds none that is ``NOT NULL`` without a default."""
-ADDED = [("humanrequest", "policy"), ("humanrequest", "alarm"), ("humanrequest", "risk"), ("checkpoint", "facts")]
+ADDED = [
+    *(("humanrequest", name) for name in ("policy", "alarm", "risk")),
+    ("checkpoint", "facts"),
+    ("run", "for_workers"),
+]
 """What the first version of a file had not."""
 
 
