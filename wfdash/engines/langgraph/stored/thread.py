@@ -24,6 +24,8 @@ SEP = "||"
 """Separates the parts of a key. No namespace contains it: its own separators are one ``|`` and ``:``."""
 SPECIAL = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume__": -4}
 """The places of writes that say what happened to a task: a later one replaces the one before."""
+OUTPUT = "__end__"
+"""The channel of LangGraph's own that holds what a function returned."""
 HIDDEN = ("__", "branch:to:", "join:")
 """How the names of channels begin that no author declared."""
 
@@ -133,7 +135,7 @@ class Thread:
                 whole, key = is_shown_whole(stored), f"{SEP}{ns}{SEP}{name}"
                 if not is_hidden(name) and not ns:
                     state[name] = space.faces[name]
-                elif not is_hidden(name) and not whole:
+                elif not whole and (name == OUTPUT or not is_hidden(name)):
                     position[f"face{key}"] = space.faces[name]
                 if ns or is_hidden(name) or not whole:
                     position[f"value{key}"] = stored
@@ -174,6 +176,8 @@ def _add_state(root: Space, state: Mapping[str, Json]) -> None:
     for name, face in state.items():
         root.faces[name] = face
         root.values.setdefault(name, {"json": face})
+    if OUTPUT in root.values and is_shown_whole(root.values[OUTPUT]):
+        root.faces[OUTPUT] = root.values[OUTPUT]["json"]
 
 
 def is_shown_whole(stored: Json) -> bool:

@@ -1,0 +1,130 @@
+"""Graphs of every kind that are broken at each of their commits ask nothing twice and come to the same output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph")
+
+from langchain_core.messages import HumanMessage
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send, interrupt
+
+from checkpoints.records import Json
+from tests.engines.langgraph.samples import SAMPLES
+from tests.engines.langgraph.test_interrupts import Log, ask, graph_of, note
+from wfdash.engines.conformance import EngineWorld, Ledger, Sample, continues_after_any_crash
+from wfdash.engines.langgraph import LangGraphEngine
+from wfdash.engines.langgraph.driving import saver
+
+ENDS = ("killed before", "killed after")
+
+
+def subgraph_that_asks(ledger: Ledger) -> Any:
+    child = graph_of(("think", note("thought")), ("ask", ask("Sure?"))).compile()
+    return graph_of(("plan", child), ("act", note("acted"))).compile()
+
+
+def subgraph_with_its_own_memory(ledger: Ledger) -> Any:
+    child = graph_of(("inner", ask("Inner?"))).compile(checkpointer=True)
+    return graph_of(("one", child), ("two", note("two"))).compile()
+
+
+def subgraph_that_a_node_calls(ledger: Ledger) -> Any:
+    child = graph_of(("inner", ask("Inner?"))).compile()
+
+    async def outer(state: Log) -> dict[str, Any]:
+        return {"log": (await child.ainvoke({"log": []}))["log"]}
+
+    return graph_of(("outer", outer)).compile()
+
+
+def subgraph_that_is_left(ledger: Ledger) -> Any:
+    def leave(state: Log) -> Command[Any]:
+        return Command(graph=Command.PARENT, goto="end", update={"log": [interrupt("Leave?")]})
+
+    child = graph_of(("leave", leave)).compile()
+    nodes = (("child", child), ("never", note("never")), ("end", note("end")))
+    return graph_of(*nodes, edges=((START, "child"),)).compile()
+
+
+def two_questions_in_a_node(ledger: Ledger) -> Any:
+    def node(state: Log) -> dict[str, Any]:
+        return {"log": [interrupt("First?"), interrupt("Second?")]}
+
+    return graph_of(("a", node)).compile()
+
+
+def a_map(ledger: Ledger) -> Any:
+    def spread(state: Log) -> list[Send]:
+        return [Send("review", {"item": item}) for item in state["items"]]
+
+    def review(state: Any) -> dict[str, Any]:
+        answer = interrupt({"question": f"Item {state['item']}?"})
+        return {"log": [f"{state['item']} {answer}"]}
+
+    builder = StateGraph(Log)
+    builder.add_node("review", review)
+    builder.add_conditional_edges(START, spread, ["review"])
+    return builder.compile()
+
+
+def questions_beside_steps(ledger: Ledger) -> Any:
+    edges = ((START, "a"), (START, "b"), (START, "c"), ("c", "d"))
+    nodes = (("a", ask("A?")), ("b", ask("B?")), ("c", note("c")), ("d", note("d")))
+    return graph_of(*nodes, edges=edges).compile()
+
+
+def breakpoints(ledger: Ledger) -> Any:
+    nodes = (("a", note("a")), ("b", note("b")), ("c", note("c")))
+    return graph_of(*nodes).compile(interrupt_before=["b"], interrupt_after=["b"])
+
+
+def a_function(ledger: Ledger) -> Any:
+    @task
+    def fetch(number: int) -> int:
+        return number * 2
+
+    @entrypoint()
+    def flow(given: dict[str, Any]) -> Any:
+        return [fetch(3).result(), interrupt("Which?"), fetch(4).result()]
+
+    return flow
+
+
+def a_function_of_messages(ledger: Ledger) -> Any:
+    @entrypoint()
+    def flow(given: dict[str, Any]) -> Any:
+        return [HumanMessage(interrupt("What?"), id="1")]
+
+    return flow
+
+
+KINDS = (
+    subgraph_that_asks,
+    subgraph_with_its_own_memory,
+    subgraph_that_a_node_calls,
+    subgraph_that_is_left,
+    two_questions_in_a_node,
+    a_map,
+    questions_beside_steps,
+    breakpoints,
+    a_function,
+    a_function_of_messages,
+)
+
+
+def message(text: str) -> Json:
+    return {"log": [text], "items": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+async def test_a_crash_at_any_commit_changes_nothing(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saver, "HELD", 0.0)  # Each write in a commit of its own, as on a slow machine.
+    sample = Sample(make=make, message=message, width=4)
+    whole = await continues_after_any_crash(EngineWorld(LangGraphEngine, SAMPLES), sample, ways=ENDS)
+    assert whole.record.opened
+    assert "yes" in str(whole.output) or make is breakpoints
