@@ -10,7 +10,7 @@ from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import new_request_id
 from checkpoints.records import Checkpoint, Commit, ErrorInfo, Phase, Reason, Request, Standing
-from wfdash.contract import Carried, Description, Resume, RunInput, Shown
+from wfdash.contract import Carried, Continue, Description, Resume, RunInput, Shown
 from wfdash.engines.native import NativeEngine
 
 
@@ -357,3 +357,13 @@ class SaysNoStepEnds(Changing):
 
     def change(self, commit: Commit) -> Commit:
         return with_checkpoint(commit, reason=Reason.PAUSE)
+
+
+class ForgetsWhatWasSaid(NativeEngine):
+    """Takes a follow-up for the input of a new run."""
+
+    async def drive(self, definition: object, given: RunInput, recorder: Any) -> Any:
+        if isinstance(given, Continue):
+            emptied = given.checkpoint.body | {"state": {}}
+            given = given.model_copy(update={"checkpoint": given.checkpoint.model_copy(update={"body": emptied})})
+        return await super().drive(definition, given, recorder)

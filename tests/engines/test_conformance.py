@@ -39,6 +39,7 @@ FOUND = {
     broken.ShowsItsObjects: "what_is_shown_of_each_checkpoint_is_json",
     broken.EndsCancelledRuns: "a_drive_that_is_cancelled_ends_and_the_run_continues_later",
     broken.SaysNoStepEnds: "every_checkpoint_leads_to_the_same_output",
+    broken.ForgetsWhatWasSaid: "a_finished_run_takes_a_follow_up_and_remembers_what_was_said",
     broken.CarriesNothing: "a_waiting_run_continues_in_a_changed_graph_only_where_it_can",
 }
 

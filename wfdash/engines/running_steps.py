@@ -107,6 +107,8 @@ class RunningSteps:
     async def commit(self, commit: Commit) -> None:
         """Commit, with the events that were noted. What the recorder raises is raised; the events are kept then."""
         async with self._writing:
+            if self._broken is not None:
+                raise self._broken
             await self._write(commit)
 
     async def __aenter__(self) -> Self:

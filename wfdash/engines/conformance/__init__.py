@@ -24,13 +24,15 @@ a storage. They need no test framework; with pytest (and pytest-asyncio) an engi
 * ``CRASHES``: a drive that breaks at any of its commits, and a worker that lost its claim.
 * ``HISTORY``: restoring, forking, changed definitions, follow-ups.
 
+``continues_after_any_crash(world, sample)`` does the same as ``CRASHES`` to whatever else an engine has.
+
 A world is in memory unless it is given a ``Place``: another storage with its people.
 """
 
 from __future__ import annotations
 
 from wfdash.engines.conformance.checks import Check
-from wfdash.engines.conformance.crashes import CRASHES
+from wfdash.engines.conformance.crashes import CRASHES, continues_after_any_crash
 from wfdash.engines.conformance.definitions import DEFINITIONS
 from wfdash.engines.conformance.drives import DRIVES
 from wfdash.engines.conformance.history import HISTORY
@@ -53,6 +55,7 @@ __all__ = [
     "Sample",
     "Samples",
     "Unstorable",
+    "continues_after_any_crash",
 ]
 
 CHECKS = (*DEFINITIONS, *DRIVES, *CRASHES, *HISTORY)

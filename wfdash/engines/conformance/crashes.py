@@ -15,6 +15,8 @@ from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
 
 TOGETHER = 4
 """Runs that are broken at the same time."""
+EXPECTED = object()
+"""The output that the sample says."""
 
 
 @needs("steps")
@@ -117,6 +119,19 @@ async def a_worker_that_lost_its_claim_writes_and_runs_nothing_more(world: Engin
         stale.cancel()
 
 
+async def continues_after_any_crash(world: EngineWorld, sample: Sample, *, ways: Sequence[str] = WAYS) -> RunUnderTest:
+    """Break a further definition in these ways at each of its commits, and return a run that was not broken.
+
+    Its output must not depend on the order in which parallel questions are answered.
+    """
+    whole = await world.begin(sample)
+    await whole.finish()
+    for run in await _broken_at_each(world, sample, whole, right=whole.output, ways=ways):
+        keys = run.record.opened
+        assert len(keys) == len(whole.record.opened), f"{_where(run)}: questions were opened again: {keys}"
+    return whole
+
+
 # -- breaking
 
 
@@ -127,7 +142,12 @@ async def _unbroken(world: EngineWorld, sample: Sample, *words: Json) -> RunUnde
 
 
 async def _broken_at_each(
-    world: EngineWorld, sample: Sample, whole: RunUnderTest, *words: Json
+    world: EngineWorld,
+    sample: Sample,
+    whole: RunUnderTest,
+    *words: Json,
+    right: Json = EXPECTED,
+    ways: Sequence[str] = WAYS,
 ) -> Sequence[RunUnderTest]:
     """Return runs that were broken in every way at every commit, and continued to their end with the right output."""
     free = asyncio.Semaphore(TOGETHER)
@@ -137,10 +157,11 @@ async def _broken_at_each(
             run = await world.begin(sample)
             fault = run.broken_by = Fault(way=way, at=at)
             output = await run.finish(*words, fault=fault, together=at % 2 == 1)
-            assert output == run.expected, f"{_where(run)}: the output is {output!r}, not {run.expected!r}"
+            wanted = run.expected if right is EXPECTED else right
+            assert output == wanted, f"{_where(run)}: the output is {output!r}, not {wanted!r}"
             return run
 
-    return await asyncio.gather(*(broken(way, at) for at in range(whole.record.commits) for way in WAYS))
+    return await asyncio.gather(*(broken(way, at) for at in range(whole.record.commits) for way in ways))
 
 
 async def _asks_the_same(world: EngineWorld, sample: Sample, words: Sequence[Json]) -> None:

@@ -158,10 +158,8 @@ class WatchedRecorder(BoundRecorder):
 
     def _unknown_steps(self, commit: Commit) -> Iterator[str]:
         known = {step.name for step in self.description.steps}
-        named = {request.step for request in commit.opened}
-        named |= {event.step for event in commit.events if event.step and event.kind.startswith(("step.", "request."))}
-        if unknown := named - known:
-            yield f"the description has no steps {sorted(unknown)}: {sorted(known)}"
+        if unknown := {request.step for request in commit.opened} - known:
+            yield f"questions are asked by {sorted(unknown)}, and the description has the steps {sorted(known)}"
 
 
 def _as_stored(body: dict[str, Json]) -> Json:

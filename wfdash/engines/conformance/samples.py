@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from checkpoints.records import Json
+from checkpoints.records import Json, Request
 
 Given = Sequence[tuple[str, Json]]
 """The step of each question and the word that answered it, in the order of the answers."""
@@ -101,6 +101,8 @@ class Sample:
     """The output of a run about this text that got these words. Default: all of them in one text."""
     width: int = 1
     """How many steps may run at the same time, and so be repeated after a crash."""
+    reply: Callable[[Request], Json] | None = None
+    """The answer to a question, whatever the word: for a definition that asks several things."""
     quiet: bool = False
     """Its steps note nothing, because steps of this engine do nothing but ask."""
 

@@ -135,7 +135,8 @@ class RunUnderTest:
         asked = await self.unanswered()
         request = next((one for one in asked if step is None or one.step == step), None)
         assert request is not None, f"no question of {step or 'any step'} is open: {[one.key for one in asked]}"
-        await self.world.place.answer(self.id, request.key, self.sample.answer(word))
+        value = self.sample.answer(word) if self.sample.reply is None else self.sample.reply(request)
+        await self.world.place.answer(self.id, request.key, value)
         self.given.append((request.step, word))
 
     async def unanswered(self) -> list[Request]:
@@ -257,10 +258,7 @@ class RunUnderTest:
             assert asked, f"the run waits for nothing: it was left as {self.record.standing}"
             for request in asked if together else asked[:1]:
                 await self.answer(left.pop(0) if len(left) > 1 else left[0], step=request.step)
-        standing = self.record.standing
-        assert standing is not None, f"the run did not start in {MANY} drives"
-        assert standing.phase is Phase.COMPLETED, f"the run ended as {standing!r}"
-        return standing.output
+        return self.output
 
     # -- looking
 
@@ -273,6 +271,14 @@ class RunUnderTest:
     def expected(self) -> Json:
         """The output that its answers must lead to."""
         return self.sample.output(self.text, self.given)
+
+    @property
+    def output(self) -> Json:
+        """The output that it has finished with."""
+        standing = self.record.standing
+        assert standing is not None, "the run was never left by a drive"
+        assert standing.phase is Phase.COMPLETED, f"the run was left as {standing!r}"
+        return standing.output
 
     async def head(self) -> Checkpoint:
         """Return its newest checkpoint."""

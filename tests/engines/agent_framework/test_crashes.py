@@ -1,0 +1,67 @@
+"""Workflows of every kind that are broken at each of their commits ask nothing twice and come to the same output."""
+
+# ruff: noqa: I002
+from typing import Any, Never
+
+import pytest
+
+pytest.importorskip("agent_framework")
+pytest.importorskip("agent_framework_orchestrations")
+
+from agent_framework import WorkflowBuilder, WorkflowContext, executor
+
+from checkpoints.records import Json, Request
+from tests.engines.agent_framework import functions, orchestrations, samples
+from tests.engines.agent_framework.promises import SAMPLES, Asker, noting
+from wfdash.engines.agent_framework import AgentFrameworkEngine
+from wfdash.engines.conformance import DRIVES, EngineWorld, Ledger, Sample, Samples, continues_after_any_crash
+
+ENDS = ("killed before", "killed after")
+KINDS: dict[str, Any] = {
+    "review": samples.review_workflow,
+    "sub-workflow": samples.nested_review,
+    "tools that need approval": samples.refunds,
+    "agents in a row": lambda: orchestrations.sequential(asks=True),
+    "plan": orchestrations.magentic,
+    "function": lambda: functions.publish,
+    "parallel tasks of a function": lambda: functions.both,
+    "step that asks": lambda: functions.inner,
+}
+
+
+def reply(request: Request) -> Json:
+    schema = request.answer_schema
+    if "action" in schema.get("properties", {}):
+        return {"action": "approve"}
+    if "verdict" in schema.get("properties", {}):
+        return {"verdict": "publish", "words": "good"}
+    return {"boolean": True, "integer": 7, "string": "web"}[schema["type"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_crash_at_any_commit_changes_nothing(kind: str) -> None:
+    sample = Sample(make=lambda ledger: KINDS[kind](), reply=reply, width=4)
+    whole = await continues_after_any_crash(EngineWorld(AgentFrameworkEngine, SAMPLES), sample, ways=ENDS)
+    assert whole.record.opened
+    assert whole.output
+
+
+def asking_beside(ledger: Ledger) -> Any:
+    async def work(text: str, ctx: WorkflowContext[str]) -> None:
+        await ledger.held()
+        await ctx.send_message(text)
+
+    async def join(texts: list[str], ctx: WorkflowContext[Never, str]) -> None:
+        await ctx.yield_output(max(texts, key=len))
+
+    start, quick = noting(ledger, "start", noted=False), noting(ledger, "quick", noted=False)
+    ask, slow = Asker("ask"), executor(work, id="work")
+    builder = WorkflowBuilder(start_executor=start, name="asking_beside").add_fan_out_edges(start, [ask, quick])
+    return builder.add_edge(quick, slow).add_fan_in_edges([ask, slow], executor(join, id="join")).build()
+
+
+@pytest.mark.parametrize("name", ["an_answer_that_comes_while_another_step_runs_is_used"])
+async def test_a_question_of_an_earlier_superstep_is_answered_while_a_later_one_runs(name: str) -> None:
+    (check,) = (check for check in DRIVES if check.__name__ == name)
+    beside = Samples(asks=SAMPLES.asks, asks_beside=Sample(make=asking_beside, width=2))
+    await check(EngineWorld(AgentFrameworkEngine, beside))
