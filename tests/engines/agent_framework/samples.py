@@ -338,3 +338,29 @@ def _signer(messages: Any) -> list[Any]:
 def signing() -> Any:
     agent = Agent(Scripted(_signer), name="signer", tools=[sign])
     return WorkflowBuilder(start_executor=agent, name="signing").build()
+
+
+def nested_refunds() -> Any:
+    office = WorkflowExecutor(refunds(), id="office", propagate_request=True, allow_direct_output=True)
+    return WorkflowBuilder(start_executor=office, name="nested_refunds").build()
+
+
+class Formless:
+    """A class of which nothing is known."""
+
+    def __init__(self, anything: Any) -> None:
+        self.anything = anything
+
+
+class Vague(Executor):
+    @handler
+    async def begin(self, message: str, ctx: WorkflowContext) -> None:
+        await ctx.request_info("What?", Formless)
+
+    @response_handler
+    async def answered(self, asked: str, answer: Formless, ctx: WorkflowContext) -> None:
+        pass
+
+
+def formless() -> Any:
+    return WorkflowBuilder(start_executor=Vague(id="formless"), name="formless").build()

@@ -46,6 +46,17 @@ async def test_edited_arguments_are_what_the_tool_is_called_with():
     assert called == [{"order": 7}, {"order": 7, "amount": 40.0}, {"order": 8, "amount": 5.0}]
 
 
+async def test_a_call_of_an_agent_in_a_sub_workflow_is_edited_too():
+    desk = Desk(samples.nested_refunds())
+    await desk.start("please refund")
+    assert {one.step for one in desk.requests} == {"office"}
+    await desk.answer({"action": "edit", "arguments": {"order": 7, "amount": 12.5}})
+    await desk.answer({"action": "reject", "feedback": "not this one"})
+    assert REFUNDS == [(7, 12.5)]
+    assert "not this one" in str(desk.output)
+    assert desk.speakers.count("clerk") == 3
+
+
 async def test_a_person_answers_in_the_place_of_a_tool():
     desk = Desk(refunds())
     await desk.start("please refund")

@@ -178,6 +178,14 @@ async def test_a_checkpoint_that_the_framework_cannot_make_ends_the_run(caplog: 
     assert "Failed to create checkpoint" in caplog.text
 
 
+async def test_a_question_without_a_form_fails_the_run_and_names_the_type():
+    desk = Desk(samples.formless())
+    await desk.start("go")
+    assert desk.error == (
+        "formless asks for Formless, which no form can be made from: use plain types, a dataclass or a pydantic model"
+    )
+
+
 async def test_a_value_of_a_class_that_is_not_known_fails_the_run_and_says_what_to_do():
     desk = Desk(samples.unknown_class())
     await desk.start("go")

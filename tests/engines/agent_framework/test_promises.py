@@ -21,6 +21,12 @@ async def test_the_engine_keeps_its_promises(check: Check, engine_place: AnyWorl
     await check(EngineWorld(AgentFrameworkEngine, SAMPLES, engine_place, visible_within=5.0, tolerance=0.5))
 
 
+@pytest.mark.alone
+async def test_a_running_step_is_visible_within_300_ms_and_its_length_is_right_to_30_ms():
+    (check,) = (check for check in CHECKED if check.__name__.startswith("a_step_is_visible_while_it_runs"))
+    await check(WORLD)
+
+
 def test_what_it_does_not_promise_is_known():
     abilities = ("LooksAhead", "TakesEdits", "TellsInFlight")
     # The framework knows a question only at the end of a superstep: none is visible beside a step that runs.

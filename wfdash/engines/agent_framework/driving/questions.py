@@ -11,7 +11,7 @@ from typing import Any, get_origin
 
 from checkpoints.limits import KEY
 from checkpoints.records import Json, Request
-from wfdash.engines.agent_framework.definition.answer_types import chat_value, is_chat
+from wfdash.engines.agent_framework.definition.answer_types import chat_value, is_chat, schema_of
 from wfdash.engines.agent_framework.driving import tool_approvals
 from wfdash.engines.agent_framework.library import is_kind, is_of
 from wfdash.engines.agent_framework.stored.display import display
@@ -22,6 +22,7 @@ from wfdash.questions.cards import Approval, Question, make_request, prepare
 from wfdash.questions.evidence import Evidence
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolDecision
+from wfdash.values.errors import InvalidCall
 
 HEADLINES = ("subject", "title", "question", "prompt", "message", "headline")
 """Fields of a request that say what is asked."""
@@ -74,11 +75,19 @@ def _asking(workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: lis
         return tool_approvals.ask(workflow, asked.data, state, evidence)
     if is_kind(asked.response_type, *REVIEWS):
         return prepare(_review(asked, evidence), None)
-    return prepare(_question(asked, evidence), _answer_kind(asked.response_type))
+    return prepare(_question(asked, evidence), _answer_kind(asked))
 
 
-def _answer_kind(kind: Any) -> Any:
+def _answer_kind(asked: Asked) -> Any:
+    """Return the type of the form. ``InvalidCall`` for one that no form can be made from."""
+    kind = asked.response_type
     if not is_chat(kind):
+        if schema_of(kind) is None:
+            name = getattr(kind, "__name__", str(kind))
+            raise InvalidCall(
+                f"{asked.step} asks for {name}, which no form can be made from: use plain types, a dataclass or a "
+                "pydantic model"
+            )
         return kind
     # An empty answer ends a conversation of which a list of messages is expected.
     return (str | None) if get_origin(kind) is list else str

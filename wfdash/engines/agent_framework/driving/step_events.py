@@ -14,6 +14,7 @@ from wfdash.engines.agent_framework.stored.display import display
 from wfdash.engines.agent_framework.stored.framework_checkpoint import is_update
 from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition
 from wfdash.engines.running_steps import RunningSteps
+from wfdash.values.truncate import truncate
 
 UNSEEN = frozenset({"started", "status", "superstep_started", "superstep_completed", "failed", "executor_bypassed"})
 LEVELS = {"warning": "WARNING", "error": "ERROR"}
@@ -102,7 +103,7 @@ class ExecutorEvents:
         elif activation not in self._resumed.get(step, ()):
             self.inputs.pop(activation, None)
             output = _only(given)
-            self._end(activation, EventKind.STEP_FINISHED, {} if output is None else {"output": output})
+            self._end(activation, EventKind.STEP_FINISHED, {} if output is None else {"output": truncate(output)})
 
     def _is_running(self, activation: str) -> bool:
         return activation in self._steps.running or activation in self._continued
@@ -176,7 +177,7 @@ class ExecutorEvents:
             self._steps.note(self._custom(step, event.type, event.data))
 
     def _custom(self, step: str, name: str, data: Any) -> Any:
-        facts: dict[str, Json] = {"name": str(name), "data": display(data)}
+        facts: dict[str, Json] = {"name": str(name), "data": truncate(display(data))}
         if step in self._running:
             facts["activation"] = self._running[step]
         return EventKind.CUSTOM.draft_of(step or None, facts)

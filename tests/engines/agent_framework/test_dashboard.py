@@ -1,0 +1,133 @@
+"""Workflows of Agent Framework in the dashboard: follow-ups, forks, changed code, and what the catalogue says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("agent_framework")
+
+from checkpoints.models import Checkpoint, Event, Run
+from tests.driving import drive, pending
+from tests.people import make_people, viewer
+from wfdash import actions, catalog
+from wfdash.timemachine import versions
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Serve = Callable[[str], None]
+ASKING = """
+from agent_framework import Executor, WorkflowBuilder, WorkflowContext, executor, handler, response_handler
+
+
+class Ask(Executor):
+    @handler
+    async def begin(self, text: str, ctx: WorkflowContext) -> None:
+        await ctx.request_info(f"What of {text}?", str)
+
+    @response_handler
+    async def answered(self, asked: str, word: str, ctx: WorkflowContext[str, str]) -> None:
+        await ctx.send_message(word)
+
+
+@executor(id="end")
+async def end(word: str, ctx: WorkflowContext[str, str]) -> None:
+    await ctx.yield_output(word.upper())
+
+
+ask = Ask(id="ask")
+asking = WorkflowBuilder(start_executor=ask, name="asking").add_edge(ask, end)MORE.build()
+"""
+MORE = """
+@executor(id="after")
+async def after(word: str, ctx: WorkflowContext) -> None:
+    pass
+
+
+ask = Ask"""
+CHAT = """
+from tests.engines.agent_framework.samples import chat
+
+talk = chat()
+"""
+LOCKED = """
+import threading
+from tests.engines.agent_framework.samples import Reviewer, review_workflow
+from agent_framework import WorkflowBuilder
+
+asker = Reviewer()
+asker.lock = threading.Lock()
+locked = WorkflowBuilder(start_executor=asker).build()
+fine = review_workflow()
+"""
+
+
+@pytest.fixture
+def serve(tmp_path: Path, settings) -> Iterator[Serve]:
+    """Return a function that serves a file with this text."""
+    make_people()
+    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], [str(tmp_path / "served_here.py")]
+
+    def put(text: str) -> None:
+        (tmp_path / "served_here.py").write_text(text)
+        for name in [one for one in sys.modules if one.startswith("served_here")]:
+            del sys.modules[name]
+        catalog.load.cache_clear()
+        catalog.load()
+
+    yield put
+    catalog.load.cache_clear()
+    sys.modules.pop("served_here", None)
+
+
+def answered(run: Run, word: str) -> str:
+    (request,) = pending(run).values()
+    actions.answer_request(viewer("ana"), request.pk, word)
+    return drive(run)
+
+
+def test_a_finished_conversation_is_continued_by_a_run_that_remembers(serve: Serve):
+    serve(CHAT)
+    first = actions.start_run(viewer("otto"), "chat", "hello")
+    assert drive(first) == "completed"
+    second = actions.follow_up(viewer("otto"), first.pk, "are you there?")
+    assert drive(second) == "completed"
+    assert Run.objects.get(pk=second.pk).output == "heard 2: are you there?"
+
+
+def test_a_fork_asks_the_question_again_and_takes_another_answer(serve: Serve):
+    serve(ASKING.replace("MORE", ""))
+    run = actions.start_run(viewer("otto"), "asking", "paper")
+    assert drive(run) == "waiting"
+    paused = Checkpoint.objects.filter(run=run).latest("n")
+    assert answered(run, "white") == "completed"
+    fork = actions.fork_run(viewer("otto"), run.pk, paused.pk)
+    assert drive(fork) == "waiting"
+    assert answered(fork, "black") == "completed"
+    assert [Run.objects.get(pk=one.pk).output for one in (run, fork)] == ["WHITE", "BLACK"]
+
+
+def test_a_run_of_a_changed_graph_is_held_until_an_operator_continues_it(serve: Serve):
+    serve(ASKING.replace("MORE", ""))
+    run = actions.start_run(viewer("otto"), "asking", "paper")
+    assert drive(run) == "waiting"
+    (request,) = pending(run).values()
+    serve(ASKING.replace("ask = Ask", MORE).replace("MORE", ".add_edge(end, after)"))
+    actions.answer_request(viewer("ana"), request.pk, "white")
+    assert drive(run) == "paused"
+    assert versions.is_held(Run.objects.get(pk=run.pk))
+    held = Event.objects.get(run=run, kind="run.held")
+    assert held.data["words"] == ["added: after"]
+    actions.override_run(viewer("otto"), run.pk)
+    assert drive(run) == "completed"
+    assert Run.objects.get(pk=run.pk).output == "WHITE"
+
+
+def test_a_workflow_that_cannot_be_copied_is_a_line_of_the_catalogue_and_harms_no_other(serve: Serve):
+    serve(LOCKED)
+    assert [entry.name for entry in catalog.entries()] == ["review"]
+    (failure,) = catalog.failures()
+    assert "locked cannot be copied for each run" in failure.error
+    assert "locked = serve(build_locked)" in failure.error
