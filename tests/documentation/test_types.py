@@ -18,6 +18,7 @@ WHOLE = ("workflows", "testing", "policies", "webhooks", "agents")
 """Pages whose blocks are one program each."""
 PARTS = {
     "ask-from-anywhere": "",
+    "cards": "from wfdash.workflow.evidence import Message, ToolUse, Transcript\n",
     "client": "",
     "event-streams": "",
     "schedules": """
