@@ -14,6 +14,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 
 from checkpoints.memory import MemoryStorage
 from wfdash.agents import run_agent
+from wfdash.engines.native import NativeEngine
 from wfdash.outcomes import Finished, Waiting
 from wfdash.workflow import Context, Workflow
 
@@ -91,6 +92,12 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
     done = await wf.run(answers={request.key: {"action": "approve"}}, storage=storage, run_id="r")
     assert isinstance(done, Finished), done
     assert done.output == {"said": "All done.", "turns": 3 + len(over)}
+    transcript = NativeEngine().show(done.checkpoint).transcript
+    assert [message.role for message in transcript if message.role != "system"][-6:] == [
+        *(["tool"] if over else ["user"]),
+        *("assistant", "tool", "assistant", "tool", "assistant"),
+    ]
+    assert [call.name for message in transcript for call in message.calls][-2:] == ["look_up", "refund"]
     assert (calls, script.asked) == ([("look_up", 7), ("refund", 7, "ana")], 3 + len(over))
 
 

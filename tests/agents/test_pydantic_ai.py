@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 pydantic_ai = pytest.importorskip("pydantic_ai")
 
+from pydantic import SecretStr  # noqa: E402
 from pydantic_ai import Agent, ModelRetry  # noqa: E402
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart  # noqa: E402
 from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
 
 from checkpoints.memory import MemoryStorage  # noqa: E402
+from checkpoints.records import Answer  # noqa: E402
+from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
+from wfdash.engines.native import NativeEngine  # noqa: E402
 from wfdash.outcomes import Finished, Waiting  # noqa: E402
+from wfdash.questions.transcript import pack_transcript  # noqa: E402
+from wfdash.schemas.secrets import HIDDEN  # noqa: E402
 from wfdash.workflow import Context, Workflow  # noqa: E402
 
 
@@ -198,3 +205,56 @@ async def test_tools_of_one_turn_are_called_once_each_and_keep_their_results_apa
     assert isinstance(done, Finished), done
     assert sorted(calls) == [("look_up", 1), ("look_up", 2), ("look_up", 3), ("refund", 7, "ana")]
     assert script.asked == 2
+
+
+async def test_every_checkpoint_has_the_conversation_up_to_there():
+    script, calls, recorder = Script(LOOK, REFUND, SAID), [], ListRecorder()
+    wf = support(script, calls)
+    waiting = await wf.run("Where is my money?", storage=recorder, run_id="r")
+    answers = {waiting.request.key: Answer(key=waiting.request.key, value={"action": "approve"})}
+    await wf.run(answers=answers, checkpoint=handed_over(waiting.checkpoint), storage=recorder, run_id="r")
+    shown = [NativeEngine().show(commit.checkpoint).transcript for commit in recorder.commits if commit.checkpoint]
+    sizes = [len(transcript) for transcript in shown]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (0, 6)
+    assert [message.role for message in shown[-1]] == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+    question, looked, result, *_, last = shown[-1]
+    assert (question.text, last.text) == ("Where is my money?", "All done.")
+    assert (looked.calls[0].name, looked.calls[0].arguments, looked.calls[0].id) == ("look_up", {"order": 7}, "a")
+    assert (result.call, result.name, result.text, result.failed) == ("a", "look_up", '{"paid":40}', False)
+    parked = NativeEngine().show(handed_over(waiting.checkpoint)).transcript
+    assert [call.name for call in parked[-1].calls] == ["refund"]
+    assert all(before == after[: len(before)] for before, after in pairwise(shown))
+
+
+async def test_a_card_has_the_conversation_and_the_secrets_of_tools_are_in_neither():
+    agent = Agent(FunctionModel(Script([ToolCallPart("unlock", {"pin": "hunter22", "door": 3}, tool_call_id="a")])))
+
+    @agent.tool_plain(requires_approval=True)
+    def unlock(pin: SecretStr, door: int) -> str:
+        return "open"
+
+    wf = Workflow("unlocking")
+
+    @wf.step(start=True, people=True)
+    async def answer(question: str, ctx: Context) -> str:
+        return str((await run_agent(ctx, agent, question)).output)
+
+    waiting = await wf.run("Open door 3", storage=MemoryStorage(), run_id="r")
+    (piece,) = waiting.request.card["evidence"]
+    assert piece["kind"] == "transcript"
+    assert piece["value"][1]["calls"][0]["arguments"] == {"pin": HIDDEN, "door": 3}
+    shown = pack_transcript(NativeEngine().show(waiting.checkpoint).transcript)
+    assert shown == piece["value"]
+
+
+async def test_a_tool_that_asks_for_a_retry_has_failed_in_the_conversation():
+    script = Script([ToolCallPart("fussy", {"order": 7}, tool_call_id="a")], SAID)
+    done = await start(support(script, []), MemoryStorage())
+    transcript = NativeEngine().show(done.checkpoint).transcript
+    assert [(message.role, message.failed, message.call) for message in transcript] == [
+        ("user", False, ""),
+        ("assistant", False, ""),
+        ("tool", True, "a"),
+        ("assistant", False, ""),
+    ]

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wfdash.agents.transcript import Spoken, conversation
+from wfdash.agents.transcript import conversation
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall, ToolDecision, Verb
+from wfdash.questions.transcript import Message
 from wfdash.workflow import Context
 
 ALL: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
@@ -39,9 +40,9 @@ class Approvals:
     responses: dict[str, str] = field(default_factory=dict)
     """Call -> what a person answered in the tool's place."""
 
-    async def ask(self, wanted: Sequence[Wanted], spoken: Sequence[Spoken]) -> dict[str, ToolDecision]:
-        """Ask about each of these calls at once, and return the decisions by call. ``spoken``: what led to them."""
-        evidence = conversation(spoken)
+    async def ask(self, wanted: Sequence[Wanted], messages: Sequence[Message]) -> dict[str, ToolDecision]:
+        """Ask about each of these calls at once, and return the decisions by call. ``messages``: what led to them."""
+        evidence = conversation(messages)
         # Each question is recorded where ask() is called, in this order.
         asked = [self._question(one, evidence) for one in wanted]
         decisions = await asyncio.gather(*asked)

@@ -6,8 +6,9 @@ gives the same state again.
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,12 +24,14 @@ from wfdash.agents.approvals import ALL, DENIED, Wanted
 from wfdash.agents.call import AgentCall
 from wfdash.agents.reply import AgentReply, Usage, said_turn
 from wfdash.agents.tool_calls import call_tool
-from wfdash.agents.transcript import Spoken
 from wfdash.questions.tools import ToolDecision
+from wfdash.questions.transcript import Message, Role, ToolUse, masked_transcript
+from wfdash.schemas.secrets import secret_names
 from wfdash.workflow import Context
 
 OUTPUT: TypeAdapter[list[TResponseOutputItem]] = TypeAdapter(list[TResponseOutputItem])
 USAGE: TypeAdapter[ModelUsage] = TypeAdapter(ModelUsage)
+ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
 async def run(call: AgentCall) -> AgentReply[Any]:
@@ -42,7 +45,7 @@ async def run(call: AgentCall) -> AgentReply[Any]:
     while result.interruptions:
         items = {_call_of(item): item for item in result.interruptions}
         wanted = [recording.wanted(id_, item) for id_, item in items.items()]
-        decisions = await call.approvals.ask(wanted, transcript(result.to_input_list()))
+        decisions = await call.approvals.ask(wanted, transcript(result.to_input_list(), recording.tools.values()))
         state = result.to_state()
         for id_, decision in decisions.items():
             recording.decide(state, items[id_], id_, decision)
@@ -157,6 +160,7 @@ class RecordedModel(Model):
         async def turn() -> Json:
             response = await self._stream(args, options)
             said_turn(self._ctx, None, response.usage.input_tokens, response.usage.output_tokens)
+            self._tell(response, args, options)
             output = [to_jsonable_python(one, exclude_none=True) for one in response.output]
             usage = USAGE.dump_python(response.usage, mode="json")
             return {"output": output, "usage": usage, "id": response.response_id}
@@ -164,6 +168,13 @@ class RecordedModel(Model):
         found: Any = await self._ctx.call(turn, name="model")
         output, usage = OUTPUT.validate_python(found["output"]), USAGE.validate_python(found["usage"])
         return ModelResponse(output=output, usage=usage, response_id=found["id"])
+
+    def _tell(self, response: ModelResponse, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Say what the conversation is by now."""
+        given = inspect.signature(Model.get_response).bind(self, *args, **options).arguments
+        items = given["input"]
+        before = [{"role": "user", "content": items}] if isinstance(items, str) else items
+        self._ctx.transcript(transcript([*before, *response.output], given["tools"], given["system_instructions"]))
 
     async def _stream(self, args: tuple[Any, ...], options: dict[str, Any]) -> ModelResponse:
         try:
@@ -211,18 +222,34 @@ def _read(arguments: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"arguments": found}
 
 
-def transcript(items: Sequence[Any]) -> list[Spoken]:
-    """Return who said what."""
-    plain = [to_jsonable_python(item) for item in items]
-    return [spoken for item in plain if isinstance(item, dict) for spoken in _spoken(item)]
+def transcript(items: Sequence[Any], tools: Iterable[Any] = (), instructions: str | None = None) -> tuple[Message, ...]:
+    """Return who said what, with the secrets of these tools hidden. A text and the calls that follow it are one."""
+    said = [Message(role="system", text=instructions)] if instructions else []
+    for item in (to_jsonable_python(one) for one in items):
+        one = _item_message(item) if isinstance(item, dict) else None
+        if one is not None and one.calls and said and said[-1].role == "assistant":
+            said[-1] = said[-1].model_copy(update={"calls": (*said[-1].calls, *one.calls)})
+        elif one is not None:
+            said.append(one)
+    schemas = (tool.params_json_schema for tool in tools if isinstance(tool, FunctionTool))
+    return masked_transcript(said, frozenset[str]().union(*map(secret_names, schemas)))
 
 
-def _spoken(item: dict[str, Any]) -> list[Spoken]:
+def _item_message(item: dict[str, Any]) -> Message | None:
+    """Return what an item of a conversation says; None for one that says nothing, as reasoning."""
     if item.get("type") == "function_call_output":
-        return [("Tool result", str(item.get("output", "")))]
-    if "role" not in item:
-        return []
-    content = item.get("content")
-    parts = [content] if isinstance(content, str) else [part.get("text", "") for part in content or () if part]
-    role = {"user": "User", "assistant": "Agent"}.get(item["role"], str(item["role"]).capitalize())
-    return [(role, "".join(map(str, parts)))]
+        output = item.get("output", "")
+        text = output if isinstance(output, str) else json.dumps(output)
+        return Message(role="tool", call=str(item.get("call_id", "")), text=text)
+    if item.get("type") == "function_call":
+        use = ToolUse(id=str(item.get("call_id", "")), name=str(item.get("name")), arguments=item.get("arguments"))
+        return Message(role="assistant", calls=(use,))
+    role = ROLES.get(str(item.get("role")))
+    return None if role is None else Message(role=role, text=_text(item.get("content")))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content or () if isinstance(part, dict)]
+    return "\n\n".join(str(part.get("text") or part.get("refusal") or f"[{part.get('type')}]") for part in parts)

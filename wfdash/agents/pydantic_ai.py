@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, T
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
-    ModelRequest,
     ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
+    RetryPromptPart,
+    SystemPromptPart,
     TextPart,
     TextPartDelta,
     ToolCallPart,
@@ -44,8 +45,9 @@ from wfdash.agents.approvals import ALL, DENIED, Wanted
 from wfdash.agents.call import AgentCall
 from wfdash.agents.reply import AgentReply, Usage, said_turn
 from wfdash.agents.tool_calls import call_tool
-from wfdash.agents.transcript import Spoken
 from wfdash.questions.tools import ToolDecision
+from wfdash.questions.transcript import Message, ToolUse, masked_transcript
+from wfdash.schemas.secrets import secret_names
 from wfdash.workflow import Context
 
 TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)
@@ -89,7 +91,7 @@ class RecordedRun(AbstractCapability[Any]):
         tools = {} if ctx.tool_manager is None else {one.name: one for one in ctx.tool_manager.tool_defs}
         outside = {part.tool_call_id for part in requests.calls}
         wanted = [_wanted(part, tools, part.tool_call_id in outside) for part in (*requests.approvals, *requests.calls)]
-        decisions = await self._call.approvals.ask(wanted, transcript(ctx.messages))
+        decisions = await self._call.approvals.ask(wanted, transcript(ctx.messages, tools.values()))
         return requests.build_results(
             approvals={part.tool_call_id: _verdict(decisions[part.tool_call_id]) for part in requests.approvals},
             calls={call: decisions[call].response or "" for call in outside},
@@ -135,6 +137,7 @@ class RecordedTurns(WrapperModel):
         async def turn() -> Json:
             response = await self._stream(messages, model_settings, model_request_parameters)
             said_turn(self._ctx, response.model_name, response.usage.input_tokens, response.usage.output_tokens)
+            self._ctx.transcript(transcript([*messages, response], model_request_parameters.function_tools))
             return as_json([response])[0]
 
         (response,) = ModelMessagesTypeAdapter.validate_python([await self._ctx.call(turn, name="model")])
@@ -213,18 +216,60 @@ def _verdict(decision: ToolDecision) -> ToolApproved | ToolDenied:
     return ToolDenied(message=decision.feedback or DENIED)
 
 
-def transcript(messages: Sequence[ModelMessage]) -> list[Spoken]:
-    """Return who said what."""
-    return [spoken for message in messages for spoken in _spoken(message)]
+def transcript(messages: Sequence[ModelMessage], tools: Iterable[ToolDefinition] = ()) -> tuple[Message, ...]:
+    """Return who said what, with the secrets of these tools hidden. Instructions are said once, and where they change.
+
+    Only what is recorded has a time: a prompt is made again, at another time, whenever its step runs again.
+    """
+    said: list[Message] = []
+    instructions = ""
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            said.append(_response_message(message))
+            continue
+        if message.instructions and message.instructions != instructions:
+            instructions = message.instructions
+            said.append(Message(role="system", text=instructions))
+        said.extend(one for part in message.parts if (one := _part_message(part)) is not None)
+    return masked_transcript(
+        said, frozenset[str]().union(*(secret_names(tool.parameters_json_schema) for tool in tools))
+    )
 
 
-def _spoken(message: ModelMessage) -> list[Spoken]:
-    if isinstance(message, ModelRequest):
-        users = [("User", str(part.content)) for part in message.parts if isinstance(part, UserPromptPart)]
-        tools = [
-            (f"Result of {part.tool_name}", part.model_response_str())
-            for part in message.parts
-            if isinstance(part, ToolReturnPart)
-        ]
-        return [*users, *tools]
-    return [("Agent", part.content) for part in message.parts if isinstance(part, TextPart)]
+def _response_message(message: ModelResponse) -> Message:
+    calls = (part for part in message.parts if isinstance(part, ToolCallPart))
+    return Message(
+        role="assistant",
+        text="\n\n".join(part.content for part in message.parts if isinstance(part, TextPart) and part.content),
+        calls=tuple(
+            ToolUse(id=part.tool_call_id, name=part.tool_name, arguments=to_jsonable_python(part.args))
+            for part in calls
+        ),
+        model=message.model_name or "",
+        input_tokens=message.usage.input_tokens or None,
+        output_tokens=message.usage.output_tokens or None,
+        at=message.timestamp,
+    )
+
+
+def _part_message(part: Any) -> Message | None:
+    """Return what a part of a request says; None for a part that is none of a conversation."""
+    if isinstance(part, SystemPromptPart):
+        return Message(role="system", text=part.content)
+    if isinstance(part, UserPromptPart):
+        return Message(role="user", text=_prompt(part.content))
+    if isinstance(part, ToolReturnPart):
+        failed = part.outcome != "success"
+        text = part.model_response_str()
+        return Message(role="tool", name=part.tool_name, call=part.tool_call_id, text=text, failed=failed)
+    if isinstance(part, RetryPromptPart) and part.tool_name:
+        text = part.model_response()
+        return Message(role="tool", name=part.tool_name, call=part.tool_call_id, text=text, failed=True)
+    return Message(role="user", text=part.model_response()) if isinstance(part, RetryPromptPart) else None
+
+
+def _prompt(content: Any) -> str:
+    """Return a prompt as text: an image or a file in it is named by its type."""
+    if isinstance(content, str):
+        return content
+    return "\n\n".join(one if isinstance(one, str) else f"[{type(one).__name__}]" for one in content)

@@ -1,27 +1,19 @@
-"""An agent's conversation as a card and a page show it: who said what, and which tools were called. Pure."""
+"""An agent's conversation as cards and pages show it, with the secrets of its tools hidden. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
-from wfdash.questions.evidence import Markdown
+from wfdash.questions.evidence import Transcript
+from wfdash.questions.transcript import Message
 
-Spoken: TypeAlias = tuple[str, str]
-"""Who says something, and what."""
-MOST = 20
+MOST = 200
 """Messages that a card shows, from the end."""
 
 
-def conversation(spoken: Sequence[Spoken]) -> list[Markdown]:
+def conversation(messages: Sequence[Message]) -> list[Transcript]:
     """Return the end of a conversation as evidence on a card; empty where there is none."""
-    lines = [line for role, text in spoken if (line := _line(role, text))]
-    if not lines:
+    if not messages:
         return []
-    left_out = [f"*{len(lines) - MOST} earlier messages*"] if len(lines) > MOST else []
-    return [Markdown(title="Conversation", value="\n\n".join([*left_out, *lines[-MOST:]]))]
-
-
-def _line(role: str, text: str) -> str:
-    quoted = "\n".join(f"> {line}" for line in text.strip().splitlines())
-    return f"**{role}**\n\n{quoted}" if quoted else ""
+    kept = tuple(messages[-MOST:])
+    return [Transcript(title="Conversation", messages=kept, earlier=len(messages) - len(kept))]

@@ -24,6 +24,7 @@ from wfdash.contract import (
     Start,
 )
 from wfdash.domain.graph_diff import compare
+from wfdash.questions.transcript import unpack_transcript
 from wfdash.workflow.addressees import addressees
 from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.describe import describe
@@ -93,12 +94,18 @@ class NativeEngine:
         return in_flight(_as_workflow(definition).graph, position) if position is not None else InFlight()
 
     def show(self, checkpoint: Checkpoint) -> Shown:
-        """Return the state and the inputs of the steps in progress. ``ValueError`` for a body of another engine."""
+        """Return state, conversations and inputs of steps in progress. ``ValueError`` for a body of another engine."""
         state, position = checkpoint.body.get("state"), position_in(checkpoint.body)
         if not isinstance(state, dict):
             raise ValueError("it holds no state of a workflow")
-        live = position["live"] if position is not None else {}
-        return Shown(state=state, inputs={activation: plain(one["message"]) for activation, one in live.items()})
+        if position is None:
+            return Shown(state=state)
+        spoken = sorted(position.get("transcripts", {}).items(), key=lambda one: int(one[0]))
+        return Shown(
+            state=state,
+            transcript=tuple(message for _, one in spoken for message in unpack_transcript(one["messages"])),
+            inputs={activation: plain(one["message"]) for activation, one in position["live"].items()},
+        )
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, suspended or failed; answers to requests that are not pending here are ignored."""

@@ -7,12 +7,22 @@ from collections.abc import Collection, Sequence
 
 from checkpoints.records import Json
 from wfdash.contract.shown import Message as Message
+from wfdash.contract.shown import Role as Role
 from wfdash.contract.shown import ToolUse as ToolUse
 from wfdash.contract.shown import pack_transcript as pack_transcript
 from wfdash.contract.shown import unpack_transcript as unpack_transcript
 from wfdash.schemas.secrets import HIDDEN, masked
 
-__all__ = ["Message", "ToolUse", "masked_card", "masked_transcript", "pack_transcript", "parsed", "unpack_transcript"]
+__all__ = [
+    "Message",
+    "Role",
+    "ToolUse",
+    "masked_card",
+    "masked_transcript",
+    "pack_transcript",
+    "parsed",
+    "unpack_transcript",
+]
 
 SHORTEST = 4
 """Characters from which on a hidden text is also looked for in what is said: a shorter one is found by chance."""

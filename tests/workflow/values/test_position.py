@@ -20,18 +20,20 @@ from wfdash.workflow.stored.position import (
     Position,
     RecordedAnswer,
     RecordedError,
+    StoredTranscript,
     position_in,
     unsure_calls,
 )
 
 STORED = {
-    Position: "next v live joins asked outputs loose since past wrote levels labels",
+    Position: "next v live joins asked outputs loose since past wrote levels labels transcripts",
     Activation: "step message scope journal rounds born attempt attempts retry_at queued parked called",
     JournalEntry: "k name t o again request prints seen renewed answer once schema args at differed result raised"
     " failed unknown stopped until label done",
     RecordedAnswer: "value by at n acting_for others lapsed",
     RecordedError: "type args facts at",
     JoinState: "t scope turn got rounds fired",
+    StoredTranscript: "step messages",
     GroupState: "t scope group got rounds loose",
 }
 KEPT = Path(__file__).parent / "positions.json"

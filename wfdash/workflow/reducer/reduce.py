@@ -46,6 +46,7 @@ from wfdash.workflow.reducer.ticks import (
     StepsIdle,
     Tick,
     TimePassed,
+    TranscriptGrown,
 )
 from wfdash.workflow.stored.position import JournalEntry, Packed
 
@@ -229,6 +230,21 @@ def on_call_done(builder: MomentBuilder, tick: CallDone) -> None:
     builder.commands.append(ResolveEntry(tick.activation, tick.index))
 
 
+def on_transcript(builder: MomentBuilder, tick: TranscriptGrown) -> None:
+    """Keep a conversation in place of those it continues, unless a replay says a part of it again."""
+    kept, new = builder.position.get("transcripts", {}), tick.messages
+    own = kept.get(tick.activation)
+    if own is not None and own["messages"][: len(new)] == new:
+        return
+    live = builder.position["live"]
+    continued = {key for key, one in kept.items() if key not in live and new[: len(one["messages"])] == one["messages"]}
+    rest = {key: one for key, one in kept.items() if key not in continued}
+    builder.position["transcripts"] = {
+        **rest,
+        tick.activation: {"step": builder.node(tick.activation).name, "messages": new},
+    }
+
+
 def on_time_passed(builder: MomentBuilder, tick: TimePassed) -> None:
     for activation, record in list(builder.position["live"].items()):
         if "retry_at" in record and datetime.fromisoformat(record["retry_at"]) <= tick.at:
@@ -265,6 +281,7 @@ HANDLERS: dict[type, Callable[[MomentBuilder, Any], None]] = {
     AskedAgain: on_asked_again,
     CallDiffers: on_call_differs,
     CallDone: on_call_done,
+    TranscriptGrown: on_transcript,
     AnswersArrived: on_answers,
     TimePassed: on_time_passed,
     StepsIdle: on_idle,

@@ -142,6 +142,18 @@ class CallDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptGrown:
+    """A step said what its conversation with a model is by now. Processed: it is in the next checkpoint.
+
+    ``messages``: JSON, all from the beginning.
+    """
+
+    at: datetime
+    activation: str
+    messages: list[Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersArrived:
     """People answered. Processed: the asking steps continue."""
 
@@ -176,6 +188,7 @@ Tick: TypeAlias = (
     | AskedAgain
     | CallDiffers
     | CallDone
+    | TranscriptGrown
     | AnswersArrived
     | TimePassed
     | StepsIdle

@@ -73,6 +73,13 @@ class Drive:
         self._inbox.append(tick)
         self._wakeup.set()
 
+    def tell(self, tick: ticks.Tick) -> None:
+        """Hand in what a step says. From any thread."""
+        if threading.get_ident() == self._thread:
+            self.post(tick)
+        else:
+            self._loop.call_soon_threadsafe(self.post, tick)
+
     def recheck_idle(self) -> None:
         """Check again which activations are idle."""
         self._wakeup.set()

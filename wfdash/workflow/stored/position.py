@@ -149,6 +149,14 @@ class GroupState(TypedDict):
     """The last value inside it that no edge took."""
 
 
+@final
+class StoredTranscript(TypedDict):
+    """A conversation with a model that a step had: its messages as JSON (``pack_transcript``)."""
+
+    step: str
+    messages: list[Any]
+
+
 class Position(TypedDict):
     """Where a run is. Activations are numbered by ``next``, one count for the whole run."""
 
@@ -175,6 +183,8 @@ class Position(TypedDict):
     """The versions of its sub-workflows that the run started under."""
     labels: NotRequired[dict[str, str]]
     """Scope of an item of a map -> what it is called, where its workflow says so."""
+    transcripts: NotRequired[dict[str, StoredTranscript]]
+    """Activation -> the conversation it had, kept when it ends until another one continues it."""
 
 
 NEEDED = {"step", "message", "scope", "journal"}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from checkpoints.events import EventKind
 from checkpoints.records import Json
 from wfdash.domain.run_titles import cleaned
+from wfdash.questions.transcript import Message, pack_transcript, unpack_transcript
 from wfdash.values.codec import check_plain, copy_plain
+from wfdash.values.display import to_display
 from wfdash.workflow.authoring.steps import StepContext
 from wfdash.workflow.errors import InvalidCall, NotStorable
+from wfdash.workflow.reducer.ticks import TranscriptGrown
 from wfdash.workflow.runtime.step.step_ops import StepOps
 
 
@@ -46,6 +52,19 @@ class StepReports(StepContext):
             raise InvalidCall("ctx.title takes a text that can be read")
         if not self._ops.replay.is_behind():
             self._ops.host.event(self._ops.activation, EventKind.RUN_TITLED, {"title": line})
+
+    def transcript(self, messages: Sequence[Message | Mapping[str, Any]]) -> None:
+        """Say what the step's conversation with a model is by now: all messages, from the first.
+
+        It is in the checkpoints that follow, and shown on the run's page. Said again while the step is replayed, it
+        changes nothing.
+        """
+        try:
+            read = unpack_transcript([one if isinstance(one, Message) else dict(one) for one in messages])
+        except (ValueError, TypeError) as error:
+            raise InvalidCall(f"ctx.transcript takes messages: {error}") from error
+        ops, packed = self._ops, to_display(pack_transcript(read))
+        ops.host.tell(TranscriptGrown(at=ops.host.now(), activation=ops.activation, messages=packed))
 
     def stream(self, text: str) -> None:
         """Show text while it is made. It is not stored."""

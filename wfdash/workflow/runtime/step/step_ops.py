@@ -48,6 +48,9 @@ class Host(Protocol):
     def stream(self, step: str, text: str) -> None:
         """Show text at once. From any thread."""
 
+    def tell(self, tick: Tick) -> None:
+        """Hand in what a step says. From any thread."""
+
     def wake_at(self, when: datetime) -> None:
         """Look at the clock then."""
 

@@ -1,0 +1,113 @@
+"""``ctx.transcript``: a step's conversation is in every checkpoint that follows, and grows with the run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from checkpoints.memory import MemoryStorage
+from checkpoints.records import Answer
+from tests.workflow.world import ListRecorder, finished, handed_over
+from wfdash.engines.native import NativeEngine
+from wfdash.outcomes import Failed
+from wfdash.workflow import Context, Workflow, each
+from wfdash.workflow.evidence import Message, ToolUse
+
+ASKED = Message(role="user", text="Pay?")
+CALLED = Message(role="assistant", calls=(ToolUse(id="c", name="pay", arguments={"sum": 5}),))
+
+
+def said_at(checkpoint) -> list[str]:
+    return [
+        message.text or message.calls[0].name for message in NativeEngine().show(handed_over(checkpoint)).transcript
+    ]
+
+
+async def test_a_conversation_grows_and_an_earlier_checkpoint_has_less_of_it():
+    wf, storage = Workflow("chat"), MemoryStorage()
+
+    @wf.step(start=True)
+    async def talk(ctx: Context) -> int:
+        ctx.transcript([ASKED])
+        first = await ctx.ask("one?", answer=int)
+        ctx.transcript([ASKED, CALLED])
+        second = await ctx.ask("two?", answer=int)
+        ctx.transcript([ASKED, CALLED, {"role": "tool", "call": "c", "text": f"{first + second}"}])
+        return first + second
+
+    outcome = await wf.run(None, storage=storage)
+    parked = [outcome.checkpoint]
+    for value in (1, 2):
+        answers = {outcome.request.key: Answer(key=outcome.request.key, value=value)}
+        outcome = await wf.run(answers=answers, storage=storage, run_id=outcome.checkpoint.run)
+        parked.append(outcome.checkpoint)
+    assert [said_at(one) for one in parked] == [["Pay?"], ["Pay?", "pay"], ["Pay?", "pay", "3"]]
+    again = await wf.run(
+        answers={"talk-1.0": Answer(key="talk-1.0", value=9)},
+        checkpoint=handed_over(parked[0]),
+        storage=ListRecorder(),
+        run_id=parked[0].run,
+    )
+    assert said_at(again.checkpoint) == ["Pay?", "pay"]
+
+
+async def test_a_later_step_that_continues_a_conversation_takes_its_place():
+    wf = Workflow("two")
+
+    @wf.step(start=True)
+    async def first(ctx: Context) -> str:
+        ctx.transcript([ASKED])
+        return "x"
+
+    @wf.step(after=first)
+    def second(given: str, ctx: Context) -> str:
+        ctx.transcript([ASKED, CALLED])
+        return given
+
+    @wf.step(after=second)
+    async def third(given: str, ctx: Context) -> str:
+        ctx.transcript([Message(role="user", text="Another")])
+        return given
+
+    done = await wf.run(None, storage=MemoryStorage())
+    assert said_at(done.checkpoint) == ["Pay?", "pay", "Another"]
+
+
+async def test_many_steps_at_once_each_have_their_own():
+    wf = Workflow("many")
+    wf.step(start=True, name="read")(lambda: [1, 2, 3])
+
+    @wf.step(after=each("read"))
+    async def talk(n: int, ctx: Context) -> int:
+        await asyncio.sleep(0.001 * n)
+        ctx.transcript([Message(role="user", text=str(n))])
+        return n
+
+    done = await wf.run(None, storage=MemoryStorage())
+    assert said_at(done.checkpoint) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("wrong", [[{"role": "boss"}], [{"text": "x"}], "text", [3], [{"role": "user", "pin": "x"}]])
+async def test_what_is_no_message_fails_the_step_with_what_is_wrong(wrong):
+    wf = Workflow("wrong")
+
+    @wf.step(start=True)
+    async def talk(ctx: Context) -> None:
+        ctx.transcript(wrong)
+
+    outcome = await wf.run(None, storage=MemoryStorage())
+    assert isinstance(outcome, Failed)
+    assert "ctx.transcript takes messages" in outcome.error.message
+
+
+async def test_text_that_no_database_takes_is_stored_all_the_same():
+    wf = Workflow("odd")
+
+    @wf.step(start=True)
+    async def talk(ctx: Context) -> int:
+        ctx.transcript([Message(role="user", text="a\x00b")])
+        return 1
+
+    done = await wf.run(None, storage=MemoryStorage())
+    assert (finished(done), said_at(done.checkpoint)) == (1, ["a␀b"])
