@@ -26,6 +26,7 @@ from wfdash.queries.checkpoints.compare import Comparison, compare
 from wfdash.queries.checkpoints.editing import Editing, editing
 from wfdash.queries.checkpoints.outlook import outlook_of
 from wfdash.queries.checkpoints.preview import Preview, preview
+from wfdash.queries.history.conversation import conversation
 from wfdash.queries.history.events import (
     CheckpointRow,
     Rail,
@@ -227,6 +228,7 @@ __all__ = [
     "collaboration",
     "compare",
     "contents_of",
+    "conversation",
     "count_all",
     "count_decisions",
     "count_finished",

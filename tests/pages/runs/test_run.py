@@ -88,7 +88,7 @@ def test_the_page_takes_the_same_number_of_queries_however_long(run, as_, django
         parent = people.save(run, parent)
         people.ask(run, f"q{number}")
     client = as_("otto")
-    with django_assert_max_num_queries(29):
+    with django_assert_max_num_queries(30):
         client.get(f"/runs/{run.pk}/")
 
 

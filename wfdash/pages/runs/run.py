@@ -24,6 +24,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import event_row_of, respond
 from wfdash.pages.ui.graph import opened_in
+from wfdash.pages.ui.transcript import draw_talk
 
 SHOWN = 200
 """Events on this page; the events page has all of them."""
@@ -38,6 +39,7 @@ FRAGMENTS = {
     "requests": "runs/overview/requests.html",
     "rail": "runs/overview/rail.html",
     "values": "runs/state/values.html",
+    "talk": "runs/overview/conversation.html",
     "events": "runs/events/latest.html",
     "deeds": "runs/overview/interventions.html",
 }
@@ -49,10 +51,11 @@ PART_DATA = {
     "requests": ("requests",),
     "rail": ("rail",),
     "values": (),
+    "talk": ("talk",),
     "events": ("events",),
     "deeds": ("deeds",),
-    "live": ("requests", "graph", "rail", "deeds", "thread"),
-    "": ("requests", "graph", "rail", "deeds", "thread", "events"),
+    "live": ("requests", "graph", "rail", "deeds", "thread", "talk"),
+    "": ("requests", "graph", "rail", "deeds", "thread", "talk", "events"),
 }
 """The data of each part of the page; refreshes leave out the events: they come by socket."""
 
@@ -131,6 +134,11 @@ def _checkpoints(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> 
     return {"rail": queries.checkpoints(viewer, run.id, before=number_in(request.GET.get("older", "")), limit=RAIL)}
 
 
+def _talk(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+    messages = queries.conversation(run.id, run.n) if run.inspect else ()
+    return {"talk": draw_talk(messages, until=number_in(request.GET.get("until", "")) or None)}
+
+
 def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
     # The header was read first: an event newer than it must come over the socket, or the header is not refreshed.
     found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
@@ -163,6 +171,7 @@ PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]
     "events": _events,
     "deeds": _interventions,
     "thread": _thread,
+    "talk": _talk,
 }
 
 

@@ -14,6 +14,8 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui import json_tree
 from wfdash.pages.ui.fragments import respond
+from wfdash.pages.ui.transcript import draw_talk
+from wfdash.questions.transcript import unpack_transcript
 
 LABELS = (
     ("state", "State"),
@@ -22,6 +24,8 @@ LABELS = (
     ("inputs", "Step inputs"),
     ("transcript", "Conversation"),
 )
+MESSAGES = 100
+"""Messages of a conversation on a page."""
 FRAGMENTS = {"head": "runs/header/header.html"}
 
 
@@ -56,6 +60,9 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
         return HttpResponse(json_tree.children(value, place, pointer, begin))
     context = head(viewer, run, "state") | _tree_context(request, found, value, pointer)
     context["tree"] = json_tree.render_tree(value, place, pointer, begin)
+    if part == "transcript" and not pointer and found.value:
+        until = number_in(request.GET.get("until", "")) or None
+        context["talk"] = draw_talk(unpack_transcript(found.value), limit=MESSAGES, until=until)
     return respond(request, "runs/state/page.html", context, FRAGMENTS)
 
 

@@ -6,6 +6,7 @@ result says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,6 +28,8 @@ LONGEST = 12_000
 MOST_LINES = 16
 BEGINNING = 160
 """Characters of a folded message that are shown."""
+MARKS = re.compile(r"[#*`|>~]+|(?<!\w)[-_]{2,}")
+"""Marks of Markdown, which a beginning leaves out."""
 WHO = {"system": "System prompt", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 ICONS = {"system": "cog-6-tooth", "user": "user", "assistant": "sparkles", "tool": "wrench"}
 
@@ -199,7 +202,7 @@ def _who(message: Message) -> str:
 
 
 def _beginning(text: str) -> str:
-    line = " ".join(visible(text[: 4 * BEGINNING]).split())
+    line = " ".join(MARKS.sub(" ", visible(text[: 4 * BEGINNING])).split())
     return line if len(line) <= BEGINNING and len(text) <= 4 * BEGINNING else f"{line[:BEGINNING].rstrip()}…"
 
 
