@@ -1,4 +1,4 @@
-"""Workflows of every kind that are broken at each of their commits ask nothing twice and come to the same output."""
+"""Workflows of every kind: broken at each commit, forked and restored at each checkpoint, they come to one output."""
 
 # ruff: noqa: I002
 from typing import Any, Never
@@ -14,7 +14,15 @@ from checkpoints.records import Json, Request
 from tests.engines.agent_framework import functions, orchestrations, samples
 from tests.engines.agent_framework.promises import SAMPLES, Asker, noting
 from wfdash.engines.agent_framework import AgentFrameworkEngine
-from wfdash.engines.conformance import DRIVES, EngineWorld, Ledger, Sample, Samples, continues_after_any_crash
+from wfdash.engines.conformance import (
+    DRIVES,
+    EngineWorld,
+    Ledger,
+    Sample,
+    Samples,
+    continues_after_any_crash,
+    continues_from_every_checkpoint,
+)
 
 ENDS = ("killed before", "killed after")
 KINDS: dict[str, Any] = {
@@ -44,6 +52,13 @@ async def test_a_crash_at_any_commit_changes_nothing(kind: str) -> None:
     whole = await continues_after_any_crash(EngineWorld(AgentFrameworkEngine, SAMPLES), sample, ways=ENDS)
     assert whole.record.opened
     assert whole.output
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_checkpoint_leads_to_the_same_output(kind: str) -> None:
+    sample = Sample(make=lambda ledger: KINDS[kind](), reply=reply, width=4)
+    run = await continues_from_every_checkpoint(EngineWorld(AgentFrameworkEngine, SAMPLES), sample)
+    assert run.record.opened
 
 
 def asking_beside(ledger: Ledger) -> Any:

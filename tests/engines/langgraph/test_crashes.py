@@ -1,4 +1,4 @@
-"""Graphs of every kind that are broken at each of their commits ask nothing twice and come to the same output."""
+"""Graphs of every kind: broken at each commit, forked and restored at each checkpoint, they come to one output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from langgraph.types import Command, Send, interrupt
 from checkpoints.records import Json
 from tests.engines.langgraph.samples import SAMPLES
 from tests.engines.langgraph.test_interrupts import Log, ask, graph_of, note
-from wfdash.engines.conformance import EngineWorld, Ledger, Sample, continues_after_any_crash
+from wfdash.engines.conformance import (
+    EngineWorld,
+    Ledger,
+    Sample,
+    continues_after_any_crash,
+    continues_from_every_checkpoint,
+)
 from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.langgraph.driving import saver
 
@@ -128,3 +134,12 @@ async def test_a_crash_at_any_commit_changes_nothing(make: Any, monkeypatch: pyt
     whole = await continues_after_any_crash(EngineWorld(LangGraphEngine, SAMPLES), sample, ways=ENDS)
     assert whole.record.opened
     assert "yes" in str(whole.output) or make is breakpoints
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+async def test_every_checkpoint_leads_to_the_same_output(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saver, "HELD", 0.0)
+    run = await continues_from_every_checkpoint(
+        EngineWorld(LangGraphEngine, SAMPLES), Sample(make=make, message=message, width=4)
+    )
+    assert run.record.opened

@@ -24,7 +24,8 @@ a storage. They need no test framework; with pytest (and pytest-asyncio) an engi
 * ``CRASHES``: a drive that breaks at any of its commits, and a worker that lost its claim.
 * ``HISTORY``: restoring, forking, changed definitions, follow-ups.
 
-``continues_after_any_crash(world, sample)`` does the same as ``CRASHES`` to whatever else an engine has.
+``continues_after_any_crash(world, sample)`` and ``continues_from_every_checkpoint(world, sample)`` do the same to
+whatever else an engine has.
 
 A world is in memory unless it is given a ``Place``: another storage with its people.
 """
@@ -35,7 +36,7 @@ from wfdash.engines.conformance.checks import Check
 from wfdash.engines.conformance.crashes import CRASHES, continues_after_any_crash
 from wfdash.engines.conformance.definitions import DEFINITIONS
 from wfdash.engines.conformance.drives import DRIVES
-from wfdash.engines.conformance.history import HISTORY
+from wfdash.engines.conformance.history import HISTORY, continues_from_every_checkpoint
 from wfdash.engines.conformance.samples import Ledger, OutOfPaper, Sample, Samples, Unstorable
 from wfdash.engines.conformance.worlds import EngineWorld, Memory, Place, RunUnderTest
 
@@ -56,6 +57,7 @@ __all__ = [
     "Samples",
     "Unstorable",
     "continues_after_any_crash",
+    "continues_from_every_checkpoint",
 ]
 
 CHECKS = (*DEFINITIONS, *DRIVES, *CRASHES, *HISTORY)

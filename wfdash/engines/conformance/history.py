@@ -11,6 +11,7 @@ from checkpoints.records import Commit, Phase, Reason, Standing
 from wfdash.contract import Carried, Continues, Migrates, Waiting
 from wfdash.engines.conformance.checks import checks_in, needs
 from wfdash.engines.conformance.recorder import WAYS, Fault
+from wfdash.engines.conformance.samples import Sample
 from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
 
 
@@ -167,6 +168,26 @@ async def a_finished_run_takes_a_follow_up_and_remembers_what_was_said(world: En
         assert output == later.expected, f"the answer to a follow-up is {output!r} (first commit: {way})"
         assert len(await later.events(EventKind.RUN_COMPLETED)) == 1
     assert (await run.head()) == last, "a follow-up changed the run that it follows"
+
+
+async def continues_from_every_checkpoint(world: EngineWorld, sample: Sample) -> RunUnderTest:
+    """Fork a run of a further definition at each of its checkpoints, then restore it to each, and return it.
+
+    The output must be the same each time. It must not depend on the order in which parallel questions are answered.
+    """
+    run = await world.begin(sample)
+    right = await run.finish()
+    past = [checkpoint for checkpoint in await run.checkpoints() if checkpoint.reason is not Reason.END]
+    assert past, "a run has no checkpoint but its last one"
+    for checkpoint in past:
+        fork = await run.fork(checkpoint)
+        output = await fork.finish()
+        assert output == right, f"a fork of checkpoint {checkpoint.n} ends with {output!r}, not {right!r}"
+    for checkpoint in past:
+        await run.restore(checkpoint)
+        output = await run.finish()
+        assert output == right, f"restored to checkpoint {checkpoint.n} it ends with {output!r}, not {right!r}"
+    return run
 
 
 HISTORY = checks_in(globals())
