@@ -53,7 +53,7 @@ SHARED = {
 """What the layers that are divided by nouns have besides: what every noun uses."""
 MOST_FILES = 18
 NAMELESS = {"lib", "util", "utils", "helper", "helpers", "misc", "stuff"}
-DJANGO_ROOMS = {"admin", "apps", "checks", "database", "migrations", "models"}
+DJANGO_ROOMS = {"admin", "apps", "checks", "database", "langgraph", "migrations", "models"}
 """Where ``checkpoints`` may import Django; the rest of it may not."""
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 PURE = next(contract for contract in CONTRACTS if contract["type"] == "forbidden")

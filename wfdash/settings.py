@@ -210,6 +210,7 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "checkpoints",
+    "checkpoints.langgraph",
     *(PROVIDER_APPS if WFDASH_OIDC else ()),
     *django_apps(WFDASH_APPS),
 ]

@@ -51,7 +51,8 @@ def rotate_rows(model: type[models.Model], using: str) -> int:
 
 def encrypted_tables() -> list[type[models.Model]]:
     """Return every table with encrypted columns."""
-    return [model for model in apps.get_app_config("checkpoints").get_models() if encrypted_columns(model)]
+    ours = (config for config in apps.get_app_configs() if config.name.partition(".")[0] == "checkpoints")
+    return [model for config in ours for model in config.get_models() if encrypted_columns(model)]
 
 
 def encrypted_columns(model: type[models.Model]) -> list[Any]:

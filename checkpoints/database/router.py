@@ -19,7 +19,7 @@ class Router:
     have foreign keys to people.
     """
 
-    apps = frozenset({"admin", "auth", "checkpoints", "contenttypes"})
+    apps = frozenset({"admin", "auth", "checkpoints", "checkpoints_langgraph", "contenttypes"})
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
         """Return wfdash's database for the tables that are there, None for others."""

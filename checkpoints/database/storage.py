@@ -166,7 +166,12 @@ def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Data
         return SqliteDatabase(path, scripts_for(SQLITE, encryptor), executor.write_lock, durability=durability)
     if connection.vendor == "postgresql":
         return PostgresDatabase(parameters_of(parameters), scripts_for(POSTGRES, encryptor), durability=durability)
-    raise Unsupported(
+    raise unsupported(connection)
+
+
+def unsupported(connection: BaseDatabaseWrapper) -> Unsupported:
+    """Return the error for a database of another engine."""
+    return Unsupported(
         f"Runs cannot be kept in {connection.vendor}: use SQLite or PostgreSQL in DATABASES[{connection.alias!r}]"
     )
 

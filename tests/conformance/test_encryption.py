@@ -20,7 +20,7 @@ from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, new_run_id
 from checkpoints.records import Commit, Effect, Request, Standing
-from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, started
+from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, empty, started
 
 FILLED = (models.Run, models.Checkpoint, models.HumanRequest, models.Answer, models.Event, models.Effect)
 """The tables with content that a run fills by itself."""
@@ -239,17 +239,6 @@ async def test_what_people_did_is_sealed_again_too(alias: str, settings: Any) ->
         assert await in_orm(alias, read) == CANARY
     finally:
         await in_orm(alias, models.Shown.objects.using(alias).all().delete)
-
-
-def empty(alias: str) -> None:
-    """Remove all runs: rotation looks at everything."""
-    try:
-        with write(alias):
-            models.Answer.objects.using(alias).all().delete()
-            models.Run.objects.using(alias).all().delete()
-            models.Chunk.objects.using(alias).all().delete()
-    finally:
-        connections[alias].close()
 
 
 def rotated(alias: str) -> dict[str, int]:

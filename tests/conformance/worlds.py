@@ -19,6 +19,7 @@ from checkpoints.content.encryption import encryptor_of
 from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.file import FileStorage
 from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.langgraph.models import LangGraphThread, ThreadCheckpoint, ThreadWrite
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Phase
 from checkpoints.sql.standalone import StandaloneStorage
@@ -31,6 +32,7 @@ __all__ = [
     "asking",
     "checkpoint",
     "claimed",
+    "empty",
     "started",
     "until",
 ]
@@ -189,6 +191,16 @@ class DatabaseWorld:
                 return act()
         finally:
             connections[self.alias].close()
+
+
+def empty(alias: str) -> None:
+    """Remove all runs and threads of a database: a rotation of keys looks at everything."""
+    try:
+        with write(alias):
+            for model in (models.Answer, models.Run, ThreadWrite, ThreadCheckpoint, LangGraphThread, models.Chunk):
+                model.objects.using(alias).all().delete()
+    finally:
+        connections[alias].close()
 
 
 AnyWorld = FileWorld | DatabaseWorld

@@ -1,0 +1,322 @@
+"""What a saver does, as generators: they yield calls of the database and receive what those return.
+
+One driver performs them in the caller's thread and one in an event loop: see ``DjangoSaver``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from checkpoints.errors import InvalidValue
+from checkpoints.langgraph.access import Verb as Script
+from checkpoints.langgraph.company import MOMENT, Company, WaitingWrites, tell
+from checkpoints.langgraph.encoding import Heads, StoredChannel, StoredHead, encode, encode_writes
+from checkpoints.langgraph.pieces import Typed, extent, load
+from checkpoints.langgraph.pruning import ThreadPruning, ThreadSurvey
+from checkpoints.langgraph.reads import DeltaHistory, ReadCheckpoint, ThreadRow, first_group
+from checkpoints.langgraph.statements import ROOTS, Cursor, ThreadFilter
+from checkpoints.langgraph.values import NAME, ThreadPlace, checked, metadata_of, place_of, thread_key
+from checkpoints.langgraph.writes import PreparedPut, PreparedWrites, StoredPut
+from checkpoints.sql.writes import BaseGone
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseCall:
+    """A script to run; ``writes``: in a transaction."""
+
+    verb: Script[Any]
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for a result: for so many seconds (None: as long as it takes), and None if there is none by then."""
+
+    result: Future[bool]
+    seconds: float | None
+
+
+Verb: TypeAlias = Generator[DatabaseCall | Wait, Any, T]
+
+STRATEGIES = ("keep_latest", "delete")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadPage:
+    """What is left of a list. ``rows`` were found, but their values not yet read; ``left``: how many at most."""
+
+    wanted: ThreadFilter
+    left: int | None
+    after: Cursor | None = None
+    more: bool = True
+    rows: Sequence[ThreadRow] = ()
+
+
+class Verbs:
+    """The verbs of a saver with this serializer."""
+
+    def __init__(self, serde: SerializerProtocol, heads: Heads, company: Company) -> None:
+        self._serde = serde
+        self._heads = heads
+        self._company = company
+
+    def get(self, config: RunnableConfig) -> Verb[CheckpointTuple | None]:
+        """Return the checkpoint of a config."""
+        place = place_of(config)
+        found = yield DatabaseCall(lambda s: s.newest(place))
+        if found is None:
+            return None
+        checkpoint = self.tuple_of(found)
+        self._remember(place, found, checkpoint.checkpoint)
+        return checkpoint
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, changed: ChannelVersions
+    ) -> Verb[RunnableConfig]:
+        """Store a checkpoint."""
+        before = place_of(config)
+        place = before._replace(checkpoint=checked("checkpoint id", str(checkpoint["id"]), NAME))
+        known = metadata_of(get_serializable_checkpoint_metadata(config, metadata))
+        for head in (self._heads.get(place), None):
+            encoded = encode(checkpoint, changed, self._serde.dumps_typed, head, before.checkpoint)
+            given = PreparedPut(place=place, parent=before.checkpoint, metadata=known, encoded=encoded, hint=head)
+            try:
+                stored = yield from self._store(given, (), self._company.take(place))
+            except BaseGone:
+                continue
+            except BaseException:
+                self._heads.forget(place)
+                raise
+            break
+        self._heads.put(
+            place,
+            StoredHead(
+                thread=stored.thread,
+                family=stored.family,
+                row=stored.row,
+                turn=encoded.turn,
+                checkpoint=str(place.checkpoint),
+                channels=encoded.channels,
+                chunks=encoded.all_chunks,
+            ),
+        )
+        return config_of(config["configurable"]["thread_id"], place.ns, str(place.checkpoint))
+
+    def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str) -> Verb[None]:
+        """Store the writes of a task."""
+        place = place_of(config, named=True)
+        checked("task_id", task, NAME), checked("task_path", path)
+        # By index: of several with the same one (such as two interrupts) the last is meant.
+        by_index = {WRITES_IDX_MAP.get(channel, idx): (channel, value) for idx, (channel, value) in enumerate(writes)}
+        typed = [
+            (idx, checked("channel", channel), self._serde.dumps_typed(value))
+            for idx, (channel, value) in by_index.items()
+        ]
+        if not typed:
+            return
+        head = self._heads.get(place)
+        given = PreparedWrites(place=place, task=task, path=path, encoded=encode_writes(typed, head), hint=head)
+        # A question to people is followed by no checkpoint.
+        if all(idx < 0 for idx, _, _ in typed) or not (yield from self._stored_in_company(given)):
+            yield from self._store_alone(given, typed)
+
+    def _stored_in_company(self, given: PreparedWrites) -> Verb[bool]:
+        """Wait for a checkpoint or other writes of the namespace, and return whether the writes were stored."""
+        waiting = self._company.join(given)
+        try:
+            stored = yield Wait(waiting.stored, MOMENT)
+        except BaseException:
+            self._company.leave(waiting)
+            raise
+        if stored is not None:
+            return bool(stored)
+        others = self._company.lead(waiting)
+        if others is None:
+            return bool((yield Wait(waiting.stored, None)))
+        try:
+            yield from self._store(None, [given], others)
+        except BaseGone:
+            return False
+        return True
+
+    def _store_alone(self, given: PreparedWrites, typed: Sequence[tuple[int, str, Typed]]) -> Verb[None]:
+        try:
+            yield from self._store(None, [given], ())
+        except BaseGone:
+            full = replace(given, encoded=encode_writes(typed, None), hint=None)
+            yield from self._store(None, [full], ())
+
+    def _store(
+        self, put: PreparedPut | None, writes: Sequence[PreparedWrites], company: Sequence[WaitingWrites]
+    ) -> Verb[StoredPut]:
+        """Store a checkpoint, writes and those that came along in one transaction. ``BaseGone``."""
+        all_writes = [*writes, *(waiting.given for waiting in company)]
+        try:
+            stored: StoredPut = yield DatabaseCall(
+                partial(ThreadPruning.store, put=put, writes=all_writes), writes=True
+            )
+        except BaseException:
+            tell(company, stored=False)
+            raise
+        tell(company, stored=True)
+        return stored
+
+    def first_page(
+        self,
+        config: RunnableConfig | None,
+        metadata: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> ThreadPage:
+        """Return a list that has not begun."""
+        wanted = ThreadFilter(metadata=metadata_of(metadata or {}))
+        if config is not None:
+            place, named = place_of(config), "checkpoint_ns" in config["configurable"]
+            wanted = replace(wanted, thread=place.thread, ns=place.ns if named else None, checkpoint=place.checkpoint)
+        if before is not None and (last := before["configurable"].get("checkpoint_id")):
+            wanted = replace(wanted, before=checked("before", str(last), NAME))
+        return ThreadPage(wanted=wanted, left=None if limit is None else max(limit, 0))
+
+    def page(self, page: ThreadPage) -> Verb[tuple[list[ReadCheckpoint], ThreadPage | None]]:
+        """Return the next checkpoints of a list, and what is left of it then; None after the last."""
+        if page.left == 0:
+            return [], None
+        if not page.rows:
+            rows, after = yield DatabaseCall(lambda s: s.page(page.wanted, page.after))
+            page = replace(page, rows=rows[: page.left], after=after, more=after is not None)
+        if not page.rows:
+            return [], page if page.more else None
+        group = first_group(page.rows)
+        found = yield DatabaseCall(lambda s: s.group(group))
+        left = None if page.left is None else page.left - len(found)
+        rest = replace(page, rows=page.rows[len(group) :], left=left)
+        return found, rest if rest.rows or rest.more else None
+
+    def delete_thread(self, thread: str) -> Verb[None]:
+        """Delete a thread."""
+        yield from self._remove(thread_key(checked("thread_id", str(thread))), ThreadPruning.everything)
+
+    def delete_for_runs(self, runs: Sequence[str]) -> Verb[None]:
+        """Delete the checkpoints of runs."""
+        named = [str(run) for run in listed("run_ids", runs)]
+        if not named:
+            return
+        threads = yield DatabaseCall(lambda s: s.threads_of_runs(named))
+        for key, name in threads:
+            yield from self._remove(key, lambda s, *place, name=name: s.of_runs(named, name)(*place))
+
+    def copy_thread(self, source: str, target: str) -> Verb[None]:
+        """Copy a thread."""
+        names = checked("source_thread_id", str(source)), checked("target_thread_id", str(target))
+        yield DatabaseCall(lambda s: s.copy(*names), writes=True)
+
+    def prune(self, threads: Sequence[str], strategy: str) -> Verb[None]:
+        """Remove from threads what a strategy does not keep."""
+        if strategy not in STRATEGIES:
+            raise InvalidValue(f"strategy: {' or '.join(STRATEGIES)}, not {strategy!r}", field="strategy")
+        choose = ThreadPruning.everything if strategy == "delete" else ThreadPruning.all_but_latest
+        for thread in listed("thread_ids", threads):
+            yield from self._remove(thread_key(checked("thread_id", str(thread))), choose)
+
+    def delta_history(self, config: RunnableConfig, channels: Sequence[str]) -> Verb[Mapping[str, DeltaChannelHistory]]:
+        """Return what the values of channels are made of."""
+        place, names = place_of(config), [*dict.fromkeys(channels)]
+        found: DeltaHistory | None = None
+        if names:
+            found = yield DatabaseCall(lambda s: s.history(place, names))
+        history: dict[str, DeltaChannelHistory] = {}
+        for name in names:
+            history[name] = {"writes": []}
+            if found is None:
+                continue
+            history[name]["writes"] = [
+                (write.task, write.channel, self._load(write.stored, found.chunks)) for write in found.writes_to(name)
+            ]
+            if name in found.seeds:
+                history[name]["seed"] = self._load(found.seeds[name], found.chunks)
+        return history
+
+    def tuple_of(self, found: ReadCheckpoint) -> CheckpointTuple:
+        """Return a checkpoint as LangGraph knows it."""
+        row = found.row
+        values = {name: self._load(stored, found.chunks) for name, stored in found.content["c"].items()}
+        rest = self._load(found.content["h"], found.chunks)
+        return CheckpointTuple(
+            config=config_of(row.name, row.ns, row.checkpoint),
+            checkpoint={**rest, "channel_values": values},  # type: ignore[typeddict-item]
+            metadata=found.metadata,  # type: ignore[arg-type]
+            parent_config=config_of(row.name, row.ns, row.parent) if row.parent else None,
+            pending_writes=[
+                (write.task, write.channel, self._load(write.stored, found.chunks)) for write in found.writes
+            ],
+        )
+
+    def _load(self, stored: list[Any], chunks: Mapping[str, bytes]) -> Any:
+        return self._serde.loads_typed(load(stored, chunks))
+
+    def _remove(self, key: str, choose: Any) -> Verb[None]:
+        """Remove from a thread what ``choose`` says, and the chunks that no thread needs any more."""
+        survey: ThreadSurvey | None = yield DatabaseCall(lambda s: s.survey(key, partial(choose, s)))
+        if survey is None:
+            return
+        alone = survey.removal.everything and survey.relatives == [survey.thread]
+        for thread in () if alone else survey.relatives:
+            for table in ROOTS:
+                after = yield DatabaseCall(
+                    partial(ThreadPruning.mark, survey=survey, thread=thread, table=table, after=0)
+                )
+                while after:
+                    mark = partial(ThreadPruning.mark, survey=survey, thread=thread, table=table, after=after)
+                    after = yield DatabaseCall(mark)
+        yield DatabaseCall(lambda s: s.sweep(survey, partial(choose, s)), writes=True)
+
+    def _remember(self, place: ThreadPlace, found: ReadCheckpoint, checkpoint: Checkpoint) -> None:
+        """Note what is stored of a checkpoint that was read, for the one that follows it."""
+        row, versions = found.row, checkpoint["channel_versions"]
+        channels = {
+            name: StoredChannel(versions.get(name), stored, *extent(stored, found.chunks))
+            for name, stored in found.content["c"].items()
+        }
+        head, *_ = extent(found.content["h"], found.chunks)
+        self._heads.put(
+            place,
+            StoredHead(
+                thread=row.thread,
+                family=row.family,
+                row=row.row,
+                turn=row.turn,
+                checkpoint=row.checkpoint,
+                channels=channels,
+                chunks=head.union(*(channel.chunks for channel in channels.values())),
+            ),
+        )
+
+
+def config_of(thread: str, ns: str, checkpoint: str) -> RunnableConfig:
+    """Return the config that names a checkpoint."""
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint}}
+
+
+def listed(field: str, given: Sequence[str]) -> Sequence[str]:
+    """Return ids. ``InvalidValue`` for a single text, which is a sequence, too."""
+    if isinstance(given, str):
+        raise InvalidValue(f"{field}: give a list of ids, not one text", field=field)
+    return given
