@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("agents")
 
-from agents import Agent, Model, ModelResponse, Usage, function_tool
+from agents import Agent, FunctionTool, Model, ModelResponse, SQLiteSession, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from checkpoints.memory import MemoryStorage
 from wfdash.agents import run_agent
 from wfdash.engines.native import NativeEngine
-from wfdash.outcomes import Finished, Waiting
+from wfdash.outcomes import Failed, Finished, Waiting
 from wfdash.workflow import Context, Workflow
 
 
@@ -131,3 +131,43 @@ async def test_two_calls_are_asked_at_once_and_may_be_answered_apart():
     assert isinstance(done, Finished), done
     assert calls == [("refund", 9, "eva")]
     assert script.asked == 2
+
+
+async def test_a_session_is_refused_with_what_to_do_instead():
+    wf = Workflow("session")
+    agent = Agent(name="support", model=Script(SAID))
+
+    @wf.step(start=True)
+    async def answer(question: str, ctx: Context) -> str:
+        return str((await run_agent(ctx, agent, question, session=SQLiteSession("customer"))).output)
+
+    failed = await wf.run("Where is my money?")
+    assert isinstance(failed, Failed)
+    assert "session= is not supported" in failed.error.message
+    assert "history=" in failed.error.message
+
+
+async def test_a_secret_of_a_tools_schema_is_not_in_the_record_of_a_call_that_is_made_once():
+    seen: list[str] = []
+
+    async def login(context: Any, arguments: str) -> str:
+        seen.append(json.loads(arguments)["pin"])
+        return "welcome"
+
+    fields = {"user": {"type": "string"}, "pin": {"type": "string", "format": "password"}}
+    schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+    tool = FunctionTool(name="login", description="", params_json_schema=schema, on_invoke_tool=login)
+    agent = Agent(name="support", model=Script([use("login", "a", user="ana", pin="4711")], SAID), tools=[tool])
+    wf, storage = Workflow("login"), MemoryStorage()
+
+    @wf.step(start=True)
+    async def answer(question: str, ctx: Context) -> str:
+        return str((await run_agent(ctx, agent, question, once=["login"])).output)
+
+    assert isinstance(await wf.run("Log me in", storage=storage, run_id="r"), Finished)
+    assert seen == ["4711"]
+    kept = [await storage.load("r", one) for one in await storage.list_checkpoint_ids("r")]
+    lives = [live for one in kept for live in one.body["position"]["live"].values()]
+    intents = [entry["args"] for live in lives for entry in live["journal"] if "args" in entry]
+    assert {"user": "ana", "pin": "•••"} in intents
+    assert not [one for one in intents if "4711" in one.values()]

@@ -28,6 +28,7 @@ from wfdash.questions.tools import ToolDecision
 from wfdash.questions.transcript import Message, Role, ToolUse, masked_transcript
 from wfdash.schemas.secrets import secret_names
 from wfdash.workflow import Context
+from wfdash.workflow.errors import InvalidCall
 
 OUTPUT: TypeAdapter[list[TResponseOutputItem]] = TypeAdapter(list[TResponseOutputItem])
 USAGE: TypeAdapter[ModelUsage] = TypeAdapter(ModelUsage)
@@ -36,6 +37,7 @@ ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "s
 
 async def run(call: AgentCall) -> AgentReply[Any]:
     """Run an agent until it has its output; every turn and tool is recorded."""
+    refuse_session(call.options)
     recording, own = RecordedAgents(call), dict(call.options)
     # Traces would be sent to the SDK's makers.
     config = recording.config(own.pop("run_config", None) or RunConfig(tracing_disabled=True))
@@ -49,11 +51,22 @@ async def run(call: AgentCall) -> AgentReply[Any]:
         state = result.to_state()
         for id_, decision in decisions.items():
             recording.decide(state, items[id_], id_, decision)
-        again = {name: value for name, value in own.items() if name not in ("context", "session")}
+        again = {name: value for name, value in own.items() if name != "context"}
         result = await Runner.run(recorded, state, run_config=config, **again)
     used = result.context_wrapper.usage
     usage = Usage(turns=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
     return AgentReply(output=result.final_output, history=to_jsonable_python(result.to_input_list()), usage=usage)
+
+
+def refuse_session(options: Mapping[str, Any]) -> None:
+    """Raise ``InvalidCall`` for a session of the SDK: a step that runs again would read its own messages as earlier
+    ones, and add them a second time.
+    """
+    if options.get("session") is not None:
+        raise InvalidCall(
+            "run_agent: session= is not supported, because a session keeps its messages outside of the run, where a "
+            "replay finds them. Keep reply.history in ctx.state and give it as history= the next time"
+        )
 
 
 @dataclass
@@ -109,7 +122,8 @@ class RecordedAgents:
                 value: Json = to_jsonable_python(await invoke(context, given))
                 return value
 
-            return await call_tool(self.call.ctx, tool.name, _read(given), use, once=tool.name in self.call.once)
+            once, schema = tool.name in self.call.once, tool.params_json_schema
+            return await call_tool(self.call.ctx, tool.name, _read(given), use, once=once, parameters=schema)
 
         return replace(tool, on_invoke_tool=recorded)
 

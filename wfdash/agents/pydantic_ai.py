@@ -116,7 +116,9 @@ class RecordedTools(WrapperToolset[Any]):
         async def use() -> Json:
             return await _outcome(self.wrapped.call_tool(name, tool_args, ctx, tool))
 
-        return _returned(await call_tool(self.call.ctx, name, tool_args, use, once=name in self.call.once))
+        schema = tool.tool_def.parameters_json_schema
+        once = name in self.call.once
+        return _returned(await call_tool(self.call.ctx, name, tool_args, use, once=once, parameters=schema))
 
 
 class RecordedTurns(WrapperModel):

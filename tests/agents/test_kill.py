@@ -1,0 +1,33 @@
+"""A real process dies in the middle of an agent: no tool is repeated, and no approval is lost or asked for twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+pytestmark = pytest.mark.process
+APPROVAL = "refund: 1042, 89.9, Desk lamp arrived broken"
+UNKNOWN = "Did 'refund' succeed? 1042, 89.9, Desk lamp arrived broken"
+
+
+def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.agents.dying", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=Path(__file__).parents[2])
+    assert ran.returncode == 0, ran.stderr
+    stories = {story["point"]: story for story in map(json.loads, ran.stdout.splitlines())}
+    assert len(stories) == 6
+    for point, story in stories.items():
+        did = story["did"]
+        assert story["killed"] == 1, story
+        assert story["output"]["refunded"] == [1042], story
+        assert did.count("refund done") == 1, story
+        # What had begun and was not recorded is begun again: a turn, a tool that may be repeated, never ``once``.
+        repeated = {point} if point != "refund done" else set()
+        assert {what for what in did if did.count(what) > 1} == repeated, story
+        assert story["asked"] == ([APPROVAL, UNKNOWN] if point.startswith("refund") else [APPROVAL]), story
