@@ -184,3 +184,12 @@ def names(steps: Any) -> Iterator[str]:
 def test_steps_of_middleware_have_titles_and_say_that_they_ask():
     found = list(names(Ride(agent("batched")).engine.describe(Ride(agent("batched")).served).steps))
     assert "HumanInTheLoopMiddleware.after_model|Human in the loop: after model|True" in found
+
+
+async def test_a_card_shows_the_end_of_a_long_conversation():
+    said = [{"role": "user", "content": f"message {number} {'x' * 20_000}"} for number in range(30)]
+    ride = Ride(agent("batched"))
+    await ride.start({"messages": said})
+    (spoken,) = (one for one in ride.checkpoint.requests[0].card["evidence"] if one["kind"] == "transcript")
+    assert (len(spoken["value"]), spoken["earlier"]) == (20, 11)
+    assert len(str(spoken)) < 250_000

@@ -273,6 +273,17 @@ async def test_a_breakpoint_in_a_subgraph_becomes_a_question():
     assert output(await ride.answer(None))["log"] == ["x", "y", "end"]
 
 
+async def test_a_breakpoint_in_a_graph_that_a_function_calls_becomes_a_question():
+    child = graph_of(("x", note("x")), ("y", note("y"))).compile(interrupt_before=["y"])
+
+    async def calls(state: Log) -> dict[str, Any]:
+        return {"log": (await child.ainvoke({"log": []}))["log"]}
+
+    ride = Ride(graph_of(("calls", calls), ("end", note("end"))).compile())
+    assert asked(await ride.start({})) == ["Continue with calls?"]
+    assert output(await ride.answer(None))["log"] == ["x", "y", "end"]
+
+
 async def test_a_waiting_run_that_is_driven_without_an_answer_runs_nothing():
     ride = Ride(APPROVE)
     await ride.start({})

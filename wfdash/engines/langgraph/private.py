@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langgraph import types
 from langgraph.pregel import Pregel
 
@@ -74,6 +75,20 @@ def _snapshotting(channels: Mapping[str, Any]) -> dict[str, Any]:
                 twin.snapshot_frequency = 1
             found[name] = twin
     return found
+
+
+def has_chat_models() -> bool:
+    """Return whether this process has loaded a chat model, whose text can be streamed.
+
+    To listen for it costs every node a tenth of a millisecond, which a graph without a model need not pay.
+    """
+    waiting = [BaseChatModel]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            if not kind.__module__.startswith("langchain_core."):
+                return True
+            waiting.append(kind)
+    return False
 
 
 def delta_value(value: Any) -> Any:

@@ -56,10 +56,6 @@ class Ready:
             nearest = nearest.rpartition("/")[0]
         return nearest if nearest in steps else path
 
-    def is_wrapper(self, path: str) -> bool:
-        """Return whether a node is nothing but a graph: what happens is said of the nodes in it."""
-        return path in self.whole
-
     def breaks(self, path: str, *, before: bool) -> frozenset[str] | None:
         """Return the nodes of a level before or after which it stands still; None: all of them."""
         graph = self.levels.get(path)

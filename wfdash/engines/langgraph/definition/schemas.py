@@ -24,6 +24,8 @@ from wfdash.schemas.validate import problems_of
 from wfdash.values.validate_json import type_problems
 
 Schema: TypeAlias = dict[str, Json]
+MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
+"""What a field of a ``TypedDict`` may be marked as."""
 ROLES = ["user", "assistant", "system", "tool"]
 NO_TYPE = (PydanticSchemaGenerationError, PydanticUserError, PydanticInvalidForJsonSchema, TypeError, NameError)
 """What pydantic raises for a type that has no schema."""
@@ -143,6 +145,8 @@ def part_of(name: str, kind: Any, channel: Any) -> InputPart:
     if is_chat(kind, channel):
         title = "Message" if name in {"messages", "input"} else humanize(name)
         return InputPart(schema=chat_schema(title), read=_messages, chat=True)
+    while get_origin(kind) in MARKS:
+        kind = get_args(kind)[0]
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(modern(kind))
         schema = adapter.json_schema()
@@ -160,7 +164,7 @@ def is_chat(kind: Any, channel: Any = None) -> bool:
     reducer = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     if getattr(reducer, "__name__", "") in {"add_messages", "_add_messages", "_messages_delta_reducer"}:
         return True
-    if get_origin(kind) in (Annotated, typing_extensions.Required, typing_extensions.NotRequired):
+    if get_origin(kind) in (Annotated, *MARKS):
         return is_chat(get_args(kind)[0])
     arguments = get_args(kind)
     listed = isinstance(get_origin(kind), type) and len(arguments) == 1
@@ -210,7 +214,7 @@ def _typed_dict(kind: Any) -> Any:
     fields: dict[str, Any] = {}
     for name, hint in hints_of(kind).items():
         inner = modern(hint)
-        bare = get_origin(hint) in (typing_extensions.Required, typing_extensions.NotRequired)
+        bare = get_origin(hint) in MARKS
         mark: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
         fields[name] = inner if bare else mark[inner]
     make: Any = typing_extensions.TypedDict

@@ -31,6 +31,11 @@ class Breakpoints:
         """Whether the graph has stopped at one."""
         self._ready, self._graph, self._thread, self._config = ready, graph, thread, config
 
+    @property
+    def are_declared(self) -> bool:
+        """Return whether the graph, or one in it, has breakpoints."""
+        return any(graph.interrupt_before_nodes or graph.interrupt_after_nodes for graph in self._ready.levels.values())
+
     async def here(self) -> dict[str, Json] | None:
         """Return where the graph stands: ``nodes`` that come next, ``checkpoint``, and the ``key`` of the question."""
         stands = [stand for stand in await self._stands() if stand.nodes]
@@ -42,7 +47,7 @@ class Breakpoints:
         A process that ends between a step and the question about it would otherwise run past the breakpoint:
         LangGraph takes each call without an input for a person's permission.
         """
-        if self._thread.root is None or not self._has_any():
+        if self._thread.root is None or not self.are_declared:
             return None
         stands = [stand for stand in await self._stands() if self._stops(stand)]
         found = self._asked(stands) if stands else None
@@ -53,9 +58,6 @@ class Breakpoints:
         nodes = [f"{stand.path}/{name}" if stand.path else name for stand in stands for name in stand.nodes]
         steps = [self._ready.step_named(node) for node in nodes]
         return {"nodes": steps, "checkpoint": checkpoint, "key": f"{BREAKPOINT}.{stands[0].checkpoint}"}
-
-    def _has_any(self) -> bool:
-        return any(graph.interrupt_before_nodes or graph.interrupt_after_nodes for graph in self._ready.levels.values())
 
     def _stops(self, stand: _Stand) -> bool:
         before = self._ready.breaks(stand.path, before=True)

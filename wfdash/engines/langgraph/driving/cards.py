@@ -31,6 +31,11 @@ HEADLINES = ("question", "title", "subject", "message", "prompt", "instruction",
 """The keys of an interrupt's value, best first, whose text is the question."""
 BODIES = ("description", "body", "message", "details", "instructions")
 UNWORDED = "Answer the graph"
+ANYTHING: dict[str, Json] = {
+    "title": "Answer",
+    "anyOf": [{"type": "string", "title": "Text"}, {"type": "boolean", "title": "Yes or no"}, {"title": "JSON"}],
+}
+"""The answer to a question that does not say what it takes: any JSON, a text first."""
 LONGEST = 200
 """Characters of a headline."""
 STOCK = re.compile(r"\A[^\n]*\n\nTool: .*\nArgs: ", re.DOTALL)
@@ -212,8 +217,8 @@ def _described(text: Any) -> str:
 def _free(value: Any, schema: Any, evidence: Sequence[Evidence]) -> Asking:
     """Return the question of any other value: a text is the question, of an object its well-known keys are."""
     subject, body, rest = _worded(value)
-    wanted = schema if isinstance(schema, dict) else {}
-    shape = wanted if wanted.get("title") or not wanted else {"title": "Answer", **wanted}
+    wanted = schema if isinstance(schema, dict) and schema else ANYTHING
+    shape = wanted if wanted.get("title") else {"title": "Answer", **wanted}
     return prepare(Question(subject=subject, body=body, proposal=rest, evidence=list(evidence)), shape)
 
 

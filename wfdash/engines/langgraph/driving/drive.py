@@ -23,12 +23,13 @@ from wfdash.engines.langgraph.driving.evidence import conversation
 from wfdash.engines.langgraph.driving.questions import Questions
 from wfdash.engines.langgraph.driving.saver import DriveSaver
 from wfdash.engines.langgraph.driving.tasks import Tasks
-from wfdash.engines.langgraph.private import STRICT_RESUME, is_invalid_resume, with_saver
+from wfdash.engines.langgraph.private import STRICT_RESUME, has_chat_models, is_invalid_resume, with_saver
+from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.thread import Thread
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.errors import WorkflowError
 
-MODES: list[Any] = ["tasks", "updates", "custom", "messages"]
+MODES = ["tasks", "custom"]
 LONGEST_TRACE = 8_000
 
 
@@ -128,12 +129,14 @@ class GraphDrive:
         return error if self._committer.broken is None else self._committer.broken
 
     async def _stream(self, given: Any) -> None:
+        modes: Any = [*MODES, *(["messages"] if has_chat_models() else [])]
+        modes += ["updates"] if self._breakpoints.are_declared else []
         config: Any = self._config
         stream: Any = self._graph.astream(
             given,
             config,
             context=self._ready.served.context,
-            stream_mode=MODES,
+            stream_mode=modes,
             subgraphs=True,
             durability="sync",
         )
@@ -146,7 +149,9 @@ class GraphDrive:
     # -- ends
 
     async def _end(self) -> Outcome:
-        if self._breakpoints.hit and not self._questions.interrupts():
+        # A graph that is called without being declared may have stopped: then its node has not ended.
+        stopped = self._breakpoints.hit or self._tasks.are_unfinished
+        if stopped and not self._questions.interrupts():
             self._thread.breakpoint = await self._breakpoints.here()
         if self._questions.interrupts() or self._thread.breakpoint is not None:
             self._committer.touch(Reason.PAUSE)
@@ -163,18 +168,22 @@ class GraphDrive:
         return Waiting(requests=checkpoint.requests, checkpoint=checkpoint)
 
     async def _finish(self) -> Outcome:
-        output = self._output()
+        output = await self._output()
         self._thread.parked = False
         self._committer.touch(Reason.END)
         events = [EventKind.RUN_COMPLETED.draft(output=output)]
         checkpoint = await self._committer.finish(Standing(phase=Phase.COMPLETED, output=output), Reason.END, events)
         return Finished(output=output, checkpoint=checkpoint)
 
-    def _output(self) -> Json:
+    async def _output(self) -> Json:
         root, keys = self._thread.root, self._ready.graph.output_channels
         faces = root.faces if root is not None else {}
         if isinstance(keys, str):
             return faces.get(keys)
+        if root is not None and not root.deltas.keys().isdisjoint(keys):
+            config: Any = self._config
+            values = (await self._graph.aget_state(config)).values
+            faces = {**faces, **{name: shown(values[name]) for name in root.deltas if name in values}}
         return {name: faces[name] for name in keys if name in faces}
 
     async def _fail(self, error: BaseException) -> Outcome:
@@ -192,8 +201,8 @@ class GraphDrive:
             step=step,
             traceback="".join(traceback.format_exception(error))[-LONGEST_TRACE:],
         )
-        shown: Json = {"type": info.type, "message": info.message, "step": step}
-        events = [EventKind.RUN_FAILED.draft(step, error=shown)]
+        face: Json = {"type": info.type, "message": info.message, "step": step}
+        events = [EventKind.RUN_FAILED.draft(step, error=face)]
         self._committer.touch(Reason.FAILURE)
         checkpoint = await self._committer.finish(Standing(phase=Phase.FAILED, error=info), Reason.FAILURE, events)
         return Failed(error=info, checkpoint=checkpoint)

@@ -77,10 +77,9 @@ class Tasks:
         task, name = chunk["id"], chunk["name"]
         self._names[task] = name
         late = self._late.pop(task, None)
-        path = path_of(ns, name)
-        if is_hidden(name) or self._ready.is_wrapper(path) or self.steps is None:
+        step = path_of(ns, name)
+        if step not in self._ready.steps or self.steps is None:
             return
-        step = self._ready.step_named(path)
         if self._has_ended(ns, task):
             return
         if task not in self._thread.doing:
@@ -141,9 +140,9 @@ class Tasks:
             return
         if not ns and ending.kind is EventKind.STEP_FINISHED:
             self.ended.append(name)
-        path = path_of(ns, name)
-        if not is_hidden(name) and not self._ready.is_wrapper(path):
-            self._end(task, self._ready.step_named(path), ending)
+        step = path_of(ns, name)
+        if step in self._ready.steps:
+            self._end(task, step, ending)
 
     def _ending(self, writes: Sequence[tuple[str, Any]]) -> _Ending | None:
         now = self._recorder.now()
@@ -174,6 +173,11 @@ class Tasks:
         self.on_step(step)
         if self.steps is not None:
             self.steps.ended(task, ending.kind, step=step, at=ending.at, **ending.facts)
+
+    @property
+    def are_unfinished(self) -> bool:
+        """Return whether a step has started and has neither ended, nor failed, nor asked."""
+        return self.steps is not None and bool(self.steps.running)
 
     def park(self) -> None:
         """Note that what has not ended waits: a subgraph that stands still in the middle."""
