@@ -72,6 +72,14 @@ async def test_restoring_asks_the_same_questions_again_and_takes_other_answers()
     assert desk.output == "False | <Colour.BLUE: 'blue'> | Route(city='Bonn', stops=[])"
 
 
+async def test_what_runs_next_is_known_at_each_checkpoint():
+    desk = Desk(review_workflow())
+    await desk.start("Spring")
+    written = [commit.checkpoint for commit in desk.recorder.commits if commit.checkpoint]
+    found = [desk.engine.in_flight(desk.served, one).steps for one in written]
+    assert found == [("write",), ("reviewer",), ()]
+
+
 async def test_a_run_that_waits_for_answers_is_left_as_it_is():
     desk = Desk(review_workflow())
     await desk.start("Spring")

@@ -28,7 +28,7 @@ async def test_a_running_step_is_visible_within_300_ms_and_its_length_is_right_t
 
 
 def test_what_it_does_not_promise_is_known():
-    abilities = ("LooksAhead", "TakesEdits", "TellsInFlight")
+    abilities = ("LooksAhead", "TakesEdits")
     # The framework knows a question only at the end of a superstep: none is visible beside a step that runs.
     assert set(LACKS.values()) == {
         "Samples.asks_beside is not given",

@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints.errors import Incompatible
 from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
-from wfdash.contract import Addressees, Carried, Description, Outcome, RunInput, Shown
+from wfdash.contract import Addressees, Carried, Description, InFlight, Outcome, RunInput, Shown
 from wfdash.engines.agent_framework.definition import describing, people
 from wfdash.engines.agent_framework.definition.carry import carry
 from wfdash.engines.agent_framework.definition.code_places import code_places
@@ -82,6 +82,10 @@ class AgentFrameworkEngine:
         """Return the checkpoint's content under the current graph, if an operator says so. ``Incompatible``."""
         now = self.describe(definition)
         return carry(self._workflow(definition), now, checkpoint, old, override=override)
+
+    def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
+        """Return the steps that run when the run continues: those of a superstep that a crash has cut off, too."""
+        return InFlight(steps=position_in(checkpoint).next)
 
     def show(self, checkpoint: Checkpoint) -> Shown:
         """Return the state, the conversation and the inputs of waiting steps. ``Incompatible``: it is another's."""

@@ -73,6 +73,22 @@ def nested(workflow: Any) -> Iterator[tuple[str, Any]]:
             yield name, inner
 
 
+def receivers(workflow: Any, messages: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the executors that messages on their way may reach: by what they name, or by the edges of their sender.
+
+    A function runs again as a whole.
+    """
+    if is_function(workflow):
+        return (workflow.name,)
+    edges = [edge for group in workflow.edge_groups for edge in group.edges]
+    found: set[str] = set()
+    for source, sent in messages.items():
+        named = {message.target_id for message in sent}
+        linked = {edge.target_id for edge in edges if edge.source_id == source}
+        found |= {one for one in named if one} or linked
+    return tuple(sorted(found & executors_of(workflow).keys()))
+
+
 def agents_of(workflow: Any) -> Iterator[Any]:
     """Yield the agents of a graph's executors, at any depth."""
     for executor in executors_of(workflow).values():

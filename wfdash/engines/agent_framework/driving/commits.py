@@ -12,6 +12,7 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_che
 from checkpoints.records import Checkpoint, Commit, ErrorInfo, EventDraft, Json, Phase, Reason, Request, Standing
 from checkpoints.storage import Recorder
 from wfdash.contract import Failed, Finished, Outcome, Waiting
+from wfdash.engines.agent_framework.definition.definitions import receivers
 from wfdash.engines.agent_framework.definition.describing import ENGINE, version_of
 from wfdash.engines.agent_framework.driving.questions import Asked, ask, key_of
 from wfdash.engines.agent_framework.driving.step_events import ExecutorEvents
@@ -64,7 +65,8 @@ class Commits:
         self.events.asking = asking
         if ends:
             reason = Reason.PAUSE if asking else Reason.END
-        fresh = self._checkpoint(checkpoint, reason, self._position(ends=ends))
+        following = receivers(self.driven.workflow, checkpoint.messages) if not ends else ()
+        fresh = self._checkpoint(checkpoint, reason, self._position(following, ends=ends))
         standing = _standing(fresh.requests, self.events.settle()) if ends else None
         event = _ending(standing) if standing else EventKind.RUN_STARTED.draft() if reason is Reason.START else None
         await self._steps.commit(
@@ -105,7 +107,7 @@ class Commits:
         self._steps.note(EventKind.REQUEST_OPENED.draft_of(asking.step, facts))
         return request
 
-    def _position(self, *, ends: bool) -> FrameworkPosition:
+    def _position(self, following: tuple[str, ...], *, ends: bool) -> FrameworkPosition:
         return FrameworkPosition(
             idle=ends,
             interrupted=self.events.park() if ends else {},
@@ -115,6 +117,7 @@ class Commits:
             outputs=self.events.settle(),
             inputs=dict(self.events.inputs),
             transcript=self._transcript,
+            next=following,
         )
 
     def _checkpoint(self, checkpoint: Any, reason: Reason, position: FrameworkPosition) -> Checkpoint:

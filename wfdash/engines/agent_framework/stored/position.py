@@ -43,6 +43,8 @@ class FrameworkPosition:
     interrupted: Mapping[str, str] = field(default_factory=dict)
     """Activation -> step of what a function had begun when it asked; it continues with the answer."""
     transcript: tuple[Message, ...] = ()
+    next: tuple[str, ...] = ()
+    """The steps that messages were on their way to: they run when the run continues."""
 
     def packed(self, framework: Json, state: dict[str, Json]) -> dict[str, Json]:
         """Return a checkpoint's body. ``framework``: its own checkpoint, encoded; ``state``: as pages show it."""
@@ -56,6 +58,7 @@ class FrameworkPosition:
             "inputs": dict(self.inputs),
             "interrupted": dict(self.interrupted),
             "transcript": pack_transcript(self.transcript),
+            "next": list(self.next),
         }
         return {"state": state, "position": position, "framework": framework}
 
@@ -82,6 +85,7 @@ def position_in(checkpoint: Checkpoint) -> FrameworkPosition:
             inputs=inputs,
             interrupted=dict(found["interrupted"]),
             transcript=transcript,
+            next=tuple(found.get("next", ())),
         )
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise Incompatible(f"This checkpoint cannot be read: {error}") from error
