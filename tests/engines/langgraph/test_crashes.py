@@ -143,3 +143,13 @@ async def test_every_checkpoint_leads_to_the_same_output(make: Any, monkeypatch:
         EngineWorld(LangGraphEngine, SAMPLES), Sample(make=make, message=message, width=4)
     )
     assert run.record.opened
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+async def test_a_paused_run_is_continued_under_another_version_of_its_graph(make: Any) -> None:
+    world, sample = EngineWorld(LangGraphEngine, SAMPLES), Sample(make=make, message=message, width=4)
+    run = await world.begin(sample)
+    await run.drive()
+    head = await run.head()
+    carried = world.engine().carry(world.definition(sample), head, None, override=True)
+    assert (carried.body, carried.requests) == (head.body, head.requests)

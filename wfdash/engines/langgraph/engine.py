@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from checkpoints.records import Checkpoint, Json
 from checkpoints.storage import Recorder
-from wfdash.contract import Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Shown
+from wfdash.contract import Carried, Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Shown
 from wfdash.engines.langgraph import detection
 from wfdash.engines.langgraph.stored.show import in_flight, show
 from wfdash.engines.serving import Served
@@ -79,6 +79,14 @@ class LangGraphEngine:
         from wfdash.engines.langgraph.definition.edit import look_ahead
 
         return look_ahead(self._ready_of(definition), checkpoint)
+
+    def carry(
+        self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
+    ) -> Carried:
+        """Return the checkpoint's content under the current graph, if an operator says so. ``Incompatible``."""
+        from wfdash.engines.langgraph.definition.carry import carry
+
+        return carry(self._ready_of(definition), checkpoint, old, override=override)
 
     def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
         """Return the name, file and first line of each node that is a Python function."""

@@ -26,7 +26,7 @@ def show(checkpoint: Checkpoint) -> Shown:
     for ns, space in thread.spaces.items():
         rest = {name: face for name, face in _faces(space).items() if not transcript_of(face)}
         if rest:
-            state |= {_title(ns): rest} if ns else rest
+            state |= {place_of(ns): rest} if ns else rest
     return Shown(state=state, transcript=longest_transcript(thread), inputs=thread.inputs)
 
 
@@ -49,7 +49,8 @@ def in_flight(checkpoint: Checkpoint) -> InFlight:
     return InFlight(steps=tuple(dict.fromkeys(own.get("doing", {}).values())))
 
 
-def _title(ns: str) -> str:
+def place_of(ns: str) -> str:
+    """Return the path of the subgraph that a namespace is of: the names of its nodes, without their tasks."""
     return "/".join(part.partition(":")[0] for part in ns.split("|") if not part.isdigit())
 
 
