@@ -17,6 +17,8 @@ class ActivationRecord(ApiRecord):
     began: datetime
     ended: datetime | None
     attempts: int
+    number: int = 1
+    """Which execution of its step it is, from 1."""
     item: int | None = None
     label: str = ""
 

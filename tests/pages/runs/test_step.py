@@ -102,7 +102,7 @@ def test_requests_of_an_activation_are_told_with_it(run, as_):
 
 def test_a_panel_takes_the_same_number_of_queries_however_many(run, mapped, as_, django_assert_max_num_queries):
     client = as_("otto")
-    with django_assert_max_num_queries(38):
+    with django_assert_max_num_queries(41):
         client.get(f"/runs/{run.pk}/?step=review&activation=2")
 
 

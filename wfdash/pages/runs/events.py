@@ -80,7 +80,9 @@ def _page_context(
 ) -> dict[str, Any]:
     view = request.GET.get("view", "raw")
     view = view if view in dict(VIEWS) else "raw"
-    lines = [event_row_of(event, inspect=run.inspect, start=run.created) for event in found.events]
+    lines = [
+        event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow) for event in found.events
+    ]
     return part_context(request, run, found) | {
         "view": view,
         "views": _views(request, view),

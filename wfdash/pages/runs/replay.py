@@ -49,8 +49,11 @@ def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
         "drawing": _draw(run_id, seq, described, found, opened) if described else None,
         "opened": opened,
         "unfold": ",".join(opened),
-        "lines": [event_row_of(event, inspect=run.inspect, start=run.created) for event in reversed(found.events)],
-        "line": event_row_of(found.event, inspect=run.inspect, start=run.created),
+        "lines": [
+            event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow)
+            for event in reversed(found.events)
+        ],
+        "line": event_row_of(found.event, inspect=run.inspect, start=run.created, workflow=run.workflow),
         "state": state,
     }
     return render(request, "checkpoints/replay.html", context)

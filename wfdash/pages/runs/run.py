@@ -143,7 +143,9 @@ def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[
     # The header was read first: an event newer than it must come over the socket, or the header is not refreshed.
     found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
     return {
-        "lines": [event_row_of(event, inspect=run.inspect, start=run.created) for event in found.events],
+        "lines": [
+            event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow) for event in found.events
+        ],
         "older_events": found.older,
     }
 
@@ -151,7 +153,8 @@ def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[
 def _interventions(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
     return {
         "deeds": [
-            event_row_of(found, inspect=False, start=run.created) for found in reversed(queries.interventions(run.id))
+            event_row_of(found, inspect=False, start=run.created, workflow=run.workflow)
+            for found in reversed(queries.interventions(run.id))
         ]
     }
 

@@ -79,7 +79,7 @@ def _timer(run: RunView) -> Sentence:
 
 
 def _sleeping(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
-    step = f" in {step_label(run.step)}" if run.step else ""
+    step = f" in {step_label(run.step, run.workflow)}" if run.step else ""
     return (
         _sentence(f"Sleeping{step}, wakes ", SentencePart(at=run.wake_at))
         if run.wake_at
@@ -90,7 +90,7 @@ def _sleeping(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interv
 def _retrying(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
     which = run.retry or {}
     attempt = f": attempt {which['attempt']} of {which['attempts']} " if which.get("attempts") else ", again "
-    step = f"Retrying {step_label(run.step)}" if run.step else "Retrying a failed step"
+    step = f"Retrying {step_label(run.step, run.workflow)}" if run.step else "Retrying a failed step"
     return (
         _sentence(f"{step}{attempt}", SentencePart(at=run.wake_at))
         if run.wake_at
@@ -104,12 +104,12 @@ def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interven
     message = " ".join(message.split())
     cut = f"{message[:MOST_MESSAGE]}…" if len(message) > MOST_MESSAGE else message
     at = _last_at(course, EventKind.RUN_FAILED) or run.finished or run.updated
-    place = f" in {step_label(step)}" if step else ""
+    place = f" in {step_label(step, run.workflow)}" if step else ""
     return _sentence("Failed ", SentencePart(at=at), f"{place}: {kind or 'an error'}{f' ({cut})' if cut else ''}")
 
 
 def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
-    names = _listed([step_label(step) for step in busy])
+    names = _listed([step_label(step, run.workflow) for step in busy])
     ending = _asked(course)
     text = f"Running {names}, for " if names else "Running for "
     doing = _sentence(text, SentencePart(at=min(busy.values(), default=run.created), since=True), f".{ending}")

@@ -92,6 +92,6 @@ def step_panel(
 def _lines(run: queries.RunView, inside: queries.ActivationDetail | None) -> tuple[EventItem, ...]:
     events: tuple[Any, ...] = (*inside.logs, *inside.reports) if inside else ()
     return tuple(
-        event_row_of(event, inspect=run.inspect, start=run.created)
+        event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow)
         for event in sorted(events, key=lambda event: event.seq)
     )

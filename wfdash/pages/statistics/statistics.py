@@ -147,7 +147,12 @@ def step_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, .
         counts = (("Count", one.count), ("Retried", one.retried), ("Failed", one.failed))
         cells = tuple((name, Cell(text=number(count))) for name, count in counts)
         return _timed(
-            one.spread, found.steps, step_label(one.step), titles.get(one.workflow, one.workflow), href, cells
+            one.spread,
+            found.steps,
+            step_label(one.step, one.workflow),
+            titles.get(one.workflow, one.workflow),
+            href,
+            cells,
         )
 
     return tuple(map(row, found.steps))
@@ -160,7 +165,9 @@ def gate_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, .
     def row(gate: Gate) -> TimedRow:
         workflow = titles.get(gate.workflow, gate.workflow)
         cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in TREND)
-        return _timed(gate.spread, gates, step_label(gate.step), workflow, decisions_that("", gate)(when), cells)
+        return _timed(
+            gate.spread, gates, step_label(gate.step, gate.workflow), workflow, decisions_that("", gate)(when), cells
+        )
 
     return tuple(map(row, gates))
 
@@ -225,4 +232,6 @@ def reason_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[ReasonRow
 
 def named_requests(rows: Iterable[WaitingRequest], titles: Mapping[str, str]) -> list[tuple[WaitingRequest, str, str]]:
     """Return requests, each with its subject (else its step) and the title of its workflow."""
-    return [(one, one.subject or step_label(one.step), titles.get(one.workflow, one.workflow)) for one in rows]
+    return [
+        (one, one.subject or step_label(one.step, one.workflow), titles.get(one.workflow, one.workflow)) for one in rows
+    ]

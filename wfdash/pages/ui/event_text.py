@@ -65,9 +65,13 @@ class _Fields(dict[str, Any]):
         return "…"
 
 
-def describe(kind: str, step: str, data: Mapping[str, Any]) -> str:
-    """Return the text of an event; an unknown kind is its own name."""
-    known = {**data, "step": step_label(step) if step else "The run", "past": past(str(data.get("verdict") or ""))}
+def describe(kind: str, step: str, data: Mapping[str, Any], workflow: str = "") -> str:
+    """Return the text of an event; an unknown kind is its own name. ``workflow``: for the titles of its steps."""
+    known = {
+        **data,
+        "step": step_label(step, workflow) if step else "The run",
+        "past": past(str(data.get("verdict") or "")),
+    }
     words = KINDS[kind].text.format_map(_Fields(known)) if kind in KINDS else kind
     if kind == EventKind.REQUEST_ASSIGNED and not data.get("to"):
         words = f"Unassigned by {data.get('by')}: {data.get('subject')}"

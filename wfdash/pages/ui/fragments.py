@@ -17,7 +17,7 @@ from wfdash.pages.ui.event_text import describe, icon_of, tone_of
 from wfdash.pages.ui.icons import draw_icon
 from wfdash.pages.ui.json_value import pretty
 from wfdash.pages.ui.time_html import draw_moment
-from wfdash.queries.history.events import created_at, plain, traceless
+from wfdash.queries.history.events import created_at, plain, traceless, workflow_by_run
 from wfdash.queries.secrets import masked_data
 from wfdash.rendering import render
 
@@ -67,8 +67,10 @@ class EventItem:
         return f"{_run_address(self.run)}at/{self.seq}/"
 
 
-def event_row_of(event: EventLike, *, inspect: bool = False, start: datetime | None = None) -> EventItem:
-    """Return the row of an event. Without ``inspect`` it contains no value of the workflow. ``start``: of its run."""
+def event_row_of(
+    event: EventLike, *, inspect: bool = False, start: datetime | None = None, workflow: str = ""
+) -> EventItem:
+    """Return the row of an event. Without ``inspect`` it contains no value. ``start``, ``workflow``: of its run."""
     run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
     data = masked_data(run, traceless(event.data)) if inspect else plain(event.data)
     shown = {name: value for name, value in data.items() if name != "activation"}
@@ -78,7 +80,7 @@ def event_row_of(event: EventLike, *, inspect: bool = False, start: datetime | N
         kind=event.kind,
         step=event.step or "",
         at=event.at,
-        words=describe(event.kind, event.step or "", data),
+        words=describe(event.kind, event.step or "", data, workflow),
         icon=icon_of(event.kind),
         tone=tone_of(event.kind),
         detail=shown if inspect else {},
@@ -90,7 +92,7 @@ def event_row_of(event: EventLike, *, inspect: bool = False, start: datetime | N
 def event_row(event: EventLike, *, inspect: bool = False) -> str:
     """Return the HTML of one event row, the same on first paint and in the live feed."""
     run = str(getattr(event, "run_id", "") or getattr(event, "run", ""))
-    return render_event_row(event_row_of(event, inspect=inspect, start=created_at(run)))
+    return render_event_row(event_row_of(event, inspect=inspect, start=created_at(run), workflow=workflow_by_run(run)))
 
 
 @lru_cache(maxsize=500)

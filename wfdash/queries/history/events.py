@@ -189,10 +189,20 @@ def workflow_of(viewer: Viewer, run_id: str) -> str:
     return workflow
 
 
-@lru_cache(maxsize=1000)
 def created_at(run_id: str) -> datetime:
     """Return when a run was created, to count the times of its events from (one query per run and process)."""
-    return models.Run.objects.values_list("created", flat=True).get(pk=run_id)
+    return _constants(run_id)[0]
+
+
+def workflow_by_run(run_id: str) -> str:
+    """Return the workflow of a run, for the titles of its steps (one query per run and process)."""
+    return _constants(run_id)[1]
+
+
+@lru_cache(maxsize=1000)
+def _constants(run_id: str) -> tuple[datetime, str]:
+    """Return what never changes of a run."""
+    return models.Run.objects.values_list("created", "workflow").get(pk=run_id)
 
 
 def plain(data: dict[str, Json]) -> dict[str, Json]:

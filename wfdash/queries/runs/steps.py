@@ -6,7 +6,8 @@ there, else in the checkpoint that was written when the activation started, as l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -51,6 +52,8 @@ class StepActivation:
     began: datetime
     ended: datetime | None
     attempts: int
+    number: int = 1
+    """1, 2, 3 ... in the order in which those of its step started: ids are the engine's own."""
     item: int | None = None
     label: str = ""
     """What the item is called, for people who may inspect values."""
@@ -66,7 +69,7 @@ class StepActivation:
     @property
     def name(self) -> str:
         """Return what it is called among those of its step."""
-        return self.label or (f"#{self.id}" if self.item is None else f"Item {self.item}")
+        return self.label or (f"No. {self.number}" if self.item is None else f"Item {self.item}")
 
     @property
     def lasted(self) -> timedelta | None:
@@ -155,7 +158,7 @@ def activations(
     """
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     lives = transitions_by_activation(step_transitions(run_id, driven=driven), set(steps))
-    found = [_activation(life) for life in lives.values()]
+    found = [_activation(life, number) for life, number in zip(lives.values(), numbers(lives.values()), strict=True)]
     fit = [one for one in found if not state or one.state == state]
     if find:
         items = _items([lives[one.id][0] for one in fit[:MOST_SEARCHED]], inspect)
@@ -174,12 +177,17 @@ def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: b
     None if there is no such one on the current branch.
     """
     workflow = workflow_of(viewer, run_id)
-    life = [move for move in step_transitions(run_id, driven=driven) if move.activation == activation]
+    moved = step_transitions(run_id, driven=driven)
+    life = [move for move in moved if move.activation == activation]
     if not life:
         return None
+    before = dict.fromkeys(move.activation for move in moved if move.step == life[-1].step)
     inspect, operate = viewer.may("inspect", workflow), viewer.may("operate", workflow)
     events, more = _events_of(life, activation)
-    first = _with_item(_activation(life), next((_item_in(e.data, inspect) for e in events if "item" in e.data), None))
+    first = _with_item(
+        _activation(life, 1 + list(before).index(activation)),
+        next((_item_in(e.data, inspect) for e in events if "item" in e.data), None),
+    )
     output = next((e for e in reversed(events) if e.kind == EventKind.STEP_FINISHED), None)
     given = input_of(life[0], activation, events, catalog.secrets_of(workflow)) if inspect else StepInput()
     names = given.secrets
@@ -210,7 +218,15 @@ def transitions_by_activation(moved: Iterable[StepTransition], steps: set[str]) 
     return lives
 
 
-def _activation(life: list[StepTransition]) -> StepActivation:
+def numbers(lives: Iterable[list[StepTransition]]) -> Iterator[int]:
+    """Yield the number of each activation among those of its step. Pure."""
+    counted: Counter[str] = Counter()
+    for life in lives:
+        counted[life[-1].step] += 1
+        yield counted[life[-1].step]
+
+
+def _activation(life: list[StepTransition], number: int) -> StepActivation:
     last = life[-1]
     return StepActivation(
         id=last.activation,
@@ -219,6 +235,7 @@ def _activation(life: list[StepTransition]) -> StepActivation:
         began=life[0].at,
         ended=last.at if last.state in ENDED else None,
         attempts=1 + sum(move.state == "retrying" for move in life),
+        number=number,
         since=last.at if last.state in OPEN else None,
         spent=sum((after.at - move.at for move, after in pairwise(life) if move.state in OPEN), timedelta()),
     )
