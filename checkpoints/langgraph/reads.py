@@ -29,6 +29,8 @@ PAGE = 200
 """Checkpoints per statement of a list."""
 GROUP = 4_000_000
 """Bytes of values that are read at once, unless one checkpoint alone has more."""
+AT_ONCE = 25
+"""Checkpoints of a list whose values are read at once: an event loop does nothing else while they are checked."""
 PARAMETERS = 500
 """Ids per statement."""
 
@@ -268,7 +270,7 @@ def by_namespace(rows: Iterable[ThreadRow]) -> dict[tuple[int, str, str], list[s
 
 def first_group(rows: Sequence[ThreadRow]) -> Sequence[ThreadRow]:
     """Return the first rows, as many as have values that are read at once: one at least."""
-    sizes = accumulate(row.size for row in rows)
+    sizes = accumulate(row.size for row in rows[:AT_ONCE])
     return rows[: max(sum(size <= GROUP for size in sizes), 1)]
 
 

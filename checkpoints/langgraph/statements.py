@@ -29,6 +29,7 @@ ROOTS = {CHECKPOINT: "id, turn, ns, checkpoint, body", WRITE: "id, turn, ns, che
 FOUND = "c.id, c.thread_id, t.name, t.family, c.ns, c.checkpoint, c.parent, c.size, c.turn, {metadata}, c.body"
 """What is read of a checkpoint."""
 FROM = f" FROM {THREAD} t JOIN {CHECKPOINT} c ON c.thread_id=t.id"
+OF_THREAD = f"thread_id=(SELECT id FROM {THREAD} WHERE key=?)"
 NEWEST = " ORDER BY c.checkpoint DESC, c.thread_id DESC, c.ns DESC LIMIT ?"
 
 
@@ -53,9 +54,10 @@ class ThreadStatements:
             f"INSERT INTO {CHECKPOINT} ({names}) VALUES ({placeholders(len(CHECKPOINT_KEY) + len(ROW))})"
             f" ON CONFLICT ({', '.join(CHECKPOINT_KEY)}) DO UPDATE SET {changes} RETURNING id"
         )
-        one = f"SELECT {self.columns}{FROM} WHERE t.key=? AND c.ns=?"
-        self.latest = say(f"{one} ORDER BY c.checkpoint DESC LIMIT 1")
-        self.one = say(f"{one} AND c.checkpoint=?")
+        # Not by the join: an index gives the order only where the thread is a constant.
+        newest = f"SELECT id FROM {CHECKPOINT} WHERE {OF_THREAD} AND ns=? ORDER BY checkpoint DESC LIMIT 1"
+        self.latest = say(f"SELECT {self.columns}{FROM} WHERE c.id=({newest})")
+        self.one = say(f"SELECT {self.columns}{FROM} WHERE c.{OF_THREAD} AND c.ns=? AND c.checkpoint=?")
         self.writes = say(
             f"SELECT task, idx, path, channel, turn, body FROM {WRITE} WHERE thread_id=? AND ns=? AND checkpoint=?"
         )
@@ -133,7 +135,7 @@ def list_checkpoints(
     """
     parts: list[tuple[str, tuple[object, ...]]] = []
     if wanted.thread is not None:
-        parts.append(("t.key=?", (thread_key(wanted.thread),)))
+        parts.append((f"c.{OF_THREAD}", (thread_key(wanted.thread),)))
     if wanted.ns is not None:
         parts.append(("c.ns=?", (wanted.ns,)))
     if wanted.checkpoint is not None:
@@ -141,6 +143,7 @@ def list_checkpoints(
     if wanted.before is not None:
         parts.append(("c.checkpoint<?", (wanted.before,)))
     if after is not None:
+        parts.append(("c.checkpoint<=?", after[:1]))  # for the index, which knows no comparison of all three
         parts.append(("(c.checkpoint, c.thread_id, c.ns) < (?,?,?)", after))
     parts += _of_metadata(dialect, wanted.metadata, searchable=searchable)
     conditions = " AND ".join(sql for sql, _ in parts)
