@@ -23,6 +23,7 @@ REASONS: dict[str, str] = {
     "label": "Labelled",
     "restore": "Restored",
     "fork": "Forked",
+    "follow_up": "Followed up",
     "migrate": "Migrated",
     "edit": "Edited",
 }
