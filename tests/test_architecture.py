@@ -202,7 +202,17 @@ SHARED_NAMES = {
     ),
     **dict.fromkeys(
         (
-            *("BadSignature", "BadToken", "Busy", "Changed", "ClaimLost", "ConditionMissing", "Conflict", "Damaged"),
+            *(
+                "AlreadyFollowed",
+                "BadSignature",
+                "BadToken",
+                "Busy",
+                "Changed",
+                "ClaimLost",
+                "ConditionMissing",
+                "Conflict",
+                "Damaged",
+            ),
             *("Incompatible", "Invalid", "KeyReused", "LinkUsed", "NoLongerOpen", "NotAllowed", "Outdated"),
             *("TooManyTries", "TooOften", "Unsupported", "WrongState"),
         ),

@@ -17,6 +17,7 @@ from wfdash.client.callbacks import CallbackDelivery, new_callback_secret, verif
 from wfdash.client.client import AsyncClient, Client
 from wfdash.client.errors import (
     AlreadyAnswered,
+    AlreadyFollowed,
     ApiError,
     BadRequest,
     BadSignature,
@@ -52,6 +53,7 @@ from wfdash.workflow import Approval, Choice, Decision, Form, Option, Policy, Qu
 
 __all__ = [
     "AlreadyAnswered",
+    "AlreadyFollowed",
     "ApiError",
     "Approval",
     "AsyncClient",

@@ -105,6 +105,10 @@ class WrongState(Conflict):
     """The run's status does not allow this."""
 
 
+class AlreadyFollowed(WrongState):
+    """Someone followed up on this run first. ``facts``: run, by, at."""
+
+
 class KeyReused(WrongState):
     """This idempotency key was used for another command."""
 
@@ -174,6 +178,7 @@ BY_STATUS: dict[int, type[ApiError]] = {
 """The class for a code that this version of the client does not know."""
 BY_CODE: dict[str, type[ApiError]] = {
     "already_answered": AlreadyAnswered,
+    "already_followed": AlreadyFollowed,
     "bad_request": BadRequest,
     "bad_signature": Unauthorized,
     "bad_token": BadToken,

@@ -138,7 +138,8 @@ def delete_run(run_id: str) -> Script[None]:
 def follow_up(run_id: str, message: Any, *, key: str | None = None) -> Script[RunDetail]:
     """Follow up on a completed run: start the run that continues from its end with this message, and return it.
 
-    The same ``key`` starts it once. ``WrongState`` while the run has not completed, and once another run follows it.
+    The same ``key`` starts it once. ``WrongState`` while the run has not completed; ``AlreadyFollowed``
+    says which run follows it already, and who started that.
     """
     made = yield from post(f"/runs/{part(run_id)}/follow-up", {"message": message}, key=key)
     return (yield from run(str(made["id"])))
