@@ -29,7 +29,7 @@ def test_a_run_is_read_with_its_events_and_checkpoints(run, history, as_):
     rail = client.get(f"/api/v1/runs/{run.pk}/checkpoints").json()
     assert [row["n"] for row in rail["items"]] == [3, 2, 1]
     one = client.get(f"/api/v1/runs/{run.pk}/checkpoints/{history[1].pk}").json()
-    assert one["body"]["state"]["n"] == 2
+    assert one["state"]["n"] == 2
 
 
 def test_the_past_shows_what_a_checkpoints_owner_noted_to_those_alone_who_may_inspect(run, history, as_):
