@@ -87,6 +87,15 @@ class OfAModule:
         return getattr, (samples.Draft, "__init__")
 
 
+@pytest.mark.parametrize("name", ["asyncio.subprocess.subprocess.Popen", "asyncio.Event", "logging.FileHandler"])
+def test_a_pickle_does_not_reach_what_a_module_of_the_framework_has_imported(name: str):
+    module = b"agent_framework._tools"
+    word = b"".join(b"\x8c" + bytes([len(one)]) + one for one in (module, name.encode()))
+    written = base64.b64encode(b"\x80\x04" + word + b"\x93.").decode()
+    with pytest.raises(Damaged, match=f"agent_framework._tools.{name} is no class that the workflow"):
+        codec().decode({PICKLED: written})
+
+
 @pytest.mark.parametrize("kind", [Exploit, Evaluated, OfTheFramework, OfAModule], ids=lambda kind: kind.__name__)
 def test_a_pickle_that_calls_anything_is_not_read(kind: type):
     written = base64.b64encode(pickle.dumps(kind())).decode()

@@ -110,9 +110,11 @@ class _Reader(pickle.Unpickler):
         ours = module.partition(".")[0] in OURS
         if ours or key in self._known:
             found = super().find_class(module, name)
-            if isinstance(found, type):
+            if not isinstance(found, type):
+                raise pickle.UnpicklingError(f"{module}.{name} is no class")
+            # A name leads through what a module has imported, to classes that start programs.
+            if key in self._known or found.__module__.partition(".")[0] in OURS:
                 return found
-            raise pickle.UnpicklingError(f"{module}.{name} is no class")
         raise pickle.UnpicklingError(
             f"{module}.{name} is no class that the workflow is known to use: define it in the module of the workflow, "
             "annotate a handler with it, or decorate it with agent_framework.register_checkpoint_type"
