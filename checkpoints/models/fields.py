@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.conf import settings
@@ -208,13 +209,18 @@ class DecryptingAttribute(DeferredAttribute):
         instance.__dict__[self.field.attname] = value
 
 
+def _identity(instance: models.Model, row: tuple[str, ...]) -> tuple[str, ...]:
+    """Return these attributes of an instance, named as in a query: ``thread__family`` is the thread's family."""
+    return tuple(str(attrgetter(name.replace("__", "."))(instance)) for name in row)
+
+
 class EncryptedTextField(TextField):  # type: ignore[type-arg]
     """Text that is stored encrypted where the settings name keys, bound to its row."""
 
     descriptor_class = DecryptingAttribute
 
     def __init__(self, table: str = "", row: tuple[str, ...] = (), **options: Any) -> None:
-        """``row`` names the attributes that, with ``table``, identify the row."""
+        """``row`` names the attributes, as in a query, that identify the row together with ``table``."""
         super().__init__(**options)
         self.table, self.row = table, row
 
@@ -225,7 +231,7 @@ class EncryptedTextField(TextField):  # type: ignore[type-arg]
 
     def row_of(self, instance: models.Model) -> tuple[str, ...]:
         """Return the row's identity."""
-        return tuple(str(getattr(instance, name)) for name in self.row)
+        return _identity(instance, self.row)
 
     def decrypt_stored(self, held: StoredDocument, *row: str) -> Any:
         """Return the text of that row. ``Damaged``, ``Locked``."""
@@ -258,7 +264,7 @@ class EncryptedJsonField(JsonField):
     def __init__(
         self, table: str = "", row: tuple[str, ...] = (), clear: frozenset[str] = frozenset(), **options: Any
     ) -> None:
-        """``row`` names the attributes that, with ``table`` and the column, identify the row."""
+        """``row`` names the attributes, as in a query, that identify the row together with ``table`` and the column."""
         super().__init__(**options)
         self.table, self.row, self.clear = table, row, clear
 
@@ -269,7 +275,7 @@ class EncryptedJsonField(JsonField):
 
     def row_of(self, instance: models.Model) -> tuple[str, ...]:
         """Return the row's identity."""
-        return tuple(str(getattr(instance, name)) for name in self.row)
+        return _identity(instance, self.row)
 
     def decrypt_stored(self, held: StoredDocument, *row: str) -> Any:
         """Return the document of that row. ``Damaged``, ``Locked``."""
