@@ -202,19 +202,9 @@ SHARED_NAMES = {
     ),
     **dict.fromkeys(
         (
-            *(
-                "AlreadyFollowed",
-                "BadSignature",
-                "BadToken",
-                "Busy",
-                "Changed",
-                "ClaimLost",
-                "ConditionMissing",
-                "Conflict",
-                "Damaged",
-            ),
+            *("BadSignature", "BadToken", "Busy", "Changed", "ClaimLost", "ConditionMissing", "Conflict", "Damaged"),
             *("Incompatible", "Invalid", "KeyReused", "LinkUsed", "NoLongerOpen", "NotAllowed", "Outdated"),
-            *("TooManyTries", "TooOften", "Unsupported", "WrongState"),
+            *("AlreadyFollowed", "TooManyTries", "TooOften", "Unsupported", "WrongState"),
         ),
         "an error of the server, and what the client raises for its code",
     ),

@@ -1,8 +1,7 @@
 """The tables. State is a row: answered because an Answer exists, running because a live Claim exists.
 
 ``Run.phase`` is what a run needs next, kept as a column so that lists of a million stay fast; the displayed status is
-derived from it only in ``records.status_of``. Actions change rows by conditional updates that check how many rows they
-changed.
+derived from it only in ``records.status_of``. Actions change rows by conditional updates and check how many changed.
 """
 
 from __future__ import annotations
@@ -66,9 +65,8 @@ class Run(models.Model):
     family = CharField(max_length=ID)
     forked_from = CharField(max_length=ID, null=True)
     follows = CharField(max_length=ID, null=True)
-    """The run that it follows up on, which may have been deleted since."""
     follows_n = models.BigIntegerField(null=True)
-    """The number of the checkpoint with which that run had ended."""
+    """The run that it follows up on, which may have been deleted since, and the number of its last checkpoint."""
     thread = CharField(max_length=ID, null=True)
     """The first run of its thread: of runs that follow one another. None while no other run follows it."""
     acted_by = CharField(max_length=150, blank=True)

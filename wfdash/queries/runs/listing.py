@@ -136,8 +136,9 @@ class RunView(RunRow):
     """The checkpoint this run was forked from, and its run."""
     worker: str = ""
     lingers: bool = False
+    """Whether that worker lost the run, but has not stopped everything that runs there."""
     for_workers: bool = True
-    """Whether that worker lost the run, but still runs something of it; whether workers may take it at all."""
+    """Whether workers may take it at all: not one that a program drives itself."""
     ending: str = ""
     """What it becomes once the running steps have ended: ``paused``, ``cancelled`` or empty."""
     attempts: int = 0
@@ -300,7 +301,7 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "workflow_title": run.title or run.workflow,
         "own_title": own_title_of(run),
         "summary": summary_of(run) if inspect else "",
-        "status": _status(run),
+        "status": status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by),
         "created": run.created,
         "updated": run.updated,
         "finished": run.finished,
@@ -321,10 +322,6 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "failure": ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
         "progress": progress.get(run.id, {}),
     }
-
-
-def _status(run: Any) -> Status:
-    return status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
 
 
 def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:

@@ -129,7 +129,7 @@ class Drive:
     async def go(self, *first: ticks.Tick) -> Outcome:
         """Drive the run until it is finished, parked or failed; the last commit says which."""
         self._inbox.extend(first)
-        self._watch_times()
+        self._timers.add_pending(self._moment.position)
         try:
             return await self._turn()
         finally:
@@ -193,13 +193,6 @@ class Drive:
     def _watch_retry(self, tick: ticks.Tick) -> None:
         if isinstance(tick, ticks.StepFailed) and tick.delay is not None:
             self.wake_at(tick.at + timedelta(seconds=tick.delay))
-
-    def _watch_times(self) -> None:
-        for record in self._moment.position["live"].values():
-            times = [record["retry_at"]] if "retry_at" in record else []
-            times += [entry["until"] for entry in record["journal"] if entry["k"] == "sleep" and "done" not in entry]
-            for time in times:
-                self.wake_at(datetime.fromisoformat(time))
 
     def _perform(self) -> None:
         follow_ups, self._batch.follow_ups = self._batch.follow_ups, []

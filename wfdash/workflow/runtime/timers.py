@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from datetime import datetime
 
+from wfdash.workflow.stored.position import Position
+
 
 class Timers:
     """Times to look at the clock, soonest first."""
@@ -15,6 +17,14 @@ class Timers:
     def add(self, when: datetime) -> None:
         """Set a timer."""
         heapq.heappush(self._times, when)
+
+    def add_pending(self, position: Position) -> None:
+        """Set a timer for each retry and sleep that a position waits for."""
+        for record in position["live"].values():
+            times = [record["retry_at"]] if "retry_at" in record else []
+            times += [entry["until"] for entry in record["journal"] if entry["k"] == "sleep" and "done" not in entry]
+            for time in times:
+                self.add(datetime.fromisoformat(time))
 
     def __bool__(self) -> bool:
         """Whether any is set."""
