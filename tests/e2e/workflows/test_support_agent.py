@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 pytest.importorskip("pydantic_ai")
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_accessibility
-from tests.e2e.moves import LATER, act, card, check_events, expect_live, expect_status, start_run
+from tests.e2e.moves import LATER, act, card, check_events, expect_live, expect_status, run_of, start_run
 from tests.e2e.server import Server
 
 
@@ -46,3 +46,26 @@ def test_a_refund_that_an_agent_proposes_is_paid_as_a_person_changed_it(person: 
     expect(adam.locator("#run-values")).to_contain_text("We have paid back 100.00 euros.")
     expect(talk.locator(".talk-turn").last).to_contain_text("We have paid back 100.00 euros.")
     check_events(adam)
+    send_a_follow_up(adam, "Thank you. When does the money arrive?")
+
+
+def send_a_follow_up(page: Page, message: str) -> None:
+    """Write the next message where the conversation ends: the run that follows shows all that was said."""
+    first = run_of(page)
+    composer = page.locator("#run-follow-up")
+    composer.get_by_role("textbox").first.fill(message)
+    composer.get_by_role("button", name="Send").click()
+    page.wait_for_url(lambda address: f"/runs/{first}/" not in address, timeout=LATER)
+    later = run_of(page)
+
+    expect(page.locator("#run-head")).to_contain_text("Follows")
+    thread = page.locator("#run-thread")
+    expect(thread.locator(f'a[href="/runs/{first}/"]')).to_be_visible()
+    expect(thread.locator(f'a[href="/runs/{later}/"]')).to_have_attribute("aria-current", "page")
+    expect_status(page, "completed")
+    said = page.locator("#run-talk .talk-turn")
+    expect(said.filter(has_text="Order 1077 arrived broken.").first).to_be_attached()
+    expect(said.filter(has_text="We have paid back 100.00 euros.").first).to_be_attached()
+    expect(page.locator("#run-talk .talk-turn.is-user").last).to_contain_text(message)
+    check_accessibility(page)
+    check_events(page)
