@@ -131,6 +131,7 @@ async def test_an_old_file_gets_the_columns_of_a_new_one(tmp_path: Path, file: s
             ("humanrequest", "alarm"),
             ("humanrequest", "risk"),
             ("checkpoint", "facts"),
+            ("run", "for_workers"),
         ):
             old.execute(f"ALTER TABLE checkpoints_{table} DROP COLUMN {name}")
         run_all(old, "PRAGMA user_version=1")
