@@ -41,7 +41,9 @@ class MemoryDatabase:
         self._connection = connection
         self._lock = threading.Lock()
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+    async def write(
+        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
         """Run a script in a transaction of its own."""
         with self._lock:
             self._connection.execute("BEGIN")

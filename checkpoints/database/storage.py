@@ -140,7 +140,9 @@ class PostgresDatabase:
         self.scripts = scripts
         self._pools = Pools(parameters, durability=durability)
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+    async def write(
+        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
         """Run a script in a transaction, a ``shared`` one maybe together with others."""
         return await self._pools.run(make, sync=sync, shared=shared)
 

@@ -48,11 +48,13 @@ class Database(Protocol):
 
     scripts: Scripts
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+    async def write(
+        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
         """Return the result of a script run in a transaction; the other scripts in it cannot affect it.
 
         ``sync``: it must survive a power failure, also where ordinary steps need not; ``shared``: it is short and there
-        may be many like it.
+        may be many like it; ``writer``: who writes one after the other, if that is not the task.
         """
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
@@ -186,10 +188,10 @@ class SqlStorage(ABC):
         try:
             given = prepared(commit, claim, self._encoder_cache.get(commit.run))
             try:
-                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True)
+                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True, writer=commit.run)
             except BaseGone:
                 given = prepared(commit, claim, None)
-                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True)
+                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True, writer=commit.run)
         except BaseException:
             self._encoder_cache.forget(commit.run)
             raise
@@ -272,9 +274,11 @@ class SqlStorage(ABC):
 
     # Internals
 
-    async def _write(self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+    async def _write(
+        self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
         database = self._database or self._opened()
-        return await database.write(lambda: verb(database.scripts), sync=sync, shared=shared)
+        return await database.write(lambda: verb(database.scripts), sync=sync, shared=shared, writer=writer)
 
     async def _read(self, verb: Callable[[Scripts], Script[T]]) -> T:
         database = self._database or self._opened()

@@ -1,7 +1,7 @@
 """SQLite: a writer thread and a reader thread; scripts that arrive during a commit share the next transaction.
 
-A task that is the only writer on a fast disk writes inline, in the thread of its event loop: two thread switches cost
-more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.fair_lock``.
+A run, or a task, that is the only writer on a fast disk writes inline, in the thread of its event loop: two thread
+switches cost more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.fair_lock``.
 """
 
 from __future__ import annotations
@@ -219,9 +219,11 @@ class SqliteDatabase:
         self._inline = InlineWriter(path, lock, self._writer.latency)
         self._reader = SqliteReader(path)
 
-    async def write(self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False) -> T:
+    async def write(
+        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
         """Return the result of a script run in a transaction, maybe with others: there is one writer for all."""
-        job = QueuedScript(make, sync=sync or self._full)
+        job = QueuedScript(make, sync=sync or self._full, writer=writer)
         if not self._inline.write(job):
             return await self._writer.submit(job)  # type: ignore[no-any-return]
         # A task that writes in a loop must not starve the event loop's other tasks.

@@ -17,14 +17,15 @@ QUICK = 0.001
 class QueuedScript:
     """A script with its result or error, and the future of it once it waits in a queue."""
 
-    __slots__ = ("error", "future", "loop", "make", "result", "sync", "task")
+    __slots__ = ("error", "future", "loop", "make", "result", "sync", "writer")
 
-    def __init__(self, make: Callable[[], Script[Any]], *, sync: bool = True) -> None:
-        """``sync``: its commit has to survive a power failure."""
+    def __init__(self, make: Callable[[], Script[Any]], *, sync: bool = True, writer: str = "") -> None:
+        """``sync``: its commit has to survive a power failure. ``writer``: who writes, if not the task: a run."""
         self.make = make
         self.sync = sync
         self.loop = asyncio.get_running_loop()
-        self.task = id(asyncio.current_task(self.loop))
+        # A run commits one state after the other, some engines each in a task of its own.
+        self.writer: object = writer or id(asyncio.current_task(self.loop))
         self.future: asyncio.Future[Any] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -40,21 +41,21 @@ class QueuedScript:
 
 
 class WriteLatency:
-    """Average latency of recent transactions, and the task that wrote last. Changed only under the write lock."""
+    """Average latency of recent transactions, and which run or task wrote last. Changed only under the write lock."""
 
     def __init__(self) -> None:
         self._seconds = 4 * QUICK
-        self._task: int | None = None
+        self._writer: object = None
 
     def record(self, jobs: list[QueuedScript], seconds: float) -> None:
         """Record a transaction's scripts and duration."""
         meter.record(len(jobs), seconds)
-        self._task = jobs[0].task if len(jobs) == 1 else None
+        self._writer = jobs[0].writer if len(jobs) == 1 else None
         self._seconds += (min(seconds, 8 * QUICK) - self._seconds) / 4
 
     def allows_inline(self, job: QueuedScript) -> bool:
-        """Return whether to write inline: writes are quick, and this task alone wrote last."""
-        return self._task == job.task and self._seconds <= QUICK
+        """Return whether to write inline: writes are quick, and the same writer alone wrote last."""
+        return self._writer == job.writer and self._seconds <= QUICK
 
 
 def fail_all(jobs: list[QueuedScript], error: BaseException) -> None:

@@ -181,6 +181,17 @@ async def test_who_writes_alone_on_a_quick_disk_needs_no_other_thread(storage: D
     assert await asyncio.create_task(database.write(name_thread)) != threading.get_ident()
 
 
+async def test_a_run_that_commits_alone_needs_no_other_thread_whichever_task_commits(storage: DatabaseStorage) -> None:
+    run = new_run_id()
+    await storage.commit(started(run))
+    database: Any = storage._database
+    hurried(database._writer.latency, QueuedScript(name_thread, writer=run))
+    here = threading.get_ident()
+    assert await asyncio.create_task(database.write(name_thread, writer=run)) == here
+    assert await asyncio.create_task(database.write(name_thread, writer=run)) == here
+    assert await database.write(name_thread, writer=new_run_id()) != here
+
+
 def name_thread() -> Any:
     """Return a script that says which thread runs it."""
     yield [("SELECT 1", ())]
