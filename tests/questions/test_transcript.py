@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -85,3 +86,21 @@ def test_a_conversation_on_a_card_validates_itself_where_it_is_made():
 
 
 asked = Message(role="user", text="?")
+
+
+def test_many_secrets_take_no_longer_than_a_few():
+    said = [Message(role="tool", text=f'{{"pin": "hush-{n}"}}') for n in range(3000)]
+    said.append(Message(role="user", text="hush-1999 hush-29 hush-x"))
+    begun = time.process_time()
+    masked = masked_transcript(said, {"pin"})
+    assert masked[-1].text == f"{HIDDEN} {HIDDEN} hush-x"
+    assert time.process_time() - begun < 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"pin": "[' + "[" * 90 + '"}', '["\\"' + "{" * 90 + '"]', "{" + " " * 90, "[" * 90 + "no json"]
+)
+def test_brackets_in_strings_are_no_depth(text):
+    deep = text.startswith("[[")
+    (masked,) = masked_transcript([Message(role="tool", text=text)], {"pin"})
+    assert (masked.text == HIDDEN) is deep

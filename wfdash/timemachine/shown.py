@@ -20,7 +20,7 @@ def shown_of(record: Checkpoint) -> Shown:
     shown, names = unmasked_of(record), secrets_of(record)
     return Shown(
         state=masked(shown.state, names),
-        transcript=masked_transcript(shown.transcript, names),
+        transcript=masked_transcript(shown.transcript, names, [shown.state, *shown.inputs.values()]),
         inputs={activation: masked(one, names) for activation, one in shown.inputs.items()},
     )
 
