@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Flag, StrEnum, auto
 
 from checkpoints.errors import InvalidValue
@@ -253,11 +254,11 @@ class EventKind(StrEnum):
         """Return an event of this kind, for a commit. ``InvalidValue`` for a field that the kind does not have."""
         return self.draft_of(step, data)
 
-    def draft_of(self, step: str | None, data: dict[str, Json]) -> EventDraft:
+    def draft_of(self, step: str | None, data: dict[str, Json], at: datetime | None = None) -> EventDraft:
         """Return an event of this kind with these fields. ``InvalidValue`` for one that the kind does not have."""
         if not self.fields.issuperset(data):
             self.check(data)
-        return EventDraft(kind=self._value_, step=step, data=data)
+        return EventDraft(kind=self._value_, step=step, data=data, at=at)
 
 
 KINDS: Mapping[str, EventKind] = {kind.value: kind for kind in EventKind}

@@ -68,8 +68,9 @@ class RunningSteps:
         if activation in self._running:
             return
         shown = {name: facts[name] for name in ("item",) if name in facts}
-        noted = self.note(EventKind.STEP_STARTED.draft(step, activation=activation, **facts), at=at)
-        self._running[activation] = _Running(step, shown, noted.draft.at or self._recorder.now(), noted)
+        began = at or self._recorder.now()
+        noted = self.note(EventKind.STEP_STARTED.draft_of(step, {"activation": activation, **facts}, began))
+        self._running[activation] = _Running(step, shown, began, noted)
 
     def ended(
         self,
@@ -92,13 +93,13 @@ class RunningSteps:
             step, facts = one.step, {**one.facts, **facts}
             if kind is EventKind.STEP_FINISHED:
                 facts.setdefault("ms", max(0.0, round((ended - one.at).total_seconds() * 1000, 3)))
-        self.note(kind.draft(step or None, activation=activation, **facts), at=ended)
+        self.note(kind.draft_of(step or None, {"activation": activation, **facts}, ended))
 
-    def note(self, draft: EventDraft, *, at: datetime | None = None) -> _Noted:
-        """Note any other event. It happened at that time, at its own, or now."""
-        loop = asyncio.get_running_loop()
-        when = at or draft.at or self._recorder.now()
-        noted = _Noted(draft.model_copy(update={"at": when}), loop.time() + EVENT_DELAY)
+    def note(self, draft: EventDraft) -> _Noted:
+        """Note any other event. It happened at its own time, or now."""
+        if draft.at is None:
+            draft = draft.model_copy(update={"at": self._recorder.now()})
+        noted = _Noted(draft, asyncio.get_running_loop().time() + EVENT_DELAY)
         if not self._over:
             self._noted.append(noted)
             self._watch()

@@ -185,10 +185,10 @@ async def test_a_run_that_commits_alone_needs_no_other_thread_whichever_task_com
     run = new_run_id()
     await storage.commit(started(run))
     database: Any = storage._database
-    hurried(database._writer.latency, QueuedScript(name_thread, writer=run))
     here = threading.get_ident()
-    assert await asyncio.create_task(database.write(name_thread, writer=run)) == here
-    assert await asyncio.create_task(database.write(name_thread, writer=run)) == here
+    for _ in range(2):
+        hurried(database._writer.latency, QueuedScript(name_thread, writer=run))
+        assert await asyncio.create_task(database.write(name_thread, writer=run)) == here
     assert await database.write(name_thread, writer=new_run_id()) != here
 
 
