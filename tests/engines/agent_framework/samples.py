@@ -137,6 +137,22 @@ def questionnaire() -> Any:
     return WorkflowBuilder(start_executor=Questionnaire(), name="questionnaire").build()
 
 
+class Listener(Executor):
+    """Asks something, and takes any answer."""
+
+    @handler
+    async def begin(self, message: str, ctx: WorkflowContext) -> None:
+        await ctx.request_info("Well?", object)
+
+    @response_handler
+    async def answered(self, asked: str, answer: object, ctx: WorkflowContext[None, object]) -> None:
+        await ctx.yield_output(answer)
+
+
+def open_question() -> Any:
+    return WorkflowBuilder(start_executor=Listener(id="listener"), name="listener").build()
+
+
 class Counter(Executor):
     """Asks again and again, until the answer is 0."""
 

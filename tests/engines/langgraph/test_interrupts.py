@@ -224,6 +224,16 @@ async def test_an_answer_with_a_schema_is_a_form_and_becomes_that_type():
     assert output(await ride.answer({"ok": True, "amount": 3}))["log"] == ["Verdict", 3]
 
 
+async def test_a_question_without_a_schema_takes_text_first_and_offers_what_its_value_does():
+    ride = Ride(graph_of(("a", ask("Is A right?")), ("b", ask("Which?", options=["red", "blue"]))).compile())
+    await ride.start({})
+    kinds = [one["title"] for one in ride.requests["Is A right?"].answer_schema["anyOf"]]
+    assert kinds == ["Text", "Yes or no", "JSON"]
+    await ride.answer("yes, it is")
+    assert ride.requests["Which?"].answer_schema["anyOf"][0] == {"enum": ["red", "blue"], "title": "Choice"}
+    assert output(await ride.answer("green"))["log"] == ["Is A right? yes, it is", "Which? green"]
+
+
 async def test_an_answer_that_the_graph_refuses_is_asked_for_again():
     def node(state: Log) -> dict[str, Any]:
         return {"log": [interrupt({"question": "How much?"}, response_schema=Verdict).amount]}

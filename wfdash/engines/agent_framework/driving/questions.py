@@ -20,6 +20,7 @@ from wfdash.engines.serving import Served
 from wfdash.questions.card import Asking, Card
 from wfdash.questions.cards import Approval, Question, make_request, prepare
 from wfdash.questions.evidence import Evidence
+from wfdash.questions.open_answers import open_answer
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolDecision
 from wfdash.values.errors import InvalidCall
@@ -82,6 +83,8 @@ def _answer_kind(asked: Asked) -> Any:
     """Return the type of the form. ``InvalidCall`` for one that no form can be made from."""
     kind = asked.response_type
     if not is_chat(kind):
+        if kind in (Any, object):
+            return open_answer()
         if schema_of(kind) is None:
             name = getattr(kind, "__name__", str(kind))
             raise InvalidCall(
@@ -173,7 +176,7 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
         if value is None or not str(value).strip():
             return [] if get_origin(kind) is list else chat_value("", kind)
         return chat_value(str(value), kind)
-    return prepare(Question(subject="."), kind).read(value, None)
+    return value if kind in (Any, object) else prepare(Question(subject="."), kind).read(value, None)
 
 
 def _decision(call: Any, value: Json) -> ToolDecision:

@@ -18,6 +18,7 @@ from wfdash.engines.langgraph.stored.display import shown
 from wfdash.questions.card import Asking
 from wfdash.questions.cards import Question, prepare
 from wfdash.questions.evidence import Evidence
+from wfdash.questions.open_answers import open_answer, options_in
 from wfdash.questions.tools import ToolCall, Verb
 
 VERBS: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
@@ -31,11 +32,8 @@ HEADLINES = ("question", "title", "subject", "message", "prompt", "instruction",
 """The keys of an interrupt's value, best first, whose text is the question."""
 BODIES = ("description", "body", "message", "details", "instructions")
 UNWORDED = "Answer the graph"
-ANYTHING: dict[str, Json] = {
-    "title": "Answer",
-    "anyOf": [{"type": "string", "title": "Text"}, {"type": "boolean", "title": "Yes or no"}, {"title": "JSON"}],
-}
-"""The answer to a question that does not say what it takes: any JSON, a text first."""
+CHOICES = ("options", "choices")
+"""The keys of an interrupt's value that offer answers: others may be given as well."""
 LONGEST = 200
 """Characters of a headline."""
 STOCK = re.compile(r"\A[^\n]*\n\nTool: .*\nArgs: ", re.DOTALL)
@@ -217,7 +215,7 @@ def _described(text: Any) -> str:
 def _free(value: Any, schema: Any, evidence: Sequence[Evidence]) -> Asking:
     """Return the question of any other value: a text is the question, of an object its well-known keys are."""
     subject, body, rest = _worded(value)
-    wanted = schema if isinstance(schema, dict) and schema else ANYTHING
+    wanted = schema if isinstance(schema, dict) and schema else open_answer(_offered(rest))
     shape = wanted if wanted.get("title") else {"title": "Answer", **wanted}
     return prepare(Question(subject=subject, body=body, proposal=rest, evidence=list(evidence)), shape)
 
@@ -234,6 +232,12 @@ def _worded(value: Any) -> tuple[str, str, Json]:
     body = next((key for key in BODIES if key != head and isinstance(face.get(key), str)), "")
     rest = {key: part for key, part in face.items() if key not in (head, body)}
     return face[head].strip() if head else _named(rest), face[body] if body else "", rest or None
+
+
+def _offered(rest: Json) -> list[Json]:
+    """Return the answers that a value offers."""
+    given = rest if isinstance(rest, dict) else {}
+    return next((found for key in CHOICES if (found := options_in(given.get(key)))), [])
 
 
 def _named(rest: Mapping[str, Json]) -> str:
