@@ -12,7 +12,7 @@ import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from wfdash.engines.discovery import definitions_in
 from wfdash.engines.loading import load_engines
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
-from wfdash.installation.author_code import author_modules, forget, is_installed, root_of
+from wfdash.installation.author_code import author_modules, forget, is_code_of, is_installed, root_of
 from wfdash.installation.frameworks import remedy_for
 from wfdash.installation.source_code import SourceFile, load_sources
 from wfdash.schemas.secrets import secret_names
@@ -258,8 +258,13 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
         engine=engine,
         description=description,
         source=source,
-        code=load_sources(engine.code_places(definition)) if isinstance(engine, LocatesCode) else (),
+        code=_code(source, engine.code_places(definition)) if isinstance(engine, LocatesCode) else (),
     )
+
+
+def _code(source: str, places: Iterable[tuple[str, str, int]]) -> tuple[SourceFile, ...]:
+    """Return what the author wrote of these places: the nodes of an agent are mostly a library's."""
+    return load_sources(place for place in places if is_code_of(place[1], source))
 
 
 def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: tuple[tuple[str, str], ...] = ()) -> None:

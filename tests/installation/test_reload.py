@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from uuid import uuid4
@@ -9,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from wfdash import catalog
-from wfdash.installation.author_code import author_modules
+from wfdash.installation.author_code import author_modules, is_code_of
 
 SOURCE = """
 from wfdash.workflow import Workflow
@@ -121,3 +122,10 @@ def test_saving_again_and_again_serves_the_latest(files, times):
         files.helper.write_text(f"SAID = '{number:02}'\n")  # as many bytes, within a second
         catalog.reload()
         assert said() == f"{number:02}"
+
+
+def test_installed_code_is_an_author_s_only_in_the_package_that_is_served(monkeypatch: pytest.MonkeyPatch):
+    assert is_code_of("/home/ada/graphs/steps.py", "graph.py")
+    assert not is_code_of(json.__file__, "graph.py")
+    assert not is_code_of("/usr/lib/python3/dist-packages/agents/factory.py", "graph.py")
+    assert is_code_of(json.decoder.__file__, "json")

@@ -18,7 +18,16 @@ Stamps = dict[Path, tuple[int, int]]
 
 def is_installed(filename: str) -> bool:
     """Return whether a file belongs to Python or to an installed package."""
-    return "site-packages" in filename or filename.startswith(sysconfig.get_path("stdlib"))
+    packages = "site-packages" in filename or "dist-packages" in filename
+    return packages or filename.startswith(sysconfig.get_path("stdlib"))
+
+
+def is_code_of(filename: str, source: str) -> bool:
+    """Return whether a file was written by the author of a source: it is not installed, or in the source's package."""
+    if not is_installed(filename):
+        return True
+    root, module = root_of(source), sys.modules.get(source)
+    return filename == getattr(module, "__file__", None) or (root is not None and root in Path(filename).parents)
 
 
 def root_of(source: str) -> Path | None:

@@ -174,6 +174,28 @@ def load(tmp_path: Path, text: str) -> catalog.Catalog:
     return catalog.read([str(file)])
 
 
+def test_the_code_of_an_agent_is_its_author_s_and_not_that_of_libraries(tmp_path: Path):
+    pytest.importorskip("langchain")
+    found = load(
+        tmp_path,
+        """
+        from langchain.agents import create_agent
+        from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+        from wfdash.examples.langgraph_model import ScriptedChatModel
+
+        class Greet(AgentMiddleware):
+            def before_model(self, state, runtime):
+                return None
+
+        asks = HumanInTheLoopMiddleware(interrupt_on={"send": True})
+        agent = create_agent(ScriptedChatModel(replies=[]), [], middleware=[asks, Greet()])
+        """,
+    )
+    assert found.failures == []
+    code = found.entries["agent"].code
+    assert [(file.path.parent, list(file.steps)) for file in code] == [(tmp_path, ["Greet.before_model"])]
+
+
 BOTH = """
     from typing_extensions import TypedDict
     from langgraph.graph import START, StateGraph
