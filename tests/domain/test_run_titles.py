@@ -118,3 +118,28 @@ def test_a_summary_is_the_first_short_values_and_never_a_secret():
     assert summary_of(message, SCHEMA, {"service"}) == "A-1"
     assert summary_of("hush", {"type": "string", "format": "password"}) == ""
     assert summary_of(None, {"type": "null"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "summary"),
+    [
+        ({"messages": [{"role": "user", "content": "mail them"}]}, "mail them"),
+        ({"messages": [{"content": "mail\nthem", "role": "human"}, {"role": "user", "content": "now"}]}, "mail them"),
+        ({"messages": [{"role": "system", "content": "Be kind"}, {"role": "user", "content": "mail"}]}, "mail"),
+        ({"messages": [{"role": "system", "content": "Be kind"}]}, ""),
+        ({"customer": "ACME", "talk": [{"role": "user", "content": "hello"}]}, "ACME, hello"),
+        ({"messages": "word " * 40}, "word " * 11 + "word…"),
+        ("word " * 40, "word " * 11 + "word…"),
+        ([{"role": "user", "content": "mail them"}], "mail them"),
+    ],
+)
+def test_a_conversation_is_summed_up_by_what_its_user_said_first(message, summary):
+    assert summary_of(message, {}) == summary
+
+
+def test_a_secret_conversation_is_not_summed_up():
+    message = {"messages": [{"role": "user", "content": "hush"}]}
+    assert "hush" not in summary_of(message, {}, {"messages"})
+    assert "hush" not in summary_of(message, {}, {"content"})
+    hidden = {"properties": {"messages": {"items": {"properties": {"content": {"format": "password"}}}}}}
+    assert "hush" not in summary_of(message, hidden)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from string import Formatter
@@ -27,6 +27,9 @@ MOST_VALUES = 2
 """Values in a summary."""
 MOST_ITEMS = 3
 """Items of a list that a title names."""
+CHAT = "messages"
+"""What the field of a conversation is called, where it is given as one text."""
+USERS = ("user", "human")
 INDEX = re.compile(r"\d{1,3}", re.ASCII)
 NUMBER_FORMAT = re.compile(r",?(\.\d(f|%))?")
 BLANKS = "\u00ad\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
@@ -96,15 +99,40 @@ def title_of(template: str, message: Any, secrets: Collection[str] = ()) -> str:
 
 
 def summary_of(message: Any, schema: Schema, secrets: Collection[str] = ()) -> str:
-    """Return the first short values of an input, none that is secret; empty where there are none."""
+    """Return the first short values of an input, none that is secret; empty where there are none.
+
+    Of a conversation it is the first text of its user, shortened.
+    """
     found: list[str] = []
-    for path, value in leaves(message, schema):
+    for path, value in leaves(_said_in(message, {*secrets, *secret_names(schema)}), schema):
         text = "" if isinstance(value, bool) or set(path) & set(secrets) else _text_of(value)
         if text and len(text) <= LONGEST_VALUE:
             found.append(text)
         if len(found) == MOST_VALUES:
             break
     return cleaned(", ".join(found))
+
+
+def _said_in(message: Any, secrets: Collection[str]) -> Any:
+    """Return an input with the first text of its user in the place of each conversation."""
+    if "content" in secrets or "role" in secrets:
+        return message
+    if isinstance(message, Mapping):
+        return {key: _first_said(value, chat=key == CHAT) for key, value in message.items()}
+    return _first_said(message, chat=True)
+
+
+def _first_said(value: Any, *, chat: bool) -> Any:
+    if isinstance(value, str) and chat:
+        return cleaned(value, LONGEST_VALUE)
+    if not isinstance(value, list) or not value or not all(map(_is_message, value)):
+        return value
+    said = (one["content"] for one in value if one["role"] in USERS and isinstance(one["content"], str))
+    return next((text for one in said if (text := cleaned(one, LONGEST_VALUE))), None)
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
 
 
 def _kept(char: str) -> str:
