@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import IntegrityError
-from django.db.models import Count
+from django.db.models import Count, Model
 from django.utils import timezone
 
 from checkpoints.database.alias import atomic
@@ -21,7 +21,9 @@ from checkpoints.database.storage import write
 from checkpoints.models import IdempotencyKey
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
-from wfdash.errors import KeyReused
+from wfdash.errors import KeyReused, NotFound
+
+Made = TypeVar("Made", bound=Model)
 
 KEPT = timedelta(days=7)
 """How long a key is remembered. After that the same key is a new one."""
@@ -66,6 +68,14 @@ def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -
     row = _key_row(viewer, key, verb, command) if key else None
     known = IdempotencyKey.objects.filter(person=row.person, key=row.key).exists() if row else False
     return _stored_result(row) if row and known else None
+
+
+def made_before(model: type[Made], pk: Json) -> Made:
+    """Return what an earlier call with the same key has made. ``NotFound`` if it was deleted since."""
+    found: Made | None = model._default_manager.filter(pk=pk).first()
+    if found is None:
+        raise NotFound("What this idempotency key has made was deleted. Use another key to make it again")
+    return found
 
 
 def forget_keys(limit: int = 100) -> int:

@@ -163,6 +163,19 @@ def test_the_same_key_follows_up_once(otto) -> None:
     assert Run.objects.count() == 2
 
 
+def test_a_key_whose_run_was_deleted_says_so(otto) -> None:
+    first = finished(otto)
+    for act in (
+        lambda: actions.follow_up(otto, first.pk, "two", key="follow"),
+        lambda: actions.fork_run(otto, first.pk, Checkpoint.objects.filter(run=first).earliest("n").pk, key="fork"),
+    ):
+        made = act()
+        assert drive(made) == "completed"
+        actions.delete_run(otto, made.pk)
+        with pytest.raises(NotFound, match="was deleted"):
+            act()
+
+
 def test_follow_ups_of_one_person_have_a_limit(otto, monkeypatch) -> None:
     monkeypatch.setitem(rate_limit.MOST, "follow-up", 1)
     first, other = finished(otto), finished(otto)

@@ -28,7 +28,7 @@ from wfdash.actions.checkpoints.edits import (
     say_edited,
 )
 from wfdash.actions.common import append_event, fence, find_checkpoint, find_run, lock_run, notify_inbox, notify_workers
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.idempotency import idempotent, made_before
 from wfdash.actions.runs.names import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edits
@@ -69,7 +69,7 @@ def restore_run(
     command = [run_id, checkpoint_id, edits.model_dump(mode="json") if edits else None]
     with write(), idempotent(viewer, key, "restore", command) as call:
         if call.previous_result is not None:
-            return Checkpoint.objects.get(pk=call.previous_result["checkpoint"])
+            return made_before(Checkpoint, call.previous_result["checkpoint"])
         run = lock_run(find_run(viewer, run_id, right="operate"))
         step = _step(run, checkpoint_id, draft, seen, "restore")
         refuse_past_answers(viewer, run, step.chosen, draft)
@@ -107,7 +107,7 @@ def fork_run(
     command = [run_id, checkpoint_id, edits.model_dump(mode="json") if edits else None]
     with write(), idempotent(viewer, key, "fork", command) as call:
         if call.previous_result is not None:
-            return Run.objects.get(pk=call.previous_result["run"])
+            return made_before(Run, call.previous_result["run"])
         # Pruning takes the same lock: what the fork shares cannot be deleted in between.
         origin = lock_run(find_run(viewer, run_id, right="operate"))
         step = _step(origin, checkpoint_id, draft, seen, "fork")

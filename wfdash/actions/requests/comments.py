@@ -16,7 +16,7 @@ from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.actions.common import find_request, lock_request
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.idempotency import idempotent, made_before
 from wfdash.actions.requests.collaboration import (
     append_and_notify,
     refuse_unless_informed,
@@ -41,7 +41,7 @@ def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = 
     with write(), idempotent(viewer, key, "comment", [request_id, text]) as call:
         request = find_request(viewer, request_id)
         if call.previous_result is not None:
-            return Comment.objects.get(pk=call.previous_result["comment"])
+            return made_before(Comment, call.previous_result["comment"])
         refuse_unless_shown(viewer, request)
         comment = _add_comment(viewer, request, "comment", text)
         call.record(comment=comment.id)
@@ -56,7 +56,7 @@ def ask_back(viewer: Viewer, request_id: str, text: str, *, key: str | None = No
     with write(), idempotent(viewer, key, "ask", [request_id, text]) as call:
         request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
-            return Comment.objects.get(pk=call.previous_result["comment"])
+            return made_before(Comment, call.previous_result["comment"])
         refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
         comment = _add_comment(viewer, request, "ask", text)
@@ -72,7 +72,7 @@ def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None 
     with write(), idempotent(viewer, key, "reply", [request_id, text]) as call:
         request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
-            return Comment.objects.get(pk=call.previous_result["comment"])
+            return made_before(Comment, call.previous_result["comment"])
         refuse_unless_informed(viewer, request)
         since = request.asked
         if since is None:

@@ -26,7 +26,7 @@ from checkpoints.rules import TIMED
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.idempotency import idempotent, made_before
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.delete import delete_run
 from wfdash.actions.runs.lifecycle import retry_run
@@ -133,7 +133,7 @@ def start_bulk(
         raise Invalid([{"loc": ["add"], "msg": "Enter a tag to add or remove"}])
     with write(), idempotent(viewer, key, "bulk", command or [verb, list(run_ids), facts]) as call:
         if call.previous_result is not None:
-            return Bulk.objects.get(pk=call.previous_result["bulk"])
+            return made_before(Bulk, call.previous_result["bulk"])
         wanted = _checked_runs(verb, run_ids)
         _refuse_too_many(viewer)
         seen = _visible_runs(viewer, wanted)

@@ -24,7 +24,7 @@ from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
-from wfdash.actions.idempotency import idempotent, previous_result
+from wfdash.actions.idempotency import idempotent, made_before, previous_result
 from wfdash.actions.runs import search_index
 from wfdash.actions.runs.lifecycle import remember_version
 from wfdash.actions.runs.names import names_of_follow_up
@@ -56,11 +56,11 @@ def follow_up(viewer: Viewer, run_id: str, message: Json, *, key: str | None = N
     run = find_run(viewer, run_id, right="start")
     command = (VERB, [run_id, message])
     if known := previous_result(viewer, key, *command):
-        return Run.objects.get(pk=known["run"])
+        return made_before(Run, known["run"])
     given = _checked(run, message)
     with write(), idempotent(viewer, key, *command) as call:
         if call.previous_result is not None:
-            return Run.objects.get(pk=call.previous_result["run"])
+            return made_before(Run, call.previous_result["run"])
         rate_limit.charge(viewer, VERB)
         # Pruning takes the same lock: what the new run shares cannot be deleted in between.
         earlier = lock_run(run)

@@ -21,7 +21,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.idempotency import idempotent, made_before
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.errors import Invalid, NotAllowed, WrongState
@@ -55,7 +55,7 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
     judged = _judge(found, name, value)
     with write(), idempotent(viewer, key, "signal", [run_id, name, value]) as call:
         if call.previous_result is not None:
-            return Signal.objects.get(pk=call.previous_result["signal"])
+            return made_before(Signal, call.previous_result["signal"])
         run = lock_run(found)
         _refuse_unless_open(run, name)
         rate_limit.charge(viewer, "signal")

@@ -21,7 +21,7 @@ from checkpoints.records import Json
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.idempotency import idempotent, made_before
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
 from wfdash.domain.cron import BadCron, Cron, parse
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
@@ -136,7 +136,7 @@ def run_now(viewer: Viewer, schedule_id: str, *, key: str | None = None) -> Run:
     message = checked_input(entry, found.message)
     with write(), idempotent(viewer, key, "run schedule", [schedule_id]) as call:
         if call.previous_result is not None:
-            return Run.objects.get(pk=str(call.previous_result["id"]))
+            return made_before(Run, str(call.previous_result["id"]))
         row = find_schedule(viewer, schedule_id, right="start")
         run = begin_run(viewer, entry, message, facts=facts_of(row), requesters=requesters_of(row))
         note_run(row, run)
