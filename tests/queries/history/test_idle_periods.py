@@ -73,6 +73,55 @@ def test_waiting_for_a_person_goes_on_while_the_run_is_paused(run):
     assert states(run, driven=False) == {"ask": "waiting"}
 
 
+def asks(activation: str, *keys: str) -> list[tuple]:
+    return [("request.opened", activation.partition(":")[0], {"activation": activation, "key": key}) for key in keys]
+
+
+def test_a_step_runs_again_from_its_last_answer_on(run):
+    happen(run, 0, *people.step("ask", "started"), *asks("ask:1", "a", "b"), *people.step("ask", "waiting"))
+    happen(run, 2, event("request.answered", key="a", by="ben"))
+    assert states(run, driven=True) == {"ask": "waiting"}
+    happen(run, 5, event("request.answered", key="b", by="ben"))
+    assert states(run, driven=True) == {"ask": "running"}
+    moved = [(move.state, move.at) for move in queries.step_transitions(run.pk)]
+    assert moved[-1] == ("running", people.THEN + 5 * MINUTE)
+    happen(run, 9, *people.step("ask", "finished"))
+    assert states(run, driven=True) == {"ask": "done"}
+
+
+def test_a_step_that_asks_again_waits_again(run):
+    happen(run, 0, *people.step("ask", "started"), *asks("ask:1", "a"), *people.step("ask", "waiting"))
+    happen(run, 2, event("request.answered", key="a"))
+    happen(run, 3, *asks("ask:1", "b"), *people.step("ask", "waiting"))
+    assert states(run, driven=True) == {"ask": "waiting"}
+    happen(run, 4, event("signal.received", key="b"))
+    assert states(run, driven=True) == {"ask": "running"}
+
+
+def test_an_answer_continues_the_execution_that_asked_only(run):
+    first, second = (people.step("ask", "started", "waiting", activation=f"ask:{n}") for n in (1, 2))
+    happen(run, 0, *first, *asks("ask:1", "a"), *second, *asks("ask:2", "b"))
+    happen(run, 2, event("request.answered", key="b"))
+    counts = queries.step_counts(run.pk)["ask"]
+    assert (counts.waiting, counts.running) == (1, 1)
+
+
+def test_a_question_that_is_closed_and_asked_once_more_keeps_its_step_waiting(run):
+    happen(run, 0, *people.step("ask", "started"), *asks("ask:1", "a"), *people.step("ask", "waiting"))
+    happen(run, 2, event("request.withdrawn", key="a", by="otto"), event("request.opened", key="a"))
+    assert states(run, driven=True) == {"ask": "waiting"}
+    happen(run, 3, event("request.answered", key="a"))
+    assert states(run, driven=True) == {"ask": "running"}
+
+
+def test_a_step_answered_while_its_run_is_paused_runs_once_that_is_resumed(run):
+    happen(run, 0, *people.step("ask", "started"), *asks("ask:1", "a"), *people.step("ask", "waiting"))
+    happen(run, 2, event("run.paused", by="otto"), event("request.answered", key="a"))
+    assert states(run, driven=False) == {"ask": "stopped"}
+    happen(run, 7, event("run.resumed", by="otto"))
+    assert states(run, driven=True) == {"ask": "running"}
+
+
 def test_what_ran_beside_a_step_that_failed_stopped_with_it(run):
     happen(run, 0, *people.step("pay", "started"), *people.step("mail", "started"))
     happen(run, 1, *people.step("pay", "failed"), event("run.failed"))

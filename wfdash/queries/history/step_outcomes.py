@@ -24,3 +24,5 @@ class StepTransition:
     skipped: bool = False
     was: str = ""
     """The state before it stopped."""
+    question: str = ""
+    """The key of the question that it is about; then it is no state of a step, but a marker."""

@@ -18,6 +18,7 @@ from checkpoints.models import Event
 from wfdash.queries.history import idle_periods
 from wfdash.queries.history.event_cache import EventCache
 from wfdash.queries.history.lineage import EventRange, range_filter, ranges_to
+from wfdash.queries.history.open_questions import QUESTION_EVENTS, OpenQuestions
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.workflow.migration.migration_ops import Renaming
 
@@ -115,12 +116,13 @@ def _retrying(transitions: list[StepTransition]) -> dict[str, StepTransition]:
 def _read_transitions(transitions: list[StepTransition], ranges: list[EventRange]) -> tuple[list[StepTransition], int]:
     """Return the transitions extended by those in these ranges, in the order of the forks, and the last seq."""
     migrated = Q(kind__in=MIGRATED)
-    wanted = Q(kind__in=STATE_AFTER, step__isnull=False) | Q(kind__in=RUN_EVENTS)
+    wanted = Q(kind__in=STATE_AFTER, step__isnull=False) | Q(kind__in=(*RUN_EVENTS, *QUESTION_EVENTS))
     rows = Event.objects.filter(range_filter(ranges), wanted).annotate(
         activation=KT("data__activation"),
         more=Case(
             When(kind=EventKind.STEP_RETRYING, then=KT("data__at")),
             When(kind=EventKind.STEP_FINISHED, then=KT("data__skipped")),
+            When(kind__in=QUESTION_EVENTS, then=KT("data__key")),
             When(migrated, then=KT("data__names")),
         ),
         ended=Case(When(migrated, then=KT("data__ended"))),
@@ -134,7 +136,7 @@ def _read_transitions(transitions: list[StepTransition], ranges: list[EventRange
 
 
 def without_run_events(transitions: Iterable[StepTransition]) -> list[StepTransition]:
-    """Return the transitions of steps, without the markers of the run's own events. Pure."""
+    """Return the transitions of steps, without the markers of the run's own events and of questions. Pure."""
     return [item for item in transitions if item.step]
 
 
@@ -142,7 +144,7 @@ def _extended(
     transitions: list[StepTransition], rows: list[tuple[Any, ...]], ranges: list[EventRange]
 ) -> list[StepTransition]:
     """Return the transitions extended by rows. No event marks the start of a retry: its due time is used."""
-    retrying = _retrying(transitions)
+    retrying, questions = _retrying(transitions), OpenQuestions(transitions)
     for run, seq, kind, step, activation, at, more, ended in rows:
         if transitions and not _follows(transitions[-1], run, seq, ranges):
             idle_periods.skip_gap(transitions, at)
@@ -153,6 +155,9 @@ def _extended(
             _apply_run_event(transitions, kind, at)
             transitions.append(StepTransition("", "", kind, at, run, seq))
             retrying = _retrying(transitions)
+            continue
+        if kind in QUESTION_EVENTS:
+            questions.take(transitions, StepTransition("", activation or "", kind, at, run, seq, question=more or ""))
             continue
         activation, state = activation or "", STATE_AFTER[kind]
         idle_periods.undo_stop(transitions, step, activation)
