@@ -72,7 +72,7 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
         yield InboxRow(
             row=row,
             title=titles.get(row.workflow, row.workflow),
-            step=step_label(row.step),
+            step=step_label(row.step, row.workflow),
             href=listed.place.url(request=row.id),
             whom=_whom(row, listed.viewer),
             due=due,

@@ -233,7 +233,7 @@ def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
     last = queries.last_events(viewer, run.pk, limit=1)
     facts = last[-1].data if last and last[-1].kind == EventKind.RUN_CANCELLED else {}
     level = messages.WARNING if facts.keys() & {"fenced", "unsure"} else messages.SUCCESS
-    messages.add_message(request, level, cancelled(facts))
+    messages.add_message(request, level, cancelled(facts, run.workflow))
 
 
 def _address(run: queries.RunView, verb: RunAction) -> str:

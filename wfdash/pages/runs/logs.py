@@ -57,7 +57,8 @@ def _page_context(
         "steps": steps.items(),
         "title": _title(wanted, steps),
         "lines": [
-            LogLine(record=record, wanted=wanted.text, start=run.created, events=events) for record in found.records
+            LogLine(record=record, wanted=wanted.text, start=run.created, events=events, workflow=run.workflow)
+            for record in found.records
         ],
         "wrap": wrap,
         "wrapping": address(request, wrap="off" if wrap else ""),

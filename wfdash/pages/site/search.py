@@ -81,7 +81,7 @@ def _by_id(found: queries.Everything) -> Iterator[Hit]:
     yield from (_request(row) for row in found.ids_of_requests)
     for one in found.checkpoints:
         href = reverse("wfdash:checkpoint", args=[one.run, one.id])
-        step = f" · {step_label(one.step)}" if one.step else ""
+        step = f" · {step_label(one.step, one.workflow)}" if one.step else ""
         yield Hit(label=f"Checkpoint {one.n}", icon="bookmark", href=href, detail=f"run {one.run[-8:]}{step}")
 
 
@@ -116,7 +116,7 @@ def _runs(found: queries.Everything) -> Iterator[Hit]:
 
 
 def _request(row: queries.RequestRow) -> Hit:
-    detail = f"{row.run_title} · {step_label(row.step)}"
+    detail = f"{row.run_title} · {step_label(row.step, row.workflow)}"
     state = "" if row.open else " · closed" if row.closed_as and not row.answered else " · answered"
     return Hit(label=row.subject, icon="inbox", href=reverse("wfdash:request", args=[row.id]), detail=detail + state)
 

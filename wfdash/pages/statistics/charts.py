@@ -148,7 +148,7 @@ def gate_summary(gates: Sequence[Gate], days: int) -> list[tuple[str, str, str, 
     """Return of each question its name, where its decisions are, how many were approved, and the median time."""
     return [
         (
-            step_label(gate.step),
+            step_label(gate.step, gate.workflow),
             decisions_that("", gate)(f"<{days}d"),
             ", ".join(filter(None, (f"{times.number(gate.decided)} decided", approved(gate)))),
             duration_or_dash(gate.spread.p50),
@@ -167,7 +167,7 @@ def _gate_chart(found: Statistics, gate: Gate, place: int) -> BarChart:
     ]
     return bar_chart(
         f"gate-{place}",
-        step_label(gate.step),
+        step_label(gate.step, gate.workflow),
         series,
         slot_names(found),
         ticks=tick_names(found),

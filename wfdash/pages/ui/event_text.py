@@ -84,7 +84,7 @@ def describe(kind: str, step: str, data: Mapping[str, Any], workflow: str = "") 
         words = _progress(data)
     if kind == EventKind.LOG and "message" not in data:
         words = f"{known['step']} wrote a log record. Your role cannot view it."
-    words = words[:MOST_WORDS] + _added(kind, data)
+    words = words[:MOST_WORDS] + _added(kind, data, workflow)
     item = data.get("item")
     return words if item is None else f"{words} (item {item})"
 
@@ -110,7 +110,7 @@ def past(verdict: str) -> str:
     return PAST.get(verdict, f"chose {humanize(verdict).lower()}")
 
 
-def _added(kind: str, data: Mapping[str, Any]) -> str:
+def _added(kind: str, data: Mapping[str, Any], workflow: str) -> str:
     """Return what an event adds to its sentence: its duration, why it failed, until when it sleeps."""
     if kind == EventKind.STEP_FINISHED and isinstance(data.get("ms"), int | float) and data["ms"] >= 1:
         return f" in {duration(data['ms'] / 1000)}"
@@ -119,7 +119,7 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
         message = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f": {message[:MOST_ERROR]}{'…' if len(message) > MOST_ERROR else ''}" if message else ""
     if kind == EventKind.RUN_CANCELLED:
-        return _cut_off(data)
+        return _cut_off(data, workflow)
     if kind == EventKind.RUN_QUEUED and data.get("schedule"):
         return f", by schedule {data.get('schedule_name') or data['schedule']}"
     if kind == EventKind.RUN_MIGRATED and data.get("by"):
@@ -133,17 +133,17 @@ def _added(kind: str, data: Mapping[str, Any]) -> str:
     return ""
 
 
-def cancelled(data: Mapping[str, Any]) -> str:
+def cancelled(data: Mapping[str, Any], workflow: str = "") -> str:
     """Return what cancelling a run did to the steps in progress, as a sentence."""
-    return f"Cancelled{_cut_off(data)}. Its open requests are closed."
+    return f"Cancelled{_cut_off(data, workflow)}. Its open requests are closed."
 
 
-def _cut_off(data: Mapping[str, Any]) -> str:
-    steps = [f"“{step_label(str(step))}”" for step in data.get("fenced") or ()]
+def _cut_off(data: Mapping[str, Any], workflow: str) -> str:
+    steps = [f"“{step_label(str(step), workflow)}”" for step in data.get("fenced") or ()]
     calls = [f"“{name}”" for name in data.get("unsure") or ()]
     parts = []
     if data.get("after"):
-        parts.append(f"“{step_label(str(data['after']))}” finished, no other step started")
+        parts.append(f"“{step_label(str(data['after']), workflow)}” finished, no other step started")
     if steps:
         parts.append(f"{_listed(steps)} interrupted; external effects possible")
     if calls:

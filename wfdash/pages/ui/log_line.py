@@ -25,12 +25,14 @@ LINE = (
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """A record, and what is marked in its text. ``start``: of its run; ``events``: the address of the run's events."""
+    """A record, and what is marked in its text. ``start``: of its run; ``events``: the address of the run's events.
+    ``workflow``: for the titles of its steps."""
 
     record: LogRecord
     wanted: str
     start: datetime
     events: str
+    workflow: str = ""
 
     @property
     def html(self) -> SafeString:
@@ -44,7 +46,7 @@ class LogLine:
             at=draw_moment(one.at, self.start),
             level=one.level or "–",
             where=f"{one.step} · {visible(one.logger)}",
-            step=step_label(one.step),
+            step=step_label(one.step, self.workflow),
             text=self._text,
         )
 

@@ -45,6 +45,7 @@ class CheckpointHit:
 
     id: str
     run: str
+    workflow: str
     n: int
     step: str
 
@@ -166,9 +167,11 @@ def _checkpoints(viewer: Viewer, ids: list[str]) -> tuple[CheckpointHit, ...]:
     """Return these checkpoints, as far as a person may read their values."""
     if not ids:
         return ()
-    columns = ("id", "run_id", "n", "step")
+    columns = ("id", "run_id", "run__workflow", "n", "step")
     rows = Checkpoint.objects.filter(viewer.scope("inspect"), pk__in=ids).order_by("-pk").values_list(*columns)
-    return tuple(CheckpointHit(id=id_, run=run, n=n, step=step or "") for id_, run, n, step in rows)
+    return tuple(
+        CheckpointHit(id=id_, run=run, workflow=workflow, n=n, step=step or "") for id_, run, workflow, n, step in rows
+    )
 
 
 def _open_requests(viewer: Viewer, intent: Intent) -> tuple[RequestRow, ...]:
