@@ -132,7 +132,9 @@ def encode(
         own = dict[str, bytes]()
         before = head.channels.get(name) if head is not None else None
         where, pieces = store(value, own, inline=inline, known=before.pieces if before is not None else NONE)
-        channels[name] = StoredChannel(versions.get(name), where, frozenset(own), len(value[1]), pieces)
+        channels[name] = StoredChannel(
+            versions.get(name), where, frozenset(own).union(pieces.keys), len(value[1]), pieces
+        )
         made |= own
     stored = {name: channels[name].stored for name in values}
     content = {"f": FORMAT, "h": store(rest, made, inline=inline)[0], "c": stored}

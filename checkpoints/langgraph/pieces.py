@@ -7,7 +7,10 @@ its pieces in order, at depth n their hashes, 20 bytes each, n levels down.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from checkpoints.content.chunks import digest
@@ -26,6 +29,8 @@ TOP = 24
 """Hashes in a row at most."""
 HASH = 20
 """Bytes of a hash."""
+SPLIT = 16
+"""Parts in which pieces are looked at that are not all the same."""
 BOUNDARY = bytes(byte >= 0x80 for byte in range(256))
 """Which bytes may begin a piece: in MessagePack, all that begin a text, a list or a dict; in ASCII text there are none.
 
@@ -33,9 +38,20 @@ Cut there, and not at fixed places, most pieces of a value that grew or shrank a
 """
 
 
-Pieces: TypeAlias = Mapping[str, bytes]
-"""The pieces of a value by hash, in order (each where it comes first)."""
-NONE: Pieces = {}
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A serialized value as it was cut: its bytes, where each piece ends, and the pieces' hashes."""
+
+    data: bytes = b""
+    ends: Sequence[int] = ()
+    keys: Sequence[str] = ()
+
+    def begin(self, place: int) -> int:
+        """Return where a piece begins."""
+        return self.ends[place - 1] if place else 0
+
+
+NONE = Pieces()
 
 
 def store(
@@ -43,53 +59,69 @@ def store(
 ) -> tuple[Stored, Pieces]:
     """Return the value as its row has it, and its pieces; adds what does not fit into a row to ``chunks``, by hash.
 
-    ``known``: the pieces of an earlier value; what is the same is not hashed again.
+    ``known``: the pieces of an earlier value. What is the same is neither hashed nor added again.
     """
     type_, data = value
     if inline or len(data) <= SMALL:
         return [type_, b64encode(data).decode()], NONE
-    pieces = [(key or digest(piece), piece) for key, piece in cut_like(data, known)]
-    chunks.update(pieces)
-    hashes, depth = [key for key, _ in pieces], 0
+    ends, keys = [], []
+    for key, begin, end in cut_like(data, known):
+        ends.append(end)
+        keys.append(key or _chunk(data[begin:end], chunks))
+    hashes, depth = keys, 0
     while len(hashes) > TOP:
         hashes = [_chunk(bytes.fromhex("".join(group)), chunks) for group in _groups(hashes)]
         depth += 1
-    return [type_, depth, *hashes], dict(pieces)
+    return [type_, depth, *hashes], Pieces(data, ends, keys)
 
 
-def cut_like(data: bytes, known: Pieces) -> Iterator[tuple[str, bytes]]:
-    """Yield the pieces of long bytes in order, with the hashes of those that are known where they are.
+def cut_like(data: bytes, known: Pieces) -> Iterator[tuple[str, int, int]]:
+    """Yield begin and end of the pieces of long bytes in order, each with its hash if that is known.
 
     Pieces are looked for where they were, counted from the beginning; behind a change of length, from the end.
     """
-    tail: list[tuple[str, bytes]] = []
-    head, end = [*known.items()], len(data)
-    if end != sum(map(len, known.values())):
-        while head and len(head[-1][1]) <= end and data.startswith(head[-1][1], end - len(head[-1][1])):
-            tail.append(head.pop())
-            end -= len(tail[-1][1])
-    done = at = 0
-    for key, piece in head:
-        if at + len(piece) <= end and data.startswith(piece, at):
-            yield from (("", part) for part in cut(data[done:at]))
-            yield key, piece
-            done = at + len(piece)
-        at += len(piece)
-    yield from (("", part) for part in cut(data[done:end]))
-    yield from reversed(tail)
+    shift, count, tail = len(data) - len(known.data), len(known.ends), len(known.ends)
+    if shift:
+        moved = {*_alike(data, known, shift, bisect_left(range(count), -shift, key=known.begin), count)}
+        while tail and tail - 1 in moved:
+            tail -= 1
+    done, end = 0, known.begin(tail) + shift if tail < count else len(data)
+    for place in _alike(data, known, 0, 0, bisect_right(known.ends, end, hi=tail)):
+        begin = known.begin(place)
+        yield from cut(data, done, begin)
+        done = known.ends[place]
+        yield known.keys[place], begin, done
+    yield from cut(data, done, end)
+    for place in range(tail, count):
+        yield known.keys[place], known.begin(place) + shift, known.ends[place] + shift
 
 
-def cut(data: bytes) -> Iterator[bytes]:
-    """Yield the pieces of bytes, in order."""
-    if not data:
+def _alike(data: bytes, known: Pieces, shift: int, first: int, last: int) -> Iterator[int]:
+    """Yield the pieces among ``first`` to ``last`` (without it) that are in the bytes, so much later."""
+    if first >= last:
         return
-    marks, at, end = data.translate(BOUNDARY), 0, len(data)
+    # One comparison of many bytes takes a fraction of many comparisons.
+    whole = memoryview(known.data)[known.begin(first) : known.ends[last - 1]]
+    if data.startswith(whole, known.begin(first) + shift):
+        yield from range(first, last)
+    elif last - first > 1:
+        stride = -(-(last - first) // SPLIT)
+        for at in range(first, last, stride):
+            yield from _alike(data, known, shift, at, min(at + stride, last))
+
+
+def cut(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[str, int, int]]:
+    """Yield begin and end of the pieces of bytes, in order, as ``cut_like``."""
+    end = len(data) if end is None else end
+    if at >= end:
+        return
+    marks, start = data[at:end].translate(BOUNDARY), at
     while end - at > MOST:
-        found = marks.find(1, at + LEAST, at + MOST)
-        following = found if found >= 0 else at + MOST
-        yield data[at:following]
+        found = marks.find(1, at - start + LEAST, at - start + MOST)
+        following = start + found if found >= 0 else at + MOST
+        yield "", at, following
         at = following
-    yield data[at:]
+    yield "", at, end
 
 
 def _chunk(data: bytes, chunks: MutableMapping[str, bytes]) -> str:
@@ -147,8 +179,9 @@ def extent(stored: Stored, chunks: Mapping[str, bytes]) -> tuple[frozenset[str],
     for _ in range(depth):
         hashes = [key for node in hashes for key in hashes_in(_found(node, chunks))]
         found.update(hashes)
-    pieces = {key: _found(key, chunks) for key in hashes}
-    return frozenset(found), sum(map(len, pieces.values())), pieces
+    pieces = [_found(key, chunks) for key in hashes]
+    data = b"".join(pieces)
+    return frozenset(found), len(data), Pieces(data, [*accumulate(map(len, pieces))], hashes)
 
 
 def _found(key: str, chunks: Mapping[str, bytes]) -> bytes:

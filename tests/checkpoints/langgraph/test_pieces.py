@@ -10,7 +10,7 @@ from checkpoints.errors import Damaged
 from checkpoints.langgraph.company import Company
 from checkpoints.langgraph.encoding import encode_writes
 from checkpoints.langgraph.kept import Outline, keep_latest, needed_by
-from checkpoints.langgraph.pieces import LEAST, MOST, SMALL, cut, extent, load, store
+from checkpoints.langgraph.pieces import LEAST, MOST, NONE, SMALL, cut, extent, load, store
 from checkpoints.langgraph.values import ThreadPlace, canonical, metadata_of
 from checkpoints.langgraph.writes import PreparedWrites
 
@@ -62,7 +62,7 @@ def test_a_small_change_makes_few_new_chunks(change: object) -> None:
 
 def test_pieces_are_neither_tiny_nor_huge() -> None:
     for data in (text(2, 300_000), b"\xff" * 100_000, b"a" * 100_000):
-        sizes = [len(piece) for piece in cut(data)]
+        sizes = [end - begin for _, begin, end in cut(data)]
         assert sum(sizes) == len(data)
         assert max(sizes) <= MOST
         assert min(sizes[:-1]) >= LEAST
@@ -125,3 +125,15 @@ def test_writes_that_wait_are_taken_by_one_and_left_by_none() -> None:
     assert company.lead(other) is None
     assert company.take(place) == [again]
     assert company.take(place) == []
+
+
+@given(st.lists(st.binary(min_size=900, max_size=9000), min_size=1, max_size=30), st.data())
+def test_what_is_known_of_a_value_is_never_taken_for_something_else(parts: list[bytes], data: st.DataObject) -> None:
+    known, chunks = NONE, dict[str, bytes]()
+    for _ in range(3):
+        at = data.draw(st.integers(0, len(parts)))
+        more = data.draw(st.lists(st.binary(max_size=5000), max_size=3))
+        parts = parts[:at] + more + parts[data.draw(st.integers(at, len(parts))) :]
+        stored, known = store(("bytes", b"".join(parts)), chunks, known=known)
+        assert load(stored, chunks) == ("bytes", b"".join(parts))
+        assert known == NONE or b"".join(chunks[key] for key in known.keys) == b"".join(parts)
