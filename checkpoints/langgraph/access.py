@@ -60,10 +60,14 @@ class Access:
         self._note_caller()
         return await self._opened().read(lambda: verb(self._scripts))
 
-    async def write(self, verb: Verb[T]) -> T:
-        """Return the result of a script, run in a transaction that others may share. ``Conflict`` inside of one."""
+    async def write(self, verb: Verb[T], writer: str) -> T:
+        """Return the result of a script, run in a transaction that others may share. ``Conflict`` inside of one.
+
+        ``writer``: see ``Database.write``.
+        """
         self._refuse_transaction()
-        return await self._opened().write(lambda: verb(self._scripts), sync=False, shared=True)
+        database = self._opened()
+        return await database.write(lambda: verb(self._scripts), sync=False, shared=True, writer=writer)
 
     async def aclose(self) -> None:
         """End threads and connections. They are opened again when they are needed."""

@@ -6,8 +6,10 @@ waits for the writes until then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from threading import Lock
 
 from checkpoints.langgraph.values import ThreadPlace
@@ -15,6 +17,8 @@ from checkpoints.langgraph.writes import PreparedWrites
 
 MOMENT = 0.003
 """Seconds for which writes wait for company."""
+PATIENCE = 3
+"""Writes that wait in vain, one after the other, until none does; a caller may store one thing at a time."""
 
 
 class WaitingWrites:
@@ -31,6 +35,27 @@ class Company:
     def __init__(self) -> None:
         self._lock = Lock()
         self._waiting: dict[tuple[str, str], list[WaitingWrites]] = {}
+        self._alone: Counter[tuple[str, str]] = Counter()
+        self._patience = PATIENCE
+
+    @property
+    def expected(self) -> bool:
+        """Return whether it is worth to wait: lately something came along while writes waited or were stored."""
+        return self._patience > 0
+
+    @contextmanager
+    def without(self, given: PreparedWrites) -> Iterator[None]:
+        """Note for as long as it lasts that writes are stored alone: a checkpoint in between is company missed."""
+        space = given.place[:2]
+        with self._lock:
+            self._alone[space] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._alone[space] -= 1
+                if not self._alone[space]:
+                    del self._alone[space]
 
     def join(self, given: PreparedWrites) -> WaitingWrites:
         """Let writes wait."""
@@ -53,12 +78,17 @@ class Company:
             if waiting not in found:
                 return None
             del self._waiting[waiting.given.place[:2]]
-            return [other for other in found if other is not waiting]
+            others = [other for other in found if other is not waiting]
+            self._patience = PATIENCE if others else self._patience - 1
+            return others
 
     def take(self, place: ThreadPlace) -> list[WaitingWrites]:
         """Return what waits in a namespace; from now on the caller sees to it, and says by ``tell`` how it went."""
         with self._lock:
-            return self._waiting.pop(place[:2], [])
+            found = self._waiting.pop(place[:2], [])
+            if found or place[:2] in self._alone:
+                self._patience = PATIENCE
+            return found
 
 
 def tell(company: Sequence[WaitingWrites], *, stored: bool) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -276,27 +277,42 @@ class DjangoSaver(BaseCheckpointSaver[Any]):
         return (self._access.write_blocking if call.writes else self._access.read_blocking)(call.verb)
 
     async def _arun(self, call: DatabaseCall) -> Any:
-        return await (self._access.write if call.writes else self._access.read)(call.verb)
+        if call.writes:
+            return await self._access.write(call.verb, call.writer)
+        return await self._access.read(call.verb)
 
 
 def wait_blocking(call: Wait) -> bool | None:
     """Return the result that a verb waits for, None if there is none in time."""
-    done, _ = futures.wait([call.result], call.seconds)
-    return call.result.result() if done else None
+    try:
+        return call.result.result(call.seconds)
+    except TimeoutError:
+        return None
 
 
 async def wait(call: Wait) -> bool | None:
     """Return the result that a verb waits for, None if there is none in time."""
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    loop, here = asyncio.get_running_loop(), get_ident()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
 
     def note(_: futures.Future[bool]) -> None:
         with contextlib.suppress(RuntimeError):  # The loop has ended.
-            loop.call_soon_threadsafe(done.set)
+            if get_ident() == here:  # To wake a loop as from another thread costs more.
+                end()
+            else:
+                loop.call_soon_threadsafe(end)
 
+    timer = None if call.seconds is None else loop.call_later(call.seconds, end)
     call.result.add_done_callback(note)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(call.seconds):
-            await done.wait()
+    try:
+        await over
+    finally:
+        if timer is not None:
+            timer.cancel()
     return call.result.result() if call.result.done() else None
 
 

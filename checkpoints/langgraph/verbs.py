@@ -40,10 +40,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCall:
-    """A script to run; ``writes``: in a transaction."""
+    """A script to run; ``writes``: in a transaction. ``writer``: who writes one after the other."""
 
     verb: Script[Any]
     writes: bool = False
+    writer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,10 @@ class Verbs:
         head = self._heads.get(place)
         given = PreparedWrites(place=place, task=task, path=path, encoded=encode_writes(typed, head), hint=head)
         # A question to people is followed by no checkpoint.
-        if all(idx < 0 for idx, _, _ in typed) or not (yield from self._stored_in_company(given)):
-            yield from self._store_alone(given, typed)
+        waits = self._company.expected and any(idx >= 0 for idx, _, _ in typed)
+        if not (waits and (yield from self._stored_in_company(given))):
+            with self._company.without(given):
+                yield from self._store_alone(given, typed)
 
     def _stored_in_company(self, given: PreparedWrites) -> Verb[bool]:
         """Wait for a checkpoint or other writes of the namespace, and return whether the writes were stored."""
@@ -169,9 +172,10 @@ class Verbs:
     ) -> Verb[StoredPut]:
         """Store a checkpoint, writes and those that came along in one transaction. ``BaseGone``."""
         all_writes = [*writes, *(waiting.given for waiting in company)]
+        writer = "\n".join((put or all_writes[0]).place[:2])
         try:
             stored: StoredPut = yield DatabaseCall(
-                partial(ThreadPruning.store, put=put, writes=all_writes), writes=True
+                partial(ThreadPruning.store, put=put, writes=all_writes), writes=True, writer=writer
             )
         except BaseException:
             tell(company, stored=False)

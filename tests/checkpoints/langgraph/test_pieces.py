@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.errors import Damaged
-from checkpoints.langgraph.company import Company
+from checkpoints.langgraph.company import PATIENCE, Company
 from checkpoints.langgraph.encoding import encode_writes
 from checkpoints.langgraph.kept import Outline, keep_latest, needed_by
 from checkpoints.langgraph.pieces import LEAST, MOST, NONE, SMALL, cut, extent, load, store
@@ -125,6 +125,24 @@ def test_writes_that_wait_are_taken_by_one_and_left_by_none() -> None:
     assert company.lead(other) is None
     assert company.take(place) == [again]
     assert company.take(place) == []
+
+
+def test_writes_wait_no_longer_where_nothing_comes_along_and_wait_again_once_something_does() -> None:
+    company, place = Company(), ThreadPlace("thread", "", "checkpoint")
+    given = PreparedWrites(place=place, task="one", path="", encoded=encode_writes([], None), hint=None)
+    for _ in range(PATIENCE):
+        assert company.expected
+        assert company.lead(company.join(given)) == []
+    assert not company.expected
+    with company.without(given):
+        pass
+    assert company.take(place) == []
+    assert not company.expected, "the caller stored one thing after the other"
+    with company.without(given):
+        assert company.take(place._replace(thread="another")) == []
+        assert not company.expected
+        assert company.take(place) == []
+    assert company.expected
 
 
 @given(st.lists(st.binary(min_size=900, max_size=9000), min_size=1, max_size=30), st.data())

@@ -91,11 +91,11 @@ async def test_what_is_written_during_a_pruning_stays(alias: str, saver: Any, mo
     late = {**BIG, "late": "z" * 20_000}
     write = saver._access.write
 
-    async def after_another(verb: Any) -> Any:
+    async def after_another(verb: Any, writer: Any) -> Any:
         async with DjangoSaver(using=alias) as other:
             await put(other, stored[-1], checkpoint(big=late))
             await other.aput_writes(stored[-1], [("big", ["late" * 5000])], "t")
-        return await write(verb)
+        return await write(verb, writer)
 
     monkeypatch.setattr(saver._access, "write", after_another)
     await saver.aprune([name(config)])

@@ -211,9 +211,9 @@ async def test_a_checkpoint_and_what_led_to_it_share_a_transaction(saver: Any, m
     calls: list[Any] = []
     write = saver._access.write
 
-    async def counted(verb: Any) -> Any:
+    async def counted(verb: Any, writer: Any) -> Any:
         calls.append(verb)
-        return await write(verb)
+        return await write(verb, writer)
 
     monkeypatch.setattr(saver._access, "write", counted)
     waiting = [asyncio.create_task(saver.aput_writes(first, [("a", n)], f"t{n}")) for n in range(3)]
