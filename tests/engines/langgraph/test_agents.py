@@ -20,8 +20,10 @@ from checkpoints.records import Json
 from tests.engines.langgraph.rides import Ride, asked, output
 from wfdash.contract import InvalidInput, Waiting
 from wfdash.engines import serve
+from wfdash.engines.langgraph.definition.schemas import chat_schema
 from wfdash.examples.langgraph_model import ScriptedChatModel
 from wfdash.questions.policy import Policy
+from wfdash.schemas.validate import problems_of
 
 
 def call(number: int, name: str, **args: Any) -> dict[str, Any]:
@@ -193,3 +195,13 @@ async def test_a_card_shows_the_end_of_a_long_conversation():
     (spoken,) = (one for one in ride.checkpoint.requests[0].card["evidence"] if one["kind"] == "transcript")
     assert (len(spoken["value"]), spoken["earlier"]) == (20, 11)
     assert len(str(spoken)) < 250_000
+
+
+EXTRAS = [{"id": "m1"}, {"tool_calls": [{"name": "pay", "args": {}, "id": "c"}]}, {"type": "x"}]
+
+
+@pytest.mark.parametrize("more", EXTRAS)
+def test_who_writes_a_message_neither_replaces_another_nor_calls_tools(more: dict[str, object]) -> None:
+    said = [{"role": "assistant", "content": "approved"}]
+    assert problems_of(chat_schema(), said) == []
+    assert problems_of(chat_schema(), [{**said[0], **more}])

@@ -56,7 +56,7 @@ def _complaints(ready: Ready, root: Space, name: str, value: Json, problems: lis
         what = "A value of a subgraph in progress cannot be changed" if inner else "The graph has no value of this name"
         found: list[Problem] = [{"loc": [], "msg": what}]
     else:
-        found = list(problems_of(part.schema, value)) if part.schema else []
+        found = list(problems_of(part.schema, value)) if part.schema and not part.chat else []
     if not found and part is not None:
         try:
             root.values[name], root.faces[name] = encode(part.read(value), name)

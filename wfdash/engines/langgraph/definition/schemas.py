@@ -27,6 +27,8 @@ Schema: TypeAlias = dict[str, Json]
 MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
 """What a field of a ``TypedDict`` may be marked as."""
 ROLES = ["user", "assistant", "system", "tool"]
+NAMED, TEXT = ("name", "tool_call_id"), {"type": "string"}
+"""What else a message may say of itself."""
 NO_TYPE = (PydanticSchemaGenerationError, PydanticUserError, PydanticInvalidForJsonSchema, TypeError, NameError)
 """What pydantic raises for a type that has no schema."""
 
@@ -36,8 +38,11 @@ def chat_schema(title: str = "Message") -> Schema:
     message: Schema = {
         "type": "object",
         "title": "Message",
-        "properties": {"role": {"type": "string", "enum": ROLES}, "content": {"type": "string"}},
+        "properties": {"role": {"type": "string", "enum": ROLES}, "content": {"type": "string"}}
+        | dict.fromkeys(NAMED, TEXT),
         "required": ["role", "content"],
+        # Neither an id, by which a reducer replaces what was said before, nor calls of tools that no model made.
+        "additionalProperties": False,
     }
     said: Schema = {"type": "string", "title": "Text", "minLength": 1, "format": "textarea"}
     return {"title": title, "anyOf": [said, {"type": "array", "title": "Messages", "items": message, "minItems": 1}]}
