@@ -130,7 +130,7 @@ def open_an_event_by_its_address(page: Page) -> None:
 def look_at_the_state(page: Page) -> None:
     """Find a word in the input."""
     page.locator(".run-tabs").get_by_role("link", name="State").click()
-    page.get_by_role("navigation", name="View").get_by_role("link", name="Input").click()
+    page.get_by_role("navigation", name="View").get_by_role("link", name="Input", exact=True).click()
     page.get_by_role("searchbox").fill("looked into")
     page.get_by_role("button", name="Search").click()
     page.locator(".run-hits").get_by_role("link").first.click()
