@@ -194,10 +194,19 @@ class DatabaseWorld:
 
 
 def empty(alias: str) -> None:
-    """Remove all runs and threads of a database: a rotation of keys looks at everything."""
+    """Remove all runs, threads and audit entries of a database: a rotation of keys looks at everything."""
+    audit = (models.AuditEntry, models.AuditHead)
     try:
         with write(alias):
-            for model in (models.Answer, models.Run, ThreadWrite, ThreadCheckpoint, LangGraphThread, models.Chunk):
+            for model in (
+                models.Answer,
+                models.Run,
+                ThreadWrite,
+                ThreadCheckpoint,
+                LangGraphThread,
+                models.Chunk,
+                *audit,
+            ):
                 model.objects.using(alias).all().delete()
     finally:
         connections[alias].close()
