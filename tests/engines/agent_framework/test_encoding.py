@@ -48,6 +48,25 @@ def test_a_value_comes_back_through_json(value: Any):
     assert again == value
 
 
+class NamedAsOldPythonsDo:
+    """Pickled as Python 3.11.0 to 3.11.3 pickle a member of an enumeration; ``name`` may be any attribute."""
+
+    def __init__(self, kind: type, name: str) -> None:
+        self.kind, self.name = kind, name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.kind, self.name)
+
+
+def test_a_member_of_an_enumeration_comes_back_by_its_name_and_no_other_attribute_does():
+    written = {PICKLED: base64.b64encode(pickle.dumps(NamedAsOldPythonsDo(samples.Colour, "RED"))).decode()}
+    assert codec().decode(written) is samples.Colour.RED
+    for kind, name in ((samples.Colour, "__class__"), (samples.Draft, "__init__")):
+        refused = {PICKLED: base64.b64encode(pickle.dumps(NamedAsOldPythonsDo(kind, name))).decode()}
+        with pytest.raises(Damaged, match="is no class"):
+            codec().decode(refused)
+
+
 def test_what_is_no_number_comes_back():
     again = codec().decode(codec().encode(float("nan")))
     assert again != again

@@ -11,6 +11,7 @@ import hashlib
 import io
 import pickle
 from collections.abc import Mapping
+from enum import EnumType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -104,7 +105,7 @@ class _Reader(pickle.Unpickler):
         """Return a class that a pickle names. ``UnpicklingError`` for any other, and for what is no class."""
         key = f"{module}:{name}"
         if key == "builtins:getattr":
-            return _zone_reader
+            return _getattr
         if key in SAFE:
             return super().find_class(module, name)
         ours = module.partition(".")[0] in OURS
@@ -121,8 +122,12 @@ class _Reader(pickle.Unpickler):
         )
 
 
-def _zone_reader(kind: Any, name: str) -> Any:
-    """Return how a time zone is read, which pickles reach by ``getattr``. ``UnpicklingError`` for anything else."""
+def _getattr(kind: Any, name: str) -> Any:
+    """Return what pickles reach by ``getattr``: a member of an enumeration (Python 3.11.0 to 3.11.3 name it so), or
+    how a time zone is read. ``UnpicklingError`` for anything else.
+    """
+    if isinstance(kind, EnumType) and name in kind.__members__:
+        return kind[name]
     if kind is ZoneInfo and name == "_unpickle":
         return getattr(kind, name)
     raise pickle.UnpicklingError(f"{name} of {kind!r} is no class")
