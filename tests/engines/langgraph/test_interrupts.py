@@ -283,6 +283,18 @@ async def test_a_breakpoint_in_a_subgraph_becomes_a_question():
     assert output(await ride.answer(None))["log"] == ["x", "y", "end"]
 
 
+async def test_a_crash_does_not_run_past_a_breakpoint_after_a_step_of_a_subgraph():
+    child = graph_of(("x", note("x")), ("y", note("y")), ("z", note("z"))).compile(interrupt_after=["y"])
+    ride = Ride(graph_of(("plan", child), ("end", note("end"))).compile())
+    assert asked(await ride.start({})) == ["Continue with plan/z?"]
+    saved = [commit.checkpoint for commit in ride.recorder.commits if commit.checkpoint is not None]
+    before = [one for one in saved if not one.requests]
+    assert before
+    for crashed in reversed(before):
+        assert asked(await ride.resume(at=crashed)) == ["Continue with plan/z?"]
+    assert output(await ride.answer(None))["log"] == ["x", "y", "z", "end"]
+
+
 async def test_a_breakpoint_in_a_graph_that_a_function_calls_becomes_a_question():
     child = graph_of(("x", note("x")), ("y", note("y"))).compile(interrupt_before=["y"])
 

@@ -16,8 +16,9 @@ from wfdash.engines.langgraph.stored.thread import Thread
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """Where one level of the graph is: its path, its checkpoint, and the nodes that come next."""
+    """Where one level of the graph is: its namespace and path, its checkpoint, and the nodes that come next."""
 
+    ns: str
     path: str
     checkpoint: str
     nodes: tuple[str, ...]
@@ -62,7 +63,7 @@ class Breakpoints:
     def _stops(self, stand: _Stand) -> bool:
         before = self._ready.breaks(stand.path, before=True)
         after = self._ready.breaks(stand.path, before=False)
-        ran = frozenset(self._thread.ran) if not stand.path else frozenset[str]()
+        ran = frozenset(self._thread.ran.get(stand.ns, ()))
         stops_before = bool(stand.nodes) if before is None else not before.isdisjoint(stand.nodes)
         stops_after = bool(ran) if after is None else not after.isdisjoint(ran)
         return bool(stand.nodes) and (stops_before or stops_after)
@@ -80,4 +81,5 @@ def _innermost(snapshot: StateSnapshot) -> Iterator[_Stand]:
             yield from _innermost(one)
         return
     about = snapshot.config["configurable"]
-    yield _Stand(path_of(str(about.get("checkpoint_ns") or "")), str(about.get("checkpoint_id")), tuple(snapshot.next))
+    ns = str(about.get("checkpoint_ns") or "")
+    yield _Stand(ns, path_of(ns), str(about.get("checkpoint_id")), tuple(snapshot.next))

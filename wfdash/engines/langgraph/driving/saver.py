@@ -57,7 +57,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
     def __init__(self, run: str, thread: Thread, committer: Committer) -> None:
         super().__init__()
         self.on_written: Callable[[str, str, list[tuple[str, Any]]], None] = lambda *_: None
-        self.take_ended: Callable[[], list[str]] = list
+        self.take_ended: Callable[[str], list[str]] = lambda _: []
         self.errors: dict[int, tuple[str, str]] = {}
         """The id of an exception that a task raised -> its namespace and task."""
         self._run, self._thread, self._committer = run, thread, committer
@@ -121,7 +121,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
             self._thread.put(ns, _head(config, checkpoint, metadata), fresh, deltas)
             if not ns:
                 self._thread.given, self._thread.inputs, self._thread.doing = {}, {}, {}
-                self._thread.ran = self.take_ended()
+            self._thread.ran = {**self._thread.ran, ns: self.take_ended(ns)}
             self._written[ns] = [one for one in self._written.get(ns, ()) if one.checkpoint >= checkpoint["id"]]
         return _config(self._run, ns, checkpoint["id"])
 

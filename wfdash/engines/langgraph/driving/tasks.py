@@ -43,8 +43,8 @@ class Tasks:
         self.steps: RunningSteps | None = None
         self.on_step: Callable[[str], None] = lambda _: None
         """Called with a step that has ended, failed or asked."""
-        self.ended: list[str] = []
-        """The nodes of the graph itself whose tasks have ended since its newest checkpoint."""
+        self.ended: dict[str, list[str]] = {}
+        """Namespace -> the nodes whose tasks have ended since its newest checkpoint."""
         self._ready, self._thread, self._recorder = ready, thread, recorder
         self._names: dict[str, str] = {}
         self._late: dict[str, _Ending] = {}
@@ -118,10 +118,9 @@ class Tasks:
 
     # -- what its tasks write
 
-    def take_ended(self) -> list[str]:
-        """Return the nodes of the graph itself that have ended since this was asked last."""
-        ended, self.ended = self.ended, []
-        return ended
+    def take_ended(self, ns: str) -> list[str]:
+        """Return the nodes of a namespace that have ended since this was asked last."""
+        return self.ended.pop(ns, [])
 
     def written(self, ns: str, task: str, writes: Sequence[tuple[str, Any]]) -> None:
         """Note how a task has ended. From any thread."""
@@ -138,8 +137,8 @@ class Tasks:
         if name is None:
             self._late[task] = ending
             return
-        if not ns and ending.kind is EventKind.STEP_FINISHED:
-            self.ended.append(name)
+        if ending.kind is EventKind.STEP_FINISHED:
+            self.ended.setdefault(ns, []).append(name)
         step = path_of(ns, name)
         if step in self._ready.steps:
             self._end(task, step, ending)

@@ -62,8 +62,8 @@ class Thread:
     """``{"nodes": [...], "key": ...}``: where the graph stands still because its author says so."""
     passed: str = ""
     """The checkpoint of the graph at whose breakpoint a person let it continue."""
-    ran: list[str] = field(default_factory=list)
-    """The nodes that ran before the newest checkpoint of the graph."""
+    ran: dict[str, list[str]] = field(default_factory=dict)
+    """Namespace -> the nodes that ran before its newest checkpoint."""
     parked: bool = False
     """Nothing runs before an answer."""
     inputs: dict[str, Json] = field(default_factory=dict)
@@ -101,6 +101,7 @@ class Thread:
         if not same:
             for child in [name for name in self.spaces if _is_done_with(ns, name)]:
                 del self.spaces[child]
+            self.ran = {name: ran for name, ran in self.ran.items() if name in self.spaces}
 
     def write(self, ns: str, checkpoint: str, task: str, path: str, writes: list[tuple[str, Json]]) -> bool:
         """Store what a task has written since a checkpoint; False if that is not the namespace's newest."""
