@@ -23,7 +23,8 @@ def test_a_worker_says_that_it_lives_and_when_it_ends(start_worker: Callable[...
     worker = start_worker()
     until(lambda: workers(database_now()))
     worker.stop()
-    assert workers(database_now()) == []
+    # It ends without waiting for a database that takes longer than END_SECONDS.
+    until(lambda: not workers(database_now()))
 
 
 def test_a_worker_counts_what_happened(start_worker, monkeypatch: pytest.MonkeyPatch) -> None:
