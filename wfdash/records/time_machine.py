@@ -205,6 +205,10 @@ class CheckpointPreview(ApiRecord):
     worker: str
     """The worker that has the run now; restoring stops it at once."""
     mark: str
+    message_due: bool = False
+    """The run follows another one, and gets its message again there."""
+    message: Any = None
+    """That message, if it is due."""
     words: list[str]
     """What the edits change, one sentence each."""
     changes: list[EditedValueRecord]

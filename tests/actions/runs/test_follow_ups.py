@@ -129,6 +129,17 @@ def test_a_follow_up_that_is_restored_to_its_beginning_gets_its_message_again(ot
     assert said(second) == ["one", "two"]
 
 
+def test_a_preview_says_where_a_run_gets_its_message_again(otto) -> None:
+    second = actions.follow_up(otto, finished(otto).pk, "two")
+    assert drive(second) == "completed"
+    beginning, end = Checkpoint.objects.get(run=second, n=1), Checkpoint.objects.filter(run=second).latest("n")
+    for verb in ("restore", "fork"):
+        found = queries.preview(otto, second.pk, beginning.pk, verb=verb)
+        assert (found.message_due, found.message, found.repeats) == (True, "two", ("reply",))
+    later = queries.preview(otto, second.pk, end.pk)
+    assert (later.message_due, later.message) == (False, None)
+
+
 @pytest.mark.parametrize("commits", [0, 1])
 def test_a_crash_between_two_commits_loses_neither_history_nor_message(otto, commits) -> None:
     second = actions.follow_up(otto, finished(otto).pk, "two")

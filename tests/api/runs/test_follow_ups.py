@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from checkpoints.models import Event, Run
+from checkpoints.models import Checkpoint, Event, Run
 from tests import people
+from tests.cli.api.conftest import here, say
 from tests.driving import drive, put
 from tests.worker.graphs import chat
 from wfdash import actions, catalog
 from wfdash.catalog import Catalog
 
+__all__ = ["here", "say"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -71,3 +73,18 @@ def test_the_catalogue_has_the_schema_of_a_follow_up(first, as_) -> None:
     found = as_("otto").get("/api/v1/workflows/chat").json()
     assert found["follow_up_schema"] == {"title": "Message", "type": "string"}
     assert found["input_schema"]["title"] == "Question"
+
+
+def test_the_preview_of_its_beginning_shows_the_message_everywhere(first, as_, say) -> None:
+    later = actions.follow_up(people.viewer("otto"), first.pk, "two <b>&</b> \x1b[31mred")
+    assert drive(later) == "completed"
+    beginning = Checkpoint.objects.get(run=later, n=1)
+    place = f"runs/{later.pk}/checkpoints/{beginning.pk}"
+    found = as_("otto").post(f"/api/v1/{place}/preview", {}, content_type="application/json").json()
+    assert (found["message_due"], found["message"]) == (True, later.input)
+    page = as_("otto").get(f"/{place}/restore/").content.decode()
+    assert "They are given its message again" in page
+    assert "two &lt;b&gt;&amp;&lt;/b&gt;" in page
+    assert "the run had ended here" not in page
+    _, text, _ = say("checkpoints", "preview", later.pk, "1", "--as", "otto")
+    assert 'continues with its message: "two <b>&</b> \\u001b[31mred"\n' in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import TYPE_CHECKING, Any
 
 from wfdash.cli.api import inputs
@@ -94,6 +95,8 @@ def _preview(client: Client, options: argparse.Namespace, output: Output) -> Non
         return output.data(found)
     if found.problem:
         output.line(f"not possible: {found.problem}")
+    if found.message_due:
+        output.line(f"continues with its message: {json.dumps(found.message, ensure_ascii=False)}")
     for text, names in (
         ("runs again", [one.step for one in found.again]),
         ("stays done", [one.step for one in found.stays]),

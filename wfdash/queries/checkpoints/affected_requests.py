@@ -1,0 +1,93 @@
+"""What restoring or forking a checkpoint means for requests: which open again or are closed, which answers stay."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from checkpoints import rules
+from checkpoints.events import EventKind
+from checkpoints.models import Answer, Event, HumanRequest
+from checkpoints.records import Request
+from wfdash.contract import Edits
+from wfdash.domain.invisible import visible
+from wfdash.queries.history.lineage import EventRange, range_filter
+from wfdash.queries.requests.request import AnswerView
+from wfdash.queries.unreadable import data_of
+from wfdash.timemachine import restore_point
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReopenedRequest:
+    """A request that will be opened again. ``suggestion``: its last answer, if any; ``given``: the edits answer it."""
+
+    request: Request
+    suggestion: AnswerView | None
+    given: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The card's headline."""
+        return visible(rules.card_subject(self.request.card, self.request.step))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptAnswer:
+    """A request answered before the chosen checkpoint: its answer is kept."""
+
+    key: str
+    subject: str
+    by: str
+    verdict: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedRequest:
+    """An open request that will be closed. ``answered``: it has an answer that no step has consumed yet."""
+
+    subject: str
+    answered: bool
+
+
+def reopened(run_id: str, requests: tuple[Request, ...], edits: Edits | None) -> tuple[ReopenedRequest, ...]:
+    """Return the requests of a checkpoint, each with the last answer it had in the run (one query)."""
+    earlier = restore_point.earlier_answers(run_id, [request.key for request in requests]) if requests else {}
+    return tuple(
+        ReopenedRequest(
+            request=request,
+            suggestion=_view(earlier[request.key]) if request.key in earlier else None,
+            given=bool(edits and request.key in edits.answers),
+        )
+        for request in requests
+    )
+
+
+def _view(answer: Answer) -> AnswerView:
+    by = answer.by.get_username() if answer.by else "a deadline"
+    return AnswerView(by=by, at=answer.at, verdict=answer.verdict, value=restore_point.value_shown(answer))
+
+
+def closed(run_id: str, kept: Collection[str]) -> tuple[ClosedRequest, ...]:
+    """Return the run's open requests but for those with these keys (one query)."""
+    rows = HumanRequest.objects.filter(run_id=run_id, closed__isnull=True).order_by("created", "id")
+    gone = (row for row in rows if row.key not in kept)
+    return tuple(ClosedRequest(subject=str(row), answered=row.answered is not None) for row in gone)
+
+
+def answers_before(spans: list[EventRange], pending: Collection[str]) -> list[KeptAnswer]:
+    """Return the answers that led to the checkpoint and were consumed by then, newest first."""
+    rows = Event.objects.filter(range_filter(spans), kind=EventKind.REQUEST_ANSWERED)
+    last = {str(data_of(row).get("key")): row for row in rows.order_by("at", "seq")}
+    return [
+        KeptAnswer(
+            key=key,
+            subject=str(data_of(row).get("subject") or row.step or ""),
+            by=str(data_of(row).get("by") or ""),
+            verdict=str(data_of(row).get("verdict") or ""),
+            at=row.at,
+        )
+        for key, row in reversed(last.items())
+        if key not in pending
+    ]
