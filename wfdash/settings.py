@@ -2,6 +2,7 @@
 
 ``WFDASH_DATA``      directory for the database, the secret key and uploads (default: ./wfdash-data)
 ``WFDASH_DATABASE``  ``postgresql://...?sslmode=...`` instead of SQLite in the data directory; all of libpq's options
+``WFDASH_DATABASE_DIRECT``  the server's own address where ``WFDASH_DATABASE`` leads to a pooler in transaction mode
 ``WFDASH_HOSTS``     comma-separated host names to answer for (default: loopback only)
 ``WFDASH_ORIGINS``   comma-separated full origins (https://...) for sockets and CSRF behind a proxy
 ``WFDASH_HTTPS``     1: people reach it by HTTPS, through a proxy that sets ``X-Forwarded-Proto`` (docs/operating.md)
@@ -55,9 +56,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from checkpoints.config import CheckpointConfig
-from checkpoints.sql.postgres.conninfo import settings_of
-from wfdash.installation.data_directory import create_private, keep_private, make_private
+from wfdash.installation.data_directory import keep_private, make_private
 from wfdash.installation.data_files import folder_of
+from wfdash.installation.database import read_database
 from wfdash.installation.defaults import ENGINES
 from wfdash.installation.environment import (
     env_address,
@@ -97,23 +98,6 @@ def read_secret(folder: Path) -> str:
     except FileExistsError:
         pass
     return path.read_text().strip()
-
-
-def database(folder: Path) -> dict[str, Any]:
-    """Return Django's database setting: PostgreSQL from a URL, or SQLite tuned for durable commits."""
-    url = os.environ.get("WFDASH_DATABASE", "")
-    if not url:
-        pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=67108864;"
-        options = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": pragmas}
-        create_private(folder / "wfdash.sqlite3")  # SQLite gives the files beside it the same mode
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "wfdash.sqlite3"), "OPTIONS": options}
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgres", "postgresql"}:
-        given = f"{parts.scheme}://" if parts.scheme else "a value without a scheme"
-        raise ValueError(
-            f"WFDASH_DATABASE: {given} is not supported. Give postgresql://..., or leave it empty for SQLite"
-        )
-    return settings_of(url)
 
 
 def django_apps(names: list[str]) -> list[str]:
@@ -249,7 +233,9 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": database(DATA_DIR) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
+DATABASES = {"default": read_database(DATA_DIR, os.environ) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
+
+WFDASH_DATABASE_DIRECT = os.environ.get("WFDASH_DATABASE_DIRECT", "")
 
 DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
 globals().update(mail(WFDASH_MAIL))

@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 CORRUPT = frozenset({"XX001", "XX002"})
 """PostgreSQL's error codes for corrupt pages and indexes: a retry does not help."""
+OF_ANOTHER = frozenset({"26000", "42P05"})
+"""Its codes for a prepared statement that another client of a pooler has, or has not: a later connection may do."""
 SYNCHRONOUS_FULL = 2
 """SQLite's number for it; 3 is stronger still."""
 
@@ -94,7 +96,8 @@ class DatabaseStorage(SqlStorage):
         connection: Any = connections[self._using]
         database = connection.Database
         failed = isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
-        return failed and getattr(error, "sqlstate", None) not in CORRUPT
+        code = getattr(error, "sqlstate", None)
+        return (failed and code not in CORRUPT) or (isinstance(error, database.Error) and code in OF_ANOTHER)
 
     async def list_runs(
         self,

@@ -82,6 +82,8 @@ class World:
         """The file of the workflows that are served."""
         self.clock: Path | None = None
         """A file that says how wrong the clock of the server is: see ``lies``."""
+        self.more: dict[str, str] = {}
+        """Variables that its processes have besides."""
         self.data.mkdir(parents=True, exist_ok=True)
         if template is not None:
             shutil.copy(template, self.sqlite_file)
@@ -106,7 +108,7 @@ class World:
         }
         if self.database:
             ours |= {"WFDASH_DATABASE": self.database, "WFDASH_EMBED": "0"}
-        return kept | ours
+        return kept | ours | self.more
 
     def tables(self) -> Tables:
         """Return a reader of its tables."""

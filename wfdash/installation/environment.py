@@ -15,6 +15,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 SECRETS = (
     "WFDASH_AUDIT_KEY",
     "WFDASH_DATABASE",
+    "WFDASH_DATABASE_DIRECT",
     "WFDASH_ENCRYPTION_KEYS",
     "WFDASH_MAIL",
     "WFDASH_METRICS_TOKEN",

@@ -15,11 +15,11 @@ from psycopg import errors
 from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.types.string import TextLoader
 
-from checkpoints.sql.postgres.executor import ATTEMPTS, MAX_CONNECTIONS, limits
+from checkpoints.sql.postgres.executor import ATTEMPTS, MAX_CONNECTIONS
 from checkpoints.sql.postgres.group_commit import ASYNC_COMMIT
 from checkpoints.sql.postgres.pool import ACQUIRE_TIMEOUT, CONNECT_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, MAX_IDLE
+from checkpoints.sql.postgres.session import set_up_session, set_up_transaction
 from checkpoints.sql.reads import Script
-from checkpoints.sql.statements import require_synchronous_commit
 
 T = TypeVar("T")
 BlockingConnection = psycopg.Connection[tuple[Any, ...]]
@@ -84,9 +84,11 @@ class BlockingPostgres:
         connection: BlockingConnection = psycopg.Connection.connect(**self._parameters, autocommit=True)
         try:
             connection.adapters.register_loader("json", TextLoader)
-            connection.execute(require_synchronous_commit(local=False))
-            for name, value in limits(connection.info.server_version).items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+            info = connection.info
+            if connection.prepare_threshold is not None:
+                cursor = connection.execute(set_up_session(info.server_version, info.backend_pid))
+                if not cursor.fetchall()[0][0]:
+                    connection.prepare_threshold = None
         except BaseException:
             connection.close()
             raise
@@ -110,6 +112,8 @@ def run_script(connection: BlockingConnection, script: Script[T], *, flush: bool
     try:
         with connection.pipeline() as pipeline:
             connection.execute("BEGIN")
+            if connection.prepare_threshold is None:
+                connection.execute(set_up_transaction(connection.info.server_version))
             if not flush:
                 connection.execute(ASYNC_COMMIT)
             batch = next(script)

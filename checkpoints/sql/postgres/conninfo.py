@@ -24,23 +24,28 @@ NO_JIT = "-c jit=off"
 """Compiling a list's query takes longer than running it."""
 
 
-def settings_of(url: str, *, name: str = "WFDASH_DATABASE") -> dict[str, Any]:
+def settings_of(url: str, *, name: str = "WFDASH_DATABASE", pooled: bool = False) -> dict[str, Any]:
     """Return Django's setting of a database for a ``postgresql://`` URL, its query as ``OPTIONS``.
 
     ``InvalidConfig`` for what libpq does not know, naming the parameter and the setting (``name``), never the
-    password. ``prepare_threshold=none`` is for transaction pooling, ``options=`` (empty) sends no ``options`` at all.
+    password. ``options=`` (empty) sends no ``options`` at all. ``pooled``: the URL leads to a pooler, which refuses
+    ``options`` and shares its connections after each transaction; ``prepare_threshold=none`` says the same.
     """
     query = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     refuse_unknown(set(query) - set(DJANGO), name)
     found = {key: value for key, value in parsed(url, name).items() if value}
     found |= {key: read_threshold(query[key], name) for key in OF_DRIVER & query.keys()}
     main = {key: str(found.pop(key, "")) for key in DJANGO}
-    if "options" not in query:
+    if pooled:
+        found.setdefault("prepare_threshold", None)
+    elif "options" not in query:
         found["options"] = NO_JIT
+    shared = {"DISABLE_SERVER_SIDE_CURSORS": True} if found.get("prepare_threshold", 0) is None else {}
     found.setdefault("fallback_application_name", application_name("pages"))
     return {
         "ENGINE": "django.db.backends.postgresql",
         **{DJANGO[key]: value for key, value in main.items()},
+        **shared,
         "OPTIONS": found,
     }
 
@@ -72,12 +77,15 @@ def read_threshold(text: str, name: str) -> int | None:
 def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return psycopg's parameters for the storage's own connections from Django's setting of a database.
 
-    ``InvalidConfig`` for an unknown option. A pool of Django's (``OPTIONS["pool"]``) is used by Django only.
+    ``InvalidConfig`` for an unknown option. A pool of Django's (``OPTIONS["pool"]``) is used by Django only. Without
+    server-side cursors, which is how Django is set up behind a pooler, statements are not prepared either.
     """
     options = {key: value for key, value in (settings.get("OPTIONS") or {}).items() if key not in DJANGO_ONLY}
     options.pop("pool", None)
     if role := options.pop("assume_role", None):
         options["options"] = f"{options.get('options', '')} -c role={escaped(role)}".strip()
+    if settings.get("DISABLE_SERVER_SIDE_CURSORS"):
+        options.setdefault("prepare_threshold", None)
     refuse_unknown(set(options), "DATABASES")
     main = {key: settings[given] for key, given in DJANGO.items() if settings.get(given)}
     return options | main | {"fallback_application_name": application_name("storage")}
@@ -100,5 +108,22 @@ def refuse_unknown(names: set[str], setting: str) -> None:
 
 
 def application_name(part: str) -> str:
-    """Return the name under which an operator finds this process's connections in ``pg_stat_activity``."""
-    return f"wfdash {part} {socket.gethostname()[:40]}:{os.getpid()}"
+    """Return the name under which an operator finds this process's connections in ``pg_stat_activity``.
+
+    ``part`` says what they are for: ``wfdash worker storage host:pid``.
+    """
+    words = ["wfdash", *filter(None, (process_role(),)), part]
+    return f"{' '.join(words)} {socket.gethostname()[:30]}:{os.getpid()}"
+
+
+def process_role() -> str:
+    """Return what this process does (``web``, ``worker`` ...), as ``be_process`` was called with; empty if never."""
+    return _role[-1]
+
+
+def be_process(role: str) -> None:
+    """Say what this process does, for the names of connections that are opened from now on."""
+    _role[:] = [role]
+
+
+_role = [""]

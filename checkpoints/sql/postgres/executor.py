@@ -19,18 +19,12 @@ from psycopg.types.string import TextLoader
 from checkpoints.sql.durability import Durability
 from checkpoints.sql.postgres.group_commit import GroupCommit, run_scripts
 from checkpoints.sql.postgres.pool import Connection, Pool
-from checkpoints.sql.statements import require_synchronous_commit
+from checkpoints.sql.postgres.session import set_up_session
 from checkpoints.sql.writes import Script
 
 T = TypeVar("T")
 MAX_CONNECTIONS = 12
 """Connections per event loop at most; more are not faster."""
-IDLE_IN_TRANSACTION_TIMEOUT = 10.0
-"""Seconds a transaction may wait for its client: locks of a frozen process are released then, as is its claim."""
-TRANSACTION_TIMEOUT = 30.0
-"""Seconds a transaction may take in all (PostgreSQL 17+): a process may also freeze in the middle of a pipeline."""
-TCP_KEEPALIVES = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 2}
-"""TCP keepalive settings by which the server drops a client whose machine is unreachable."""
 ATTEMPTS = 3
 """How many times a script is tried when PostgreSQL chose it to break a deadlock."""
 
@@ -109,17 +103,11 @@ class Pools:
 
 
 async def configure(connection: Connection) -> None:
-    """Set up a new connection: JSON is read as text, commits wait for the disk whatever the server's default is.
-
-    Timeouts release the locks of a process that is frozen or whose machine is unreachable.
-    """
+    """Set up a new connection: JSON is read as text; one through a pooler uses no prepared statements."""
     connection.adapters.register_loader("json", TextLoader)
-    await connection.execute(require_synchronous_commit(local=False))
-    for name, value in limits(connection.info.server_version).items():
-        await connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
-
-
-def limits(server_version: int) -> dict[str, int]:
-    """Return the server's settings for our connections, times in milliseconds."""
-    total = {"transaction_timeout": int(TRANSACTION_TIMEOUT * 1000)} if server_version >= 170000 else {}
-    return {"idle_in_transaction_session_timeout": int(IDLE_IN_TRANSACTION_TIMEOUT * 1000), **total, **TCP_KEEPALIVES}
+    if connection.prepare_threshold is None:
+        return
+    info = connection.info
+    cursor = await connection.execute(set_up_session(info.server_version, info.backend_pid))
+    if not (await cursor.fetchall())[0][0]:
+        connection.prepare_threshold = None

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from checkpoints.sql.postgres.pool import Connection, Pool
+from checkpoints.sql.postgres.session import set_up_transaction
 from checkpoints.sql.transaction_stats import meter
 from checkpoints.sql.writes import Script
 
@@ -172,6 +173,8 @@ async def run_batches(
 ) -> list[Any]:
     """Begin, and run the scripts side by side: the next batch of each in one round trip."""
     await connection.execute("BEGIN")
+    if connection.prepare_threshold is None:
+        await connection.execute(set_up_transaction(connection.info.server_version))
     if not flush:
         await connection.execute(ASYNC_COMMIT)
     if len(scripts) > 1:

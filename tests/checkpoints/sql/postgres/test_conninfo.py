@@ -6,6 +6,7 @@ import pytest
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from checkpoints.errors import InvalidConfig
+from checkpoints.sql.postgres import conninfo
 from checkpoints.sql.postgres.conninfo import parameters_of, settings_of
 
 URL = "postgresql://ana:p%40ss@db:5433/runs"
@@ -57,6 +58,13 @@ def test_each_connection_says_whose_it_is() -> None:
     assert all(len(name) < 64 for name in names)
 
 
+def test_the_name_of_a_connection_says_what_its_process_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conninfo, "_role", [""])
+    conninfo.be_process("worker")
+    names = [parameters["fallback_application_name"] for parameters in sides(URL)]
+    assert [name.split()[:3] for name in names] == [["wfdash", "worker", "pages"], ["wfdash", "worker", "storage"]]
+
+
 @pytest.mark.parametrize(("text", "read"), [("none", None), ("0", 0), ("5", 5)])
 def test_prepared_statements_can_be_turned_off(text: str, read: int | None) -> None:
     for parameters in sides(f"{URL}?prepare_threshold={text}"):
@@ -79,3 +87,17 @@ def test_what_is_djangos_alone_does_not_reach_the_driver() -> None:
     found = parameters_of({"NAME": "runs", "OPTIONS": options | {"assume_role": "run owner"}})
     assert found.keys() == {"dbname", "sslmode", "options", "fallback_application_name"}
     assert found["options"] == "-c role=run\\ owner"
+
+
+def test_behind_a_pooler_nothing_is_sent_or_prepared_that_it_cannot_follow() -> None:
+    settings = settings_of(URL, pooled=True)
+    assert settings["DISABLE_SERVER_SIDE_CURSORS"] is True
+    django, storage = sides(f"{URL}?prepare_threshold=none&options=")
+    for parameters in (parameters_of(settings), django, storage):
+        assert parameters["prepare_threshold"] is None
+        assert "options" not in parameters or not parameters["options"]
+
+
+def test_a_project_behind_a_pooler_says_so_as_django_has_it() -> None:
+    found = parameters_of({"NAME": "runs", "DISABLE_SERVER_SIDE_CURSORS": True})
+    assert found["prepare_threshold"] is None

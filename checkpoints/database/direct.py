@@ -1,0 +1,74 @@
+"""Connections to the PostgreSQL server itself, past a pooler in front of it, and the names of all connections.
+
+Migrations, listeners and locks of a session need a server connection of their own, which a pooler in transaction mode
+does not give. ``WFDASH_DATABASE_DIRECT`` is the address for them; without it they use the usual one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.database.alias import alias, connection
+from checkpoints.sql.postgres.conninfo import application_name, be_process, parameters_of, settings_of
+
+NEEDS_DIRECT = (
+    "WFDASH_DATABASE leads to a connection pooler. {what} needs a connection of its own: set WFDASH_DATABASE_DIRECT to "
+    "the address of the PostgreSQL server behind it (docs/operating.md, PostgreSQL)"
+)
+
+
+def direct_settings() -> dict[str, Any]:
+    """Return Django's setting of the database at the server's own address."""
+    usual = connections.settings[alias()]
+    url = getattr(settings, "WFDASH_DATABASE_DIRECT", "")
+    if not url:
+        return dict(usual)
+    return {**usual, "DISABLE_SERVER_SIDE_CURSORS": False, **settings_of(url, name="WFDASH_DATABASE_DIRECT")}
+
+
+def direct_parameters() -> dict[str, Any]:
+    """Return psycopg's parameters of a connection to the server itself."""
+    return parameters_of(direct_settings())
+
+
+@contextlib.contextmanager
+def direct_connection() -> Iterator[BaseDatabaseWrapper]:
+    """Let Django's connection of this thread be one to the server itself until the body ends; it is closed then."""
+    usual = connection()
+    own = usual.__class__(direct_settings(), alias())
+    connections[alias()] = own
+    try:
+        yield own
+    finally:
+        own.close()
+        connections[alias()] = usual
+
+
+def refuse_pooler(reached: BaseDatabaseWrapper, what: str) -> None:
+    """Raise ``ImproperlyConfigured`` where this connection leads through a pooler. ``what`` needs another."""
+    if is_pooled(reached):
+        raise ImproperlyConfigured(NEEDS_DIRECT.format(what=what))
+
+
+def is_pooled(reached: BaseDatabaseWrapper) -> bool:
+    """Return whether this connection to PostgreSQL leads through a pooler: those number server processes themselves."""
+    reached.ensure_connection()
+    raw: Any = reached.connection
+    with reached.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return bool(cursor.fetchone()[0] != raw.info.backend_pid)
+
+
+def name_connections(role: str) -> None:
+    """Let operators see in ``pg_stat_activity`` what this process does: for connections that are opened later."""
+    be_process(role)
+    usual = connections.settings[alias()]
+    if "postgresql" in usual["ENGINE"]:
+        usual["OPTIONS"] = {**usual.get("OPTIONS", {}), "fallback_application_name": application_name("pages")}

@@ -1,0 +1,1 @@
+"""Several processes on one PostgreSQL: how they start, end, and reach it."""
