@@ -32,6 +32,7 @@ DOG = {"properties": {"kind": {"const": "dog"}, "good": {"type": "boolean"}}, "r
         ({"oneOf": [{}, {}]}, 1, "", "Matches several alternatives"),
         ({"anyOf": [CAT, DOG]}, {"kind": "dog", "good": "no"}, "good", "Must be yes or no"),
         ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, [], "", "Must be a whole number or text"),
+        ({"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1}]}, [], "", "Must have at least 1 item"),
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, "b", "This field is required"),
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "", "Too many items"),
     ],

@@ -90,12 +90,13 @@ def _explain_branch(error: ValidationError) -> Iterator[Problem]:
         yield from explain(inner)
 
 
-def _nearness(errors: list[ValidationError]) -> tuple[int, bool, int]:
+def _nearness(errors: list[ValidationError]) -> tuple[int, bool, bool, int]:
     """Return the rank of a branch: the deeper its errors the closer; a branch with another tag does not match at
-    all.
+    all, and one of the value's own type comes before others.
     """
     tagged = any(inner.validator in {"const", "enum"} and len(inner.relative_path) == 1 for inner in errors)
-    return min(len(inner.absolute_path) for inner in errors), not tagged, -len(errors)
+    typed = not any(inner.validator == "type" and not inner.relative_path for inner in errors)
+    return min(len(inner.absolute_path) for inner in errors), not tagged, typed, -len(errors)
 
 
 def _only_null(errors: list[ValidationError]) -> bool:

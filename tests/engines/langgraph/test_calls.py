@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 from checkpoints.errors import ClaimLost
 from tests.engines.langgraph.rides import Ride, asked, error, output
 from tests.workflow.world import ListRecorder, PowerCut
+from wfdash.contract import InvalidInput
 from wfdash.engines import serve
 
 
@@ -108,6 +109,27 @@ async def test_a_function_with_a_memory_takes_its_input_again():
     assert output(await ride.start(1)) == 1
     assert ride.engine.check_follow_up(ride.served, ride.checkpoint, 2) == 2
     assert output(await ride.follow_up(2)) == 3
+
+
+@entrypoint()
+def reads_its_runtime(number: int, runtime: Runtime[None]) -> int:
+    return number + (runtime.previous or 0)
+
+
+@entrypoint()
+def forgets(number: int) -> int:
+    return number
+
+
+async def test_only_a_function_that_may_read_what_its_last_run_kept_takes_its_input_again():
+    ride = Ride(reads_its_runtime)
+    await ride.start(1)
+    assert output(await ride.follow_up(2)) == 3
+    ride = Ride(forgets)
+    await ride.start(1)
+    assert ride.engine.describe(ride.served).follow_up_schema is None
+    with pytest.raises(InvalidInput, match="take no further message"):
+        ride.engine.check_follow_up(ride.served, ride.checkpoint, 2)
 
 
 def decide(state: State) -> State:

@@ -234,6 +234,20 @@ async def test_a_question_without_a_schema_takes_text_first_and_offers_what_its_
     assert output(await ride.answer("green"))["log"] == ["Is A right? yes, it is", "Which? green"]
 
 
+@pytest.mark.parametrize(
+    ("value", "headline"),
+    [
+        ({"action": "send_email", "subject": "Lunch", "message": "Approve sending it?"}, "Approve sending it?"),
+        ({"question": "Check the draft", "message": "Is it right?"}, "Check the draft"),
+        ({"title": "Refund", "subject": "Order 7", "message": "Of Mara"}, "Refund"),
+        ({"essay": "Cats …", "action": "Please approve the essay"}, "Please approve the essay"),
+    ],
+)
+async def test_the_headline_is_what_asks(value: dict[str, Any], headline: str):
+    (subject,) = asked(await Ride(graph_of(("a", lambda state: {"log": [interrupt(value)]})).compile()).start({}))
+    assert subject.startswith(headline)
+
+
 async def test_an_answer_that_the_graph_refuses_is_asked_for_again():
     def node(state: Log) -> dict[str, Any]:
         return {"log": [interrupt({"question": "How much?"}, response_schema=Verdict).amount]}

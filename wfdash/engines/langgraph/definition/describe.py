@@ -20,7 +20,7 @@ from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
 from wfdash.engines.discovery import NotServable
 from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
-from wfdash.engines.langgraph.definition.graphs import Graph, Ready
+from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
 from wfdash.engines.langgraph.definition.schemas import input_of, output_schema
 from wfdash.engines.langgraph.stored.thread import is_hidden
 from wfdash.schemas.secrets import secret_names
@@ -101,16 +101,6 @@ def _gives(node: Any, function: Callable[..., Any] | None) -> str:
 
 def _is_breakpoint(ready: Ready, path: str, name: str) -> bool:
     return any(nodes is None or name in nodes for nodes in (ready.breaks(path, before=side) for side in (True, False)))
-
-
-def function_of(node: Any) -> Callable[..., Any] | None:
-    """Return the function of a node, None for a node that is none of the author's."""
-    bound = getattr(node, "bound", None)
-    for name in ("func", "afunc"):
-        if callable(found := getattr(bound, name, None)):
-            found = getattr(found, "func", found)
-            return inspect.unwrap(found) if inspect.isroutine(found) else None
-    return None
 
 
 def asks(function: Callable[..., Any]) -> bool:

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import InvalidInput, Resume, RunInput
-from wfdash.engines.langgraph.definition.graphs import Ready
+from wfdash.engines.langgraph.definition.graphs import Ready, function_of
 from wfdash.engines.langgraph.definition.schemas import Schema, input_of
 from wfdash.engines.langgraph.stored.thread import Thread
 from wfdash.schemas.validate import problems_of
+
+READING_PREVIOUS = frozenset({"previous", "runtime", "get_runtime"})
+"""Names by which a function gets what its last run kept: the first two are parameters that LangGraph fills."""
 
 
 def follow_up_schema(ready: Ready) -> Schema | None:
     """Return the schema of a message that continues a finished run; None for a graph that keeps no conversation.
 
-    A chat takes its input again, with the next message. So does a function with ``previous``.
+    A chat takes its input again, with the next message. So does a function that may read what its last run kept.
     """
     wanted = input_of(ready)
     if wanted.chats:
         return {**wanted.schema(), "required": list(dict.fromkeys([*wanted.required, wanted.chats[0]]))}
-    if wanted.whole is not None and "__previous__" in ready.graph.channels:
-        return wanted.schema()
-    return None
+    return wanted.schema() if wanted.whole is not None and _reads_previous(ready) else None
+
+
+def _reads_previous(ready: Ready) -> bool:
+    """Return whether an entrypoint may read what its last run kept: by ``previous``, or from LangGraph's ``runtime``.
+
+    True where its code is not known.
+    """
+    functions = [function_of(node) for node in ready.steps.values()]
+    if "__previous__" not in ready.graph.channels or len(functions) != 1:
+        return False
+    if functions[0] is None:
+        return True
+    used = {*inspect.signature(functions[0]).parameters, *getattr(functions[0].__code__, "co_names", ())}
+    return not used.isdisjoint(READING_PREVIOUS)
 
 
 def check_follow_up(ready: Ready, checkpoint: Checkpoint, message: Json) -> Json:

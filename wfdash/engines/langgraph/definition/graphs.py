@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -88,6 +89,16 @@ def path_of(ns: str, name: str = "") -> str:
     parts = [part.partition(":")[0] for part in ns.split("|") if part]
     named = [part for part in parts if not part.isdigit()]
     return "/".join([*named, name] if name else named)
+
+
+def function_of(node: Any) -> Callable[..., Any] | None:
+    """Return the function of a node, None for a node that is none of the author's."""
+    bound = getattr(node, "bound", None)
+    for name in ("func", "afunc"):
+        if callable(found := getattr(bound, name, None)):
+            found = getattr(found, "func", found)
+            return inspect.unwrap(found) if inspect.isroutine(found) else None
+    return None
 
 
 def parts_of(served: Served) -> list[object]:

@@ -228,10 +228,20 @@ def _worded(value: Any) -> tuple[str, str, Json]:
         return (line, more.strip(), None) if len(line) <= LONGEST else (UNWORDED, face, None)
     if not isinstance(face, dict):
         return UNWORDED, "", face
-    head = next((key for key in HEADLINES if _is_line(face.get(key))), "")
+    head = _headline_in(face)
     body = next((key for key in BODIES if key != head and isinstance(face.get(key), str)), "")
     rest = {key: part for key, part in face.items() if key not in (head, body)}
     return face[head].strip() if head else _named(rest), face[body] if body else "", rest or None
+
+
+def _headline_in(face: Mapping[str, Json]) -> str:
+    """Return the key whose text is the headline: ``question``, else the first that ends as a question, else the first.
+
+    What a tool is about to do may have a ``subject`` or a ``title`` of its own: that of a mail, say.
+    """
+    lines = [key for key in HEADLINES if _is_line(face.get(key))]
+    asking = [key for key in lines if key == HEADLINES[0] or str(face[key]).rstrip().endswith(("?", "？"))]
+    return next(iter([*asking, *lines]), "")
 
 
 def _offered(rest: Json) -> list[Json]:
