@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from django.db import OperationalError
 from django.test import RequestFactory
 
 from checkpoints import errors as ground
 from wfdash import errors
 from wfdash.pages.site.error_pages import ErrorPages, server_error
+from wfdash.signin.sessions import SessionStore
 
 
 def handle(error: Exception, path: str = "/api/v1/x"):
@@ -42,3 +44,24 @@ def test_an_error_page_says_what_to_do(as_):
     answer = as_("ana").get("/runs/nothing/")
     assert answer.status_code == 404
     assert "do not have access" in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/runs/", "/api/v1/runs"])
+@pytest.mark.parametrize("embedded", [False, True])
+def test_a_session_that_cannot_be_read_means_that_the_database_is_unavailable(
+    as_, settings, monkeypatch, caplog, path, embedded
+):
+    """Of a project that embeds wfdash only its own pages know errors of middleware: ours lets none out."""
+    if embedded:
+        settings.MIDDLEWARE = [one for one in settings.MIDDLEWARE if not one.startswith("wfdash.")]
+    browser = as_("ana")
+    browser.raise_request_exception = embedded
+
+    def refuse(self: SessionStore) -> None:
+        raise OperationalError("terminating connection due to administrator command")
+
+    monkeypatch.setattr(SessionStore, "_get_session_from_db", refuse)
+    answer = browser.get(path)
+    assert answer.status_code == 503
+    assert "No partial changes were saved. Try again in a moment." in answer.content.decode()
+    assert f"Database unavailable for {path}: terminating connection" in caplog.text

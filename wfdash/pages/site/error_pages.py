@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from checkpoints.errors import Damaged
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.audit.account_events import asked_by
 from wfdash.contract import InvalidInput
-from wfdash.errors import REFUSALS, Busy, kind_of
+from wfdash.errors import REFUSALS, UNAVAILABLE, kind_of
 from wfdash.problems import is_for_programs, problem_response
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render
@@ -64,9 +65,8 @@ class ErrorPages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Return the page of a known error; None for others, which Django handles."""
         kind = kind_of(error)
-        if kind.status == 503 and not isinstance(error, Busy):
-            log.error("Database unavailable for %s: %s", request.path, error)
-            return broken_page(request, 503)
+        if kind is UNAVAILABLE:
+            return unavailable(request, error)
         if kind.status == 500:
             return None
         if is_for_programs(request):
@@ -126,8 +126,21 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Return the page for 500 (Django's handler)."""
+    """Return the page for an error that nothing else has handled (Django's handler).
+
+    Errors of middleware come here, not to ``ErrorPages``: a database that is unavailable is often met first by the
+    session, which is read before any view.
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, Exception) and kind_of(error) is UNAVAILABLE:
+        return unavailable(request, error)
     return broken_page(request, 500)
+
+
+def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Log that the database is unavailable, full or read-only, and return the page that says so."""
+    log.error("Database unavailable for %s: %s", request.path, error)
+    return broken_page(request, 503)
 
 
 def broken_page(request: HttpRequest, status: int) -> HttpResponse:

@@ -56,16 +56,21 @@ def _missing(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBas
 
 
 def _respond(request: HttpRequest, call: Callable[[HttpRequest], HttpResponseBase]) -> HttpResponseBase:
-    def guarded(request: HttpRequest) -> HttpResponseBase:
-        try:
-            return call(request)
-        except Http404:
-            return error_page(request, 404)
-        except Exception as error:
-            found = pages.process_exception(request, error)
-            if found is None:
-                raise
-            return found
+    pages = ErrorPages(lambda request: _guarded(pages, request, call))
+    # Twice: error pages are shown in the browser's zone, and the session that knows the zone may be what fails.
+    return add_headers(_guarded(pages, request, LocalTime(pages)))
 
-    pages = ErrorPages(guarded)
-    return add_headers(LocalTime(pages)(request))
+
+def _guarded(
+    pages: ErrorPages, request: HttpRequest, call: Callable[[HttpRequest], HttpResponseBase]
+) -> HttpResponseBase:
+    """Return the response, the page of a known error, or raise an unknown one."""
+    try:
+        return call(request)
+    except Http404:
+        return error_page(request, 404)
+    except Exception as error:
+        found = pages.process_exception(request, error)
+        if found is None:
+            raise
+        return found
