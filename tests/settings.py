@@ -31,6 +31,8 @@ MIDDLEWARE.insert(MIDDLEWARE.index("django.contrib.messages.middleware.MessageMi
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 WFDASH_AUDIT_KEY = AUDIT_KEY
 WFDASH_EMBED = False
+# A test that wants other processes to hear starts that.
+WFDASH_SIGNALS = "off"
 # Every test client loads the middleware again, and would look through all static files: a third of the pages' tests.
 WHITENOISE_AUTOREFRESH = True
 WFDASH_APPS = ["wfdash.examples"]

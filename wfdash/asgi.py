@@ -27,6 +27,7 @@ from wfdash.live.hub import count_sockets, use_renderer
 from wfdash.live.routing import refuse, websocket_urlpatterns
 from wfdash.pages.site.prometheus import use_sockets
 from wfdash.pages.ui.fragments import event_row
+from wfdash.pubsub.process import signals
 from wfdash.worker.in_process import follow_daphne, start_worker, stop_worker, try_start_worker
 
 Message = MutableMapping[str, Any]
@@ -36,9 +37,15 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 use_renderer(event_row)
 use_sockets(count_sockets)
-application = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
+routes = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
     {"http": PagesHandler(), "websocket": URLRouter(websocket_urlpatterns)}  # type: ignore[no-untyped-call]
 )
+
+
+async def application(scope: Message, receive: Receive, send: Send) -> None:
+    """Serve one connection of the dashboard; with the first one, this process hears of others' changes."""
+    signals.start()
+    await routes(scope, receive, send)
 
 
 def with_dashboard(pages: Application, *, sockets: Application | None = None) -> ProjectApplication:

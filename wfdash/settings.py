@@ -19,6 +19,7 @@
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
+``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
 ``WFDASH_RELOAD``    1: as ``wfdash up --reload``, for development
 ``WFDASH_SHOW_CODE`` 1 (default): authors and operators of a workflow see its code; 0: no one does
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
@@ -69,6 +70,7 @@ from wfdash.installation.environment import (
     env_networks,
     env_seconds,
     read_secret_files,
+    signals_of,
 )
 from wfdash.installation.location import data_dir
 from wfdash.installation.provider import read_provider
@@ -234,8 +236,8 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": read_database(DATA_DIR, os.environ) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
-
 WFDASH_DATABASE_DIRECT = os.environ.get("WFDASH_DATABASE_DIRECT", "")
+WFDASH_SIGNALS = signals_of(os.environ.get("WFDASH_SIGNALS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")))
 
 DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
 globals().update(mail(WFDASH_MAIL))

@@ -71,7 +71,8 @@ def _reload() -> None:
     linecache.checkcache()
     found = catalog.reload()
     _release_held()
-    pubsub.requests_changed.publish(EVERY, "code", str(found.number))
+    # Other processes have read nothing again.
+    pubsub.requests_changed.deliver(EVERY, "code", str(found.number))
     if found.words or not found.failures:
         words = "; ".join(found.words) or "no change"
         print(f"  Reloaded in {time.perf_counter() - began:.2f} s: {words}", flush=True)

@@ -49,6 +49,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_REQUIRE_SECOND_FACTOR": False,
     "WFDASH_RETENTION": CheckpointConfig.dashboard(),
     "WFDASH_SHOW_CODE": True,
+    "WFDASH_SIGNALS": "",
     "WFDASH_SIGN_IN": False,
     "WFDASH_UNDO": 10.0,
     "WFDASH_URL": "http://localhost:8000",

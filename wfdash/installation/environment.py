@@ -100,3 +100,12 @@ def env_days(name: str) -> float | None:
     if days is not None and not 0 < days < 36_500:
         raise ValueError(f"{name} must be days, more than 0, or empty to keep all; not {text!r}")
     return days
+
+
+def signals_of(value: str, *, on_postgres: bool) -> str:
+    """Return what carries signals between processes, from the setting: ``postgres`` or ``off``. ``ValueError``."""
+    if value not in {"", "off", "postgres"}:
+        raise ValueError(f"WFDASH_SIGNALS must be postgres or off, not {value!r}; empty: postgres where that is used")
+    if value == "postgres" and not on_postgres:
+        raise ValueError("WFDASH_SIGNALS is postgres, and the database is not: set WFDASH_DATABASE, or leave it empty")
+    return value or ("postgres" if on_postgres else "off")

@@ -1,7 +1,6 @@
 """Publishes changes of accounts and rights, so that open sockets check theirs at once and not only every minute.
 
-What bypasses model instances (``QuerySet.update``, SQL), or happens in another process, is found by the check every
-minute.
+What bypasses model instances (``QuerySet.update``, SQL) is found by the check every minute.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
             f"The engine {entry.engine.name!r} cannot follow up on a finished run. Start a new run instead"
         )
     if recorder.lease.recovered:
+        pubsub.streamed_text.take_over(recorder.lease.run)
         await recorder.commit(_recovered(recorder.lease))
     return await entry.engine.drive(entry.definition, given, recorder)
 

@@ -19,6 +19,7 @@ from uuid import getnode
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_token
+from wfdash.pubsub.process import signals
 from wfdash.worker.drive import Lease
 from wfdash.worker.worker import Worker
 
@@ -56,6 +57,7 @@ class EmbeddedWorker:
             log.warning("Another process runs the worker for %s; this one only serves pages", self._lock_path.parent)
             return False
         self._home = _read_home(self._lock)
+        signals.start()
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()
         self._ready.result(timeout=30)

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from checkpoints.database.storage import DatabaseStorage
+from wfdash.pubsub.process import signals
 from wfdash.worker.shutdown import exit_after_timeout, exit_process
 from wfdash.worker.worker import Worker
 
@@ -29,6 +30,7 @@ class Command(BaseCommand):
             exit_process(0)
 
     async def _work(self) -> None:
+        signals.start()
         storage = DatabaseStorage()
         worker = Worker(storage)
         loop = asyncio.get_running_loop()

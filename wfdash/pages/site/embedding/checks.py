@@ -25,6 +25,7 @@ from checkpoints.database.alias import alias, connection
 from checkpoints.sql.durability import parse_durability
 from wfdash import catalog
 from wfdash.installation.defaults import DEFAULTS
+from wfdash.pubsub.process import choose_bus
 
 Messages = Iterator[CheckMessage]
 APPS = ("checkpoints", "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions")
@@ -70,6 +71,7 @@ def check_settings() -> Messages:
     readers: dict[str, Callable[[Any], object]] = {
         "WFDASH_DURABILITY": parse_durability,
         "WFDASH_ENCRYPTION_KEYS": encryptor_of,
+        "WFDASH_SIGNALS": lambda given: choose_bus(),
     }
     for name, read in readers.items():
         try:

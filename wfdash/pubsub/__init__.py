@@ -1,0 +1,17 @@
+"""Publish/subscribe after commits: *check run R* (for workers) and *run R reached seq N* (for viewers).
+
+A message carries no data but streamed text: it may be lost, duplicated or late, and every subscriber also polls. It
+reaches the subscribers of this process at once, those of others through a ``Transport``.
+"""
+
+from __future__ import annotations
+
+from wfdash.pubsub.streaming import streamed_text as streamed_text
+from wfdash.pubsub.topics import Topic as Topic
+from wfdash.pubsub.topics import inbox_changed as inbox_changed
+from wfdash.pubsub.topics import notifications_changed as notifications_changed
+from wfdash.pubsub.topics import requests_changed as requests_changed
+from wfdash.pubsub.topics import rights_changed as rights_changed
+from wfdash.pubsub.topics import runs_changed as runs_changed
+from wfdash.pubsub.topics import runs_due as runs_due
+from wfdash.pubsub.topics import text_streamed as text_streamed
