@@ -122,6 +122,15 @@ async def test_a_question_of_a_subgraph_belongs_to_its_node():
     assert ride.steps_of("step.finished") == ["plan/think", "plan/ask", "act"]
 
 
+async def test_a_subgraph_may_be_called_by_a_number():
+    child = graph_of(("2", ask("Sure?"))).compile()
+    ride = Ride(graph_of(("1", child)).compile())
+    assert asked(await ride.start({})) == ["Sure?"]
+    assert ride.requests["Sure?"].step == "1/2"
+    assert output(await ride.answer("yes"))["log"] == ["Sure? yes"]
+    assert ride.steps_of("step.finished") == ["1/2"]
+
+
 async def test_a_subgraph_with_two_steps_that_ask_asks_each_once():
     child = graph_of(("first", ask("First?")), ("second", ask("Second?"))).compile()
     ride = Ride(graph_of(("plan", child)).compile())

@@ -10,8 +10,7 @@ from wfdash.contract import Carried, Description
 from wfdash.domain.graph_diff import compare
 from wfdash.engines.langgraph.definition.describe import describe
 from wfdash.engines.langgraph.definition.graphs import Ready
-from wfdash.engines.langgraph.stored.show import place_of
-from wfdash.engines.langgraph.stored.thread import Thread
+from wfdash.engines.langgraph.stored.thread import Thread, path_of
 
 NEXT = "branch:to:"
 """How the channel begins that says which node comes next."""
@@ -39,7 +38,7 @@ def carry(ready: Ready, checkpoint: Checkpoint, old: Description | None, *, over
 def _missing(ready: Ready, thread: Thread) -> Iterator[str]:
     """Yield the paths of the nodes that come next and that the graph does not have."""
     for ns, space in thread.spaces.items():
-        path = place_of(ns)
+        path = path_of(ns)
         level = ready.levels.get(path)
         if level is None:
             # A graph that the function of a node calls is none of the levels.

@@ -84,13 +84,6 @@ def _levels(graph: Graph) -> Iterator[tuple[str, Graph]]:
             yield path.replace("|", "/"), inner
 
 
-def path_of(ns: str, name: str = "") -> str:
-    """Return the path of a namespace, without the tasks in it: ``a:1f2e|b:3d4c`` and ``c`` are ``a/b/c``."""
-    parts = [part.partition(":")[0] for part in ns.split("|") if part]
-    named = [part for part in parts if not part.isdigit()]
-    return "/".join([*named, name] if name else named)
-
-
 def function_of(node: Any) -> Callable[..., Any] | None:
     """Return the function of a node, None for a node that is none of the author's."""
     bound = getattr(node, "bound", None)

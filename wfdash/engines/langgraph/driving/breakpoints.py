@@ -9,9 +9,9 @@ from typing import Any
 from langgraph.types import StateSnapshot
 
 from checkpoints.records import Json
-from wfdash.engines.langgraph.definition.graphs import Graph, Ready, path_of
+from wfdash.engines.langgraph.definition.graphs import Graph, Ready
 from wfdash.engines.langgraph.driving.questions import BREAKPOINT
-from wfdash.engines.langgraph.stored.thread import Thread
+from wfdash.engines.langgraph.stored.thread import Thread, path_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from langchain_core.messages import AIMessageChunk
 from checkpoints.events import EventKind
 from checkpoints.records import Json
 from checkpoints.storage import Recorder
-from wfdash.engines.langgraph.definition.graphs import Ready, path_of
+from wfdash.engines.langgraph.definition.graphs import Ready
 from wfdash.engines.langgraph.private import CONTROL, ERROR, INTERRUPT, NULL_TASK, RETURN
 from wfdash.engines.langgraph.stored.display import shown, text_of
-from wfdash.engines.langgraph.stored.thread import Thread, is_hidden
+from wfdash.engines.langgraph.stored.thread import Thread, is_hidden, path_of
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.truncate import truncate
 

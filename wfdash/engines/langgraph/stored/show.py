@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import InFlight, Message, Shown, ToolUse
-from wfdash.engines.langgraph.stored.thread import FORMAT, Space, Thread, is_hidden
+from wfdash.engines.langgraph.stored.thread import FORMAT, Space, Thread, is_hidden, path_of
 
 ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool"}
 ROLES |= {"system": "system", "developer": "system"}
@@ -26,7 +26,7 @@ def show(checkpoint: Checkpoint) -> Shown:
     for ns, space in thread.spaces.items():
         rest = {name: face for name, face in _faces(space).items() if not transcript_of(face)}
         if rest:
-            state |= {place_of(ns): rest} if ns else rest
+            state |= {path_of(ns): rest} if ns else rest
     return Shown(state=state, transcript=longest_transcript(thread), inputs=thread.inputs)
 
 
@@ -47,11 +47,6 @@ def in_flight(checkpoint: Checkpoint) -> InFlight:
     position = checkpoint.body.get("position")
     own = position.get("own", {}) if isinstance(position, dict) else {}
     return InFlight(steps=tuple(dict.fromkeys(own.get("doing", {}).values())))
-
-
-def place_of(ns: str) -> str:
-    """Return the path of the subgraph that a namespace is of: the names of its nodes, without their tasks."""
-    return "/".join(part.partition(":")[0] for part in ns.split("|") if not part.isdigit())
 
 
 def transcript_of(face: Json) -> tuple[Message, ...]:

@@ -35,6 +35,15 @@ def is_hidden(channel: str) -> bool:
     return channel.startswith(HIDDEN)
 
 
+def path_of(ns: str, name: str = "") -> str:
+    """Return the path of a namespace, or of a node in it, without the tasks: ``a:1f2e|b:3d4c`` and ``c`` are ``a/b/c``.
+
+    A part that is only a number tells apart the calls of one node, whatever that is called.
+    """
+    named = [part.partition(":")[0] for part in ns.split("|") if part and not part.isdigit()]
+    return "/".join([*named, name] if name else named)
+
+
 @dataclass(slots=True)
 class Space:
     """A namespace: its newest checkpoint, and what its tasks have written since."""
