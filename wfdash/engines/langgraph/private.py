@@ -39,11 +39,15 @@ by LangGraph; then only the engine's own check is left, which is made before.
 """
 INTERRUPT, RESUME, ERROR, RETURN = "__interrupt__", "__resume__", "__error__", "__return__"
 ERROR_SOURCE = "__error_source_node__"
-NO_WRITES = "__no_writes__"
 CONTROL = frozenset({INTERRUPT, RESUME, ERROR, ERROR_SOURCE})
 """Writes that say what happened to a task, not what it produced. The first three are in every saver's protocol."""
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 """The task of writes that come from outside."""
+
+
+def has_ended(written: Mapping[str, Any]) -> bool:
+    """Return whether a task has ended, by what the thread holds of its writes."""
+    return any(channel not in CONTROL for channel, _ in written["at"].values())
 
 
 def with_saver(graph: Pregel[Any, Any, Any, Any], saver: Any) -> Pregel[Any, Any, Any, Any]:

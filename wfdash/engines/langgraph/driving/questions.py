@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Json, Request
 from wfdash.engines.langgraph.driving.cards import QuestionsAsked, asked_by
-from wfdash.engines.langgraph.private import CONTROL, DISTINCT_IDS, INTERRUPT, NULL_TASK
+from wfdash.engines.langgraph.private import DISTINCT_IDS, INTERRUPT, NULL_TASK, has_ended
 from wfdash.engines.langgraph.stored.thread import Space, Thread
 from wfdash.engines.langgraph.stored.values import decode
 from wfdash.engines.serving import Served
@@ -88,7 +88,7 @@ class Questions:
         for ns in sorted(self._thread.spaces, key=_depth):
             space = self._thread.spaces[ns]
             for task in sorted(space.writes, key=lambda name: (space.writes[name]["path"], name)):
-                if task != NULL_TASK and not _has_ended(space, task) and not self._is_over(ns):
+                if task != NULL_TASK and not has_ended(space.writes[task]) and not self._is_over(ns):
                     for one in self._of_task(ns, space, task):
                         found[one.id] = one
         return [one for one in found.values() if not self._is_taken(one)]
@@ -119,7 +119,7 @@ class Questions:
         parent, _, last = ns.rpartition("|")
         task = last.partition(":")[2]
         above = self._thread.spaces.get(parent)
-        return bool(task) and above is not None and task in above.writes and _has_ended(above, task)
+        return bool(task) and above is not None and task in above.writes and has_ended(above.writes[task])
 
     def _decoded(self, stored: Json) -> list[Any]:
         text = str(stored)
@@ -176,10 +176,6 @@ class Questions:
     ) -> Request:
         policy = (self._served.policy_of(*names) or Policy()).resolved(proposal)
         return make_request(key, step, asking, policy, due=None, now=now)
-
-
-def _has_ended(space: Space, task: str) -> bool:
-    return any(entry[0] not in CONTROL for entry in space.writes[task]["at"].values())
 
 
 def _depth(ns: str) -> tuple[int, str]:

@@ -216,7 +216,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
                 versions_seen=decode(head["seen"]),
                 updated_channels=head["updated"],
             )
-            pending = [(task, channel, decode(stored)) for task, channel, stored in self._thread.pending(ns)]
+            pending = [(task, channel, decode(stored)) for task, channel, stored in space.pending()]
             parent = _config(self._run, ns, head["parent"]) if head["parent"] else None
             metadata: Any = decode(head["metadata"])
         return CheckpointTuple(_config(self._run, ns, head["id"]), checkpoint, metadata, parent, pending)
@@ -292,8 +292,3 @@ def _head(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMe
         "parent": config["configurable"].get("checkpoint_id") or "",
         "values": list(checkpoint["channel_values"]),
     }
-
-
-def has_output(writes: Sequence[tuple[str, Any]]) -> bool:
-    """Return whether a task has ended with these writes."""
-    return any(channel not in CONTROL for channel, _ in writes)

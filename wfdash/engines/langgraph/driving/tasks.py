@@ -15,8 +15,9 @@ from checkpoints.events import EventKind
 from checkpoints.records import Json
 from checkpoints.storage import Recorder
 from wfdash.engines.langgraph.definition.graphs import Ready
-from wfdash.engines.langgraph.private import CONTROL, ERROR, INTERRUPT, NULL_TASK, RETURN
-from wfdash.engines.langgraph.stored.display import shown, text_of
+from wfdash.engines.langgraph.private import CONTROL, ERROR, INTERRUPT, NULL_TASK, RETURN, has_ended
+from wfdash.engines.langgraph.stored.display import shown
+from wfdash.engines.langgraph.stored.show import text_of
 from wfdash.engines.langgraph.stored.thread import Thread, is_hidden, path_of
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.truncate import truncate
@@ -95,7 +96,7 @@ class Tasks:
         """Return whether a task ended before: LangGraph gives it what it wrote then, and does not run it again."""
         space = self._thread.spaces.get(ns)
         written = space.writes.get(task) if space is not None and task not in self._late else None
-        return written is not None and any(entry[0] not in CONTROL for entry in written["at"].values())
+        return written is not None and has_ended(written)
 
     def _said(self, chunk: Any) -> None:
         message, about = chunk

@@ -29,11 +29,6 @@ def _has_messages(value: Any) -> bool:
     return isinstance(value, BaseMessage) or several
 
 
-def are_messages(value: Any) -> bool:
-    """Return whether a channel's value is a conversation."""
-    return isinstance(value, list) and bool(value) and all(isinstance(item, BaseMessage) for item in value)
-
-
 def message(given: BaseMessage) -> Json:
     """Return a message: who says what, and which tools it calls or which call it answers."""
     kind = given.type.removesuffix("MessageChunk").lower()
@@ -59,12 +54,3 @@ def _about(given: BaseMessage) -> dict[str, Json]:
     model = response.get("model_name") or response.get("model")
     found = {name: usage[name] for name in ("input_tokens", "output_tokens") if isinstance(usage.get(name), int)}
     return found | ({"model": model} if isinstance(model, str) else {})
-
-
-def text_of(content: Any) -> str:
-    """Return the text of a message's content, whatever parts it has."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = (part if isinstance(part, str) else part.get("text", "") for part in parts if isinstance(part, (str, dict)))
-    return "".join(text for text in texts if isinstance(text, str))

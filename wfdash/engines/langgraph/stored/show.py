@@ -61,7 +61,7 @@ def _message(face: Mapping[str, Any]) -> Message:
     calls = face.get("tool_calls") or ()
     return Message(
         role=ROLES[face["role"]],
-        text=_text(face["content"]),
+        text=text_of(face["content"]),
         name=str(face.get("name") or ""),
         calls=tuple(
             ToolUse(id=str(call.get("id") or ""), name=str(call.get("name") or ""), arguments=call.get("args"))
@@ -80,7 +80,8 @@ def _count(value: Json) -> int | None:
     return value if type(value) is int else None
 
 
-def _text(content: Json) -> str:
+def text_of(content: Json) -> str:
+    """Return the text of a message's content, whatever parts it has."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

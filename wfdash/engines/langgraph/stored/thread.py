@@ -59,6 +59,12 @@ class Space:
     deltas: dict[str, Json] = field(default_factory=dict)
     """Channel -> ``{"seed": stored, "writes": [[task, stored], ...]}``, for channels whose value is not stored."""
 
+    def pending(self) -> Iterator[tuple[str, str, Json]]:
+        """Yield task, channel and stored value of its writes, in the order LangGraph applies them."""
+        for task, one in sorted(self.writes.items(), key=lambda pair: (pair[1]["path"], pair[0])):
+            for _, (channel, stored) in sorted(one["at"].items(), key=lambda pair: int(pair[0])):
+                yield task, channel, stored
+
 
 @dataclass(slots=True)
 class Thread:
@@ -125,13 +131,6 @@ class Thread:
                 places[str(place)] = [channel, stored]
         space.writes[task] = {"path": path or before["path"], "at": places}
         return True
-
-    def pending(self, ns: str) -> Iterator[tuple[str, str, Json]]:
-        """Yield task, channel and stored value of a namespace's writes, in the order LangGraph applies them."""
-        space = self.spaces[ns]
-        for task, one in sorted(space.writes.items(), key=lambda pair: (pair[1]["path"], pair[0])):
-            for _, (channel, stored) in sorted(one["at"].items(), key=lambda pair: int(pair[0])):
-                yield task, channel, stored
 
     # -- as JSON
 
@@ -202,12 +201,7 @@ def _grown(before: Space, missing: frozenset[str]) -> dict[str, Json]:
         found = before.deltas.get(name) or {"writes": []}
         if name in before.values:
             found = {"seed": before.values[name], "writes": []}
-        since = [
-            [task, stored]
-            for task, one in sorted(before.writes.items(), key=lambda pair: (pair[1]["path"], pair[0]))
-            for _, (channel, stored) in sorted(one["at"].items(), key=lambda pair: int(pair[0]))
-            if channel == name
-        ]
+        since = [[task, stored] for task, channel, stored in before.pending() if channel == name]
         grown[name] = {**found, "writes": [*found["writes"], *since]}
     return grown
 
