@@ -195,8 +195,9 @@ async def test_an_unchanged_value_is_the_same_object_in_each_checkpoint():
     commit = ride.recorder.commit
 
     async def watched(given: Any) -> None:
-        kept.append(given.checkpoint.body["state"]["cold"] if given.checkpoint else None)
-        assert given.frozen
+        if given.checkpoint is not None:  # On a busy machine the start of a step is committed on its own.
+            kept.append(given.checkpoint.body["state"]["cold"])
+            assert given.frozen
         await commit(given)
 
     ride.recorder.commit = watched  # type: ignore[method-assign]
