@@ -29,16 +29,16 @@ class Committer:
         recorder: Recorder,
         thread: Thread,
         questions: Questions,
+        steps: RunningSteps,
     ) -> None:
         self.run, self.workflow, self.version = run, workflow, version
         self.checkpoint = checkpoint
         self.broken: BaseException | None = None
-        self.on_broken: Callable[[], None] = lambda: None
+        self.on_broken: Callable[[], object] = lambda: None
         self.settle: Callable[[], None] = lambda: None
         """Completes the thread before it is stored."""
         self.closing: list[RequestKey] = []
-        self.steps: RunningSteps | None = None
-        self._recorder, self._thread, self._questions = recorder, thread, questions
+        self._recorder, self._thread, self._questions, self._steps = recorder, thread, questions, steps
         self._changed = self._written = 0
         self._lock = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
@@ -130,8 +130,6 @@ class Committer:
     async def _commit(
         self, standing: Standing | None, reason: Reason | None = None, events: list[EventDraft] | None = None
     ) -> Checkpoint:
-        if self.steps is None:
-            raise AssertionError("a commit belongs to a call of the graph")
         try:
             self.settle()
         except BaseException as error:
@@ -154,7 +152,7 @@ class Committer:
             frozen=True,
         )
         try:
-            await self.steps.commit(commit)
+            await self._steps.commit(commit)
         except BaseException as error:
             self._break(error)
             raise

@@ -40,12 +40,15 @@ class GraphDrive:
         self._ready, self._given, self._recorder = ready, given, recorder
         checkpoint = given.checkpoint if isinstance(given, (Continue, Resume)) else None
         self._thread = Thread.of(checkpoint.body) if checkpoint is not None else Thread()
-        self._tasks = Tasks(ready, self._thread, recorder)
+        self._steps = RunningSteps(recorder, given.run)
+        self._tasks = Tasks(ready, self._thread, recorder, self._steps)
         requests = checkpoint.requests if checkpoint is not None else ()
         self._questions = Questions(
             self._thread, ready.served, requests, self._tasks.step_of, lambda: conversation(self._thread)
         )
-        self._committer = Committer(given.run, workflow, version, checkpoint, recorder, self._thread, self._questions)
+        self._committer = Committer(
+            given.run, workflow, version, checkpoint, recorder, self._thread, self._questions, self._steps
+        )
         self._saver = DriveSaver(given.run, self._thread, self._committer)
         self._saver.on_written, self._saver.take_ended = self._tasks.written, self._tasks.take_ended
         self._committer.settle, self._tasks.on_step = self._saver.settle, self._committer.note_step
@@ -61,17 +64,16 @@ class GraphDrive:
     async def go(self, message: Any = None) -> Outcome:
         """Drive the run until it is finished, waits or has failed. ``message``: a new run's input, as its type."""
         try:
-            async with RunningSteps(self._recorder, self._given.run) as steps:
-                self._committer.steps = self._tasks.steps = steps
+            async with self._steps:
                 if isinstance(self._recorder, Confirming):
                     await self._recorder.confirm()
-                return await self._run(steps, message)
+                return await self._run(message)
         finally:
             self._committer.abort()
 
-    async def _run(self, steps: RunningSteps, message: Any) -> Outcome:
+    async def _run(self, message: Any) -> Outcome:
         if not isinstance(self._given, Resume):
-            steps.note(EventKind.RUN_STARTED.draft())
+            self._steps.note(EventKind.RUN_STARTED.draft())
             return await self._call(message)
         self._take(self._given.answers)
         if self._thread.breakpoint is not None:
@@ -100,7 +102,7 @@ class GraphDrive:
 
     async def _call(self, given: Any, answered: Sequence[str] = ()) -> Outcome:
         call = asyncio.create_task(self._stream(given))
-        self._committer.on_broken = lambda: _cancel(call)
+        self._committer.on_broken = call.cancel
         try:
             await asyncio.wait([call])
         except asyncio.CancelledError:
@@ -213,7 +215,3 @@ class GraphDrive:
         self._questions.refuse(answered)
         self._committer.touch(Reason.PAUSE)
         return await self._wait()
-
-
-def _cancel(call: asyncio.Task[None]) -> None:
-    call.cancel()

@@ -40,13 +40,12 @@ class _Ending:
 class Tasks:
     """Hears what the graph streams and what its tasks write, and notes it as events of steps."""
 
-    def __init__(self, ready: Ready, thread: Thread, recorder: Recorder) -> None:
-        self.steps: RunningSteps | None = None
+    def __init__(self, ready: Ready, thread: Thread, recorder: Recorder, steps: RunningSteps) -> None:
         self.on_step: Callable[[str], None] = lambda _: None
         """Called with a step that has ended, failed or asked."""
         self.ended: dict[str, list[str]] = {}
         """Namespace -> the nodes whose tasks have ended since its newest checkpoint."""
-        self._ready, self._thread, self._recorder = ready, thread, recorder
+        self._ready, self._thread, self._recorder, self._steps = ready, thread, recorder, steps
         self._names: dict[str, str] = {}
         self._late: dict[str, _Ending] = {}
         self._loop = asyncio.get_running_loop()
@@ -79,12 +78,10 @@ class Tasks:
         self._names[task] = name
         late = self._late.pop(task, None)
         step = path_of(ns, name)
-        if step not in self._ready.steps or self.steps is None:
-            return
-        if self._has_ended(ns, task):
+        if step not in self._ready.steps or self._has_ended(ns, task):
             return
         if task not in self._thread.doing:
-            self.steps.started(task, step, at=late.at if late else None)
+            self._steps.started(task, step, at=late.at if late else None)
         if tuple(chunk["triggers"]) == PUSHED:
             self._thread.inputs = {**self._thread.inputs, task: shown(chunk["input"])}
         if late is not None:
@@ -107,15 +104,13 @@ class Tasks:
             self._recorder.stream(self._ready.step_named(path), text)
 
     def _custom(self, ns: str, data: Any) -> None:
-        running = self.steps.running if self.steps is not None else {}
         level = path_of(ns)
-        inner = [one for one in running.items() if one[1].rpartition("/")[0] == level]
+        inner = [one for one in self._steps.running.items() if one[1].rpartition("/")[0] == level]
         activation, step = inner[0] if len(inner) == 1 else ("", level or None)
         face = shown(data)
         keys = [face[key] for key in NAMES if isinstance(face.get(key), str)] if isinstance(face, dict) else []
         facts: dict[str, Json] = {"name": (keys or ["update"])[0][:60] or "update", "data": truncate(face)}
-        if self.steps is not None:
-            self.steps.note(EventKind.CUSTOM.draft(step, **facts, **({"activation": activation} if activation else {})))
+        self._steps.note(EventKind.CUSTOM.draft(step, **facts, **({"activation": activation} if activation else {})))
 
     # -- what its tasks write
 
@@ -171,16 +166,14 @@ class Tasks:
         if ending.kind is not EventKind.STEP_WAITING:
             self._thread.doing = {name: one for name, one in self._thread.doing.items() if name != task}
         self.on_step(step)
-        if self.steps is not None:
-            self.steps.ended(task, ending.kind, step=step, at=ending.at, **ending.facts)
+        self._steps.ended(task, ending.kind, step=step, at=ending.at, **ending.facts)
 
     @property
     def are_unfinished(self) -> bool:
         """Return whether a step has started and has neither ended, nor failed, nor asked."""
-        return self.steps is not None and bool(self.steps.running)
+        return bool(self._steps.running)
 
     def park(self) -> None:
         """Note that what has not ended waits: a subgraph that stands still in the middle."""
-        for task in list(self.steps.running if self.steps is not None else ()):
-            if self.steps is not None:
-                self.steps.ended(task, EventKind.STEP_WAITING)
+        for task in self._steps.running:
+            self._steps.ended(task, EventKind.STEP_WAITING)
