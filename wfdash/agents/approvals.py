@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wfdash.agents.transcript import conversation
+from wfdash.questions.conversation import conversation
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall, ToolDecision, Verb
 from wfdash.questions.transcript import Message
 from wfdash.workflow import Context
 
 ALL: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
+MOST_MESSAGES = 200
+"""Messages that a card shows, from the end."""
 DENIED = "The tool call was rejected by a person."
 """What the model is given where that person said nothing more."""
 
@@ -42,7 +44,7 @@ class Approvals:
 
     async def ask(self, wanted: Sequence[Wanted], messages: Sequence[Message]) -> dict[str, ToolDecision]:
         """Ask about each of these calls at once, and return the decisions by call. ``messages``: what led to them."""
-        evidence = conversation(messages)
+        evidence = conversation(messages, most=MOST_MESSAGES)
         # Each question is recorded where ask() is called, in this order.
         asked = [self._question(one, evidence) for one in wanted]
         decisions = await asyncio.gather(*asked)

@@ -19,9 +19,13 @@ from wfdash.engines.agent_framework.driving.step_events import ExecutorEvents
 from wfdash.engines.agent_framework.stored.encoding import PickleCodec
 from wfdash.engines.agent_framework.stored.framework_checkpoint import packed, state_shown
 from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition, framework_part
-from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, conversations_of, evidence_of, extended
+from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, conversations_of, extended
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
+from wfdash.questions.conversation import conversation
+
+MOST_MESSAGES = 30
+"""Messages that a card shows, from the end; the run's page has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +105,7 @@ class Commits:
 
     def _ask(self, key: str, asking: Asker, event: Any, state: Mapping[str, Any]) -> Request:
         asked = Asked(key=key, step=asking.step, event=event)
-        evidence, now = evidence_of(self._transcript), self._recorder.now()
+        evidence, now = conversation(self._transcript, most=MOST_MESSAGES), self._recorder.now()
         request = ask(self.driven.served, self.driven.workflow, asked, state, evidence, now)
         facts = {"activation": asking.activation, "key": key, "subject": request.card.get("subject", "")}
         self._steps.note(EventKind.REQUEST_OPENED.draft_of(asking.step, facts))

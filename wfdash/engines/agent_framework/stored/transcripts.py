@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.questions.evidence import Evidence, Transcript
 from wfdash.questions.transcript import Message, ToolUse
 from wfdash.values.display import to_display
 
@@ -110,15 +109,3 @@ def _conversations(state: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         if isinstance(provider, Mapping) and isinstance(provider.get("messages"), list):
             yield provider["messages"]
     yield from (one for one in state.values() if isinstance(one, list) and one and hasattr(one[0], "contents"))
-
-
-MOST_SHOWN = 30
-"""Messages that a card shows, from the end."""
-
-
-def evidence_of(transcript: Sequence[Message]) -> list[Evidence]:
-    """Return the end of a conversation as evidence on a card."""
-    if not transcript:
-        return []
-    end = tuple(transcript[-MOST_SHOWN:])
-    return [Transcript(title="Conversation", messages=end, earlier=len(transcript) - len(end))]

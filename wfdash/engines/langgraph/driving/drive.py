@@ -19,7 +19,6 @@ from wfdash.contract import Continue, Failed, Finished, Outcome, Resume, RunInpu
 from wfdash.engines.langgraph.definition.graphs import Ready
 from wfdash.engines.langgraph.driving.breakpoints import Breakpoints
 from wfdash.engines.langgraph.driving.committer import Committer
-from wfdash.engines.langgraph.driving.evidence import conversation
 from wfdash.engines.langgraph.driving.questions import Questions
 from wfdash.engines.langgraph.driving.saver import DriveSaver
 from wfdash.engines.langgraph.driving.tasks import Tasks
@@ -43,9 +42,7 @@ class GraphDrive:
         self._steps = RunningSteps(recorder, given.run)
         self._tasks = Tasks(ready, self._thread, recorder, self._steps)
         requests = checkpoint.requests if checkpoint is not None else ()
-        self._questions = Questions(
-            self._thread, ready.served, requests, self._tasks.step_of, lambda: conversation(self._thread)
-        )
+        self._questions = Questions(self._thread, ready.served, requests, self._tasks.step_of)
         self._committer = Committer(
             given.run, workflow, version, checkpoint, recorder, self._thread, self._questions, self._steps
         )

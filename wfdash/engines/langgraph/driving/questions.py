@@ -11,16 +11,19 @@ from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Json, Request
 from wfdash.engines.langgraph.driving.cards import QuestionsAsked, asked_by
 from wfdash.engines.langgraph.private import DISTINCT_IDS, INTERRUPT, NULL_TASK, has_ended
+from wfdash.engines.langgraph.stored.show import longest_transcript
 from wfdash.engines.langgraph.stored.thread import Space, Thread
 from wfdash.engines.langgraph.stored.values import decode
 from wfdash.engines.serving import Served
 from wfdash.questions.card import Asking
 from wfdash.questions.cards import Question, make_request, prepare
-from wfdash.questions.evidence import Evidence
+from wfdash.questions.conversation import conversation
 from wfdash.questions.policy import Policy
 
 BREAKPOINT = "breakpoint"
 """How the keys of requests begin that let a graph continue behind a breakpoint."""
+MOST_MESSAGES = 20
+"""Messages that a card shows, from the end; the run's page has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +47,9 @@ class Questions:
         served: Served,
         requests: Sequence[Request],
         step_of: Callable[[str, str], str | None],
-        evidence: Callable[[], list[Evidence]],
     ) -> None:
         """``requests``: those open already; ``step_of``: the step of a task of a namespace, None while unknown."""
-        self._thread, self._served, self._step_of, self._evidence = thread, served, step_of, evidence
+        self._thread, self._served, self._step_of = thread, served, step_of
         self.open: dict[RequestKey, Request] = {request.key: request for request in requests}
         self._asked: dict[str, QuestionsAsked] = {}
         self._values: dict[str, list[Any]] = {}
@@ -131,7 +133,8 @@ class Questions:
     def asked(self, one: Pending) -> QuestionsAsked:
         """Return the questions of an interrupt."""
         if one.key not in self._asked:
-            self._asked[one.key] = asked_by(one.value, one.schema, self._evidence())
+            evidence = conversation(longest_transcript(self._thread), most=MOST_MESSAGES)
+            self._asked[one.key] = asked_by(one.value, one.schema, evidence)
         return self._asked[one.key]
 
     def update(self, now: datetime) -> tuple[list[Request], list[RequestKey]]:
