@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from checkpoints.conformance.samples import question
 from tests import people
 from tests.pages.markup import flat
 from wfdash import catalog
@@ -74,6 +75,15 @@ def test_a_conversation_is_drawn_with_its_calls_and_secrets_hidden(run, talking,
     assert "hush-hush" not in text
     assert HIDDEN in text
     assert [(one.step, one.number, one.value) for one in page.context["at_work"]] == [("review", 1, {"n": 1})]
+
+
+def test_steps_that_wait_are_in_progress_also_without_an_input_of_their_own(run, talking, as_):
+    people.happen(run, *people.step("try_out", "started", "finished"), *people.step("review", "started"))
+    people.happen(run, *people.step("choose", "started", "waiting"))
+    chosen = people.save(run, body={"said": 0}, engine="talking", requests=(question(step="choose"),))
+    page = as_("otto").get(reverse("wfdash:checkpoint", args=[run.pk, chosen.pk]))
+    assert [(one.step, one.known) for one in page.context["at_work"]] == [("review", True), ("choose", False)]
+    assert '<p>Choose<span class="small muted">No. 1</span></p>' in flat(page.content.decode())
 
 
 def test_of_a_long_conversation_the_end_is_shown_and_the_rest_in_pages(run, talking, as_):

@@ -58,32 +58,43 @@ class CheckpointView:
 
 @dataclass(frozen=True, kw_only=True)
 class StepAtWork:
-    """An execution in progress at a checkpoint, with its input. ``number``: which execution of its step it is."""
+    """An execution in progress at a checkpoint. ``number``: which execution of its step it is, from 1.
+
+    ``value``: its input, where the engine says one (``known``).
+    """
 
     step: str
     activation: str
     number: int
+    known: bool
     value: Json = None
 
 
 def steps_at_work(view: CheckpointView) -> tuple[StepAtWork, ...]:
-    """Return what is in progress at a checkpoint and is shown to people (two queries, none where nothing is)."""
-    if not view.inputs:
+    """Return what is in progress at a checkpoint and is shown to people (two queries, none where nothing is).
+
+    Steps that wait for an answer are among it, also those of an engine whose steps have no input of their own.
+    """
+    if not view.inputs and not view.requests:
         return ()
     begun: dict[str, list[str]] = {}
     steps: dict[str, str] = {}
+    states: dict[str, str] = {}
     for move in transitions_within(ranges_to(view.info.run, view.info.id)):
         if move.activation not in steps:
             steps[move.activation] = move.step
             begun.setdefault(move.step, []).append(move.activation)
+        states[move.activation] = move.state
+    waiting = (activation for activation, state in states.items() if state == "waiting")
     return tuple(
         StepAtWork(
             step=steps[activation],
             activation=activation,
             number=1 + begun[steps[activation]].index(activation),
-            value=value,
+            known=activation in view.inputs,
+            value=view.inputs.get(activation),
         )
-        for activation, value in view.inputs.items()
+        for activation in dict.fromkeys((*view.inputs, *waiting))
         if activation in steps
     )
 
