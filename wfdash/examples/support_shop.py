@@ -48,7 +48,7 @@ def _model() -> Model | str:
         return name if ":" in name else f"openai-chat:{name}"
     from pydantic_ai.models.function import FunctionModel
 
-    return FunctionModel(script, stream_function=stream_script)
+    return FunctionModel(script, stream_function=stream_script, model_name="scripted")
 
 
 def script(messages: list[Any], info: Any) -> Any:
