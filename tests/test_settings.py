@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wfdash import cli, settings
+from wfdash import settings
+from wfdash.cli import processes
 from wfdash.installation.database import read_database
 
 
@@ -32,9 +33,9 @@ def test_no_examples_are_served_unless_asked_for(monkeypatch: pytest.MonkeyPatch
 
 def test_the_demo_adds_its_examples_and_its_repository_to_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WFDASH_APPS", "shop,wfdash.examples")
-    cli._add_to("WFDASH_APPS", "wfdash.examples", separator=",")
+    processes.add_to("WFDASH_APPS", "wfdash.examples", separator=",")
     assert os.environ["WFDASH_APPS"] == "shop,wfdash.examples"
-    cli._add_to("WFDASH_APPS", "parcels", separator=",")
+    processes.add_to("WFDASH_APPS", "parcels", separator=",")
     assert os.environ["WFDASH_APPS"] == "shop,wfdash.examples,parcels"
 
 

@@ -20,6 +20,9 @@
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
+``WFDASH_MIGRATE``   1 (default): ``wfdash up`` brings the database up to date; 0: it waits for ``wfdash migrate``
+``WFDASH_SECRET_KEY``  what sessions and links are signed with: the same in all processes on one PostgreSQL (default:
+                     ``secret_key`` in the data directory); former ones in ``WFDASH_SECRET_KEY_FALLBACKS``
 ``WFDASH_RELOAD``    1: as ``wfdash up --reload``, for development
 ``WFDASH_SHOW_CODE`` 1 (default): authors and operators of a workflow see its code; 0: no one does
 ``WFDASH_REPOSITORIES``  os.pathsep-separated folders below which the example ``patch_review`` may touch repositories
@@ -145,6 +148,7 @@ WFDASH_DATA_DIR = DATA_DIR
 keep_private(*(DATA_DIR / name for name in ("secret_key", "push_key", "worker.lock", *SQLITE_FILES)))
 
 SECRET_KEY = read_secret(DATA_DIR)
+SECRET_KEY_FALLBACKS = env_list("WFDASH_SECRET_KEY_FALLBACKS")
 DEBUG = env_flag("WFDASH_DEBUG", False)
 ALLOWED_HOSTS = env_list("WFDASH_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("WFDASH_ORIGINS")

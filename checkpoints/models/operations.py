@@ -190,3 +190,13 @@ class WorkerBeat(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class Installation(models.Model):
+    """What all processes on one database have in common, in one row. ``key``: a slow, salted hash of the secret key."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    key = CharField(max_length=200)
+
+    def __str__(self) -> str:
+        return "installation"

@@ -21,6 +21,7 @@ SECRETS = (
     "WFDASH_METRICS_TOKEN",
     "WFDASH_PUSH_KEY",
     "WFDASH_SECRET_KEY",
+    "WFDASH_SECRET_KEY_FALLBACKS",
     "PGPASSWORD",
 )
 """Variables that hold secrets: each may be given as ``NAME_FILE``, the path of a file that holds the value."""

@@ -6,6 +6,7 @@ import pytest
 from django.db import DatabaseError
 from django.test import Client
 
+from checkpoints.database import schema
 from checkpoints.database.clock import database_now
 from checkpoints.models import Schedule
 from tests.people import ask, make_people, make_run
@@ -45,7 +46,9 @@ def test_anyone_who_asks_learns_it_in_a_few_small_queries(worker, django_assert_
 def test_without_a_worker_nothing_is_ready_and_the_remedy_is_said():
     status, told = checks()
     assert status == 503
-    assert told["worker"] == "FAILED worker: no heartbeat for 20 s: start one (wfdash up, or manage.py wfdash_worker)"
+    assert (
+        told["worker"] == "FAILED worker: no heartbeat for 20 s: start one (wfdash worker, or manage.py wfdash_worker)"
+    )
     start_heartbeat("elsewhere")
     assert checks()[0] == 200
     stop_heartbeat("elsewhere")
@@ -94,7 +97,7 @@ def test_one_check_that_fails_leaves_the_others_told(worker, monkeypatch):
 
 
 def test_a_migration_that_is_missing_is_named(worker, monkeypatch):
-    monkeypatch.setattr(health, "_last_migrations", lambda: frozenset({("checkpoints", "9999_later")}))
+    monkeypatch.setattr(schema, "last_migrations", lambda: frozenset({("checkpoints", "9999_later")}))
     assert checks() == (
         503,
         {

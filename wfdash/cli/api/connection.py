@@ -44,10 +44,10 @@ def _local(options: argparse.Namespace) -> Client:
 
     if missing := location.missing_data(os.environ):
         raise NoConnection(f"{missing}, or --url ADDRESS for a server")
-    from wfdash.cli import PRIVATE
     from wfdash.cli.api.local import LocalTransport, NoPerson, setup
+    from wfdash.cli.processes import PRIVATE_UMASK
 
-    os.umask(PRIVATE)
+    os.umask(PRIVATE_UMASK)
     try:
         return Client(HOME, "", transport=LocalTransport(setup(options.person)), patience=0.0)
     except NoPerson as error:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
 from django.db import DatabaseError
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
+from checkpoints.database.schema import missing_migrations
 from wfdash.pages.ui.times import duration
 from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
 
@@ -80,22 +77,16 @@ def _safely(check: Callable[[datetime], Check], now: datetime) -> Check:
         return Check(name=name, good=False, words="the database did not respond")
 
 
-@lru_cache(maxsize=1)
-def _last_migrations() -> frozenset[tuple[str, str]]:
-    """Return the last migration of each app; read from disk once, because code does not change under a process."""
-    return frozenset((app, name) for app, name in MigrationLoader(None).graph.leaf_nodes())
-
-
 def _check_migrations(now: datetime) -> Check:
-    missing = sorted(_last_migrations() - MigrationRecorder(connection()).applied_migrations().keys())
-    words = ", ".join(f"{app}.{name}" for app, name in missing)
-    return Check(name="migrations", good=not missing, words=f"not applied: {words}" if missing else "all applied")
+    missing = missing_migrations()
+    words = f"not applied: {', '.join(missing)}" if missing else "all applied"
+    return Check(name="migrations", good=not missing, words=words)
 
 
 def _check_workers(now: datetime) -> Check:
     found = workers(now)
     if not found:
-        words = f"no heartbeat for {HEARTBEAT_TIMEOUT.seconds} s: start one (wfdash up, or manage.py wfdash_worker)"
+        words = f"no heartbeat for {HEARTBEAT_TIMEOUT.seconds} s: start one (wfdash worker, or manage.py wfdash_worker)"
         return Check(name="worker", good=False, words=words)
     many = "1 running" if len(found) == 1 else f"{len(found)} running"
     return Check(name="worker", good=True, words=f"{many}, last heartbeat {duration(now - found[0].seen)} ago")

@@ -1,0 +1,112 @@
+"""The database's schema: what it lacks, migrations by one process at a time, and waiting until another did them.
+
+Several processes that start together on an empty database would create its tables at once, and all but one would fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from django.core.management import call_command
+from django.db import DatabaseError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from checkpoints.database.alias import alias, connection
+from checkpoints.database.direct import direct_connection, refuse_pooler
+
+LOCK = 0x776664617368
+"""PostgreSQL's advisory lock of who migrates: a number that no one else has much reason to choose."""
+RETRY_SECONDS = 0.3
+SAY_SECONDS = 5.0
+"""Between two lines of who waits."""
+Say = Callable[[str], None]
+
+
+def missing_migrations() -> list[str]:
+    """Return the last migrations of apps that this database lacks, as ``app.name``. ``DatabaseError``."""
+    applied = MigrationRecorder(connection()).applied_migrations()
+    return sorted(f"{app}.{name}" for app, name in last_migrations() - applied.keys())
+
+
+@lru_cache(maxsize=1)
+def last_migrations() -> frozenset[tuple[str, str]]:
+    """Return the last migration of each app; read from disk once, because code does not change under a process."""
+    return frozenset((app, name) for app, name in MigrationLoader(None).graph.leaf_nodes())
+
+
+def migrate(say: Say) -> None:
+    """Bring the schema up to date. Of several processes one does, the others wait and find nothing left to do.
+
+    ``ImproperlyConfigured`` behind a pooler without a direct address.
+    """
+    with _only_one(say):
+        call_command("migrate", database=alias(), verbosity=0, interactive=False)
+
+
+def await_schema(say: Say) -> None:
+    """Return once the database is reachable and its schema is at least this code's; says why not every 5 seconds."""
+    due = time.monotonic()
+    while why := _why_not():
+        if time.monotonic() >= due:
+            say(why)
+            due = time.monotonic() + SAY_SECONDS
+        connection().close()
+        time.sleep(RETRY_SECONDS)
+
+
+def _why_not() -> str:
+    try:
+        missing = missing_migrations()
+    except DatabaseError as error:
+        return f"Waiting for the database: {str(error).strip().partition(chr(10))[0]}"
+    if not missing:
+        return ""
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return f"Waiting for the database's schema: {missing[0]}{more} not applied. 'wfdash migrate' does it"
+
+
+@contextlib.contextmanager
+def _only_one(say: Say) -> Iterator[None]:
+    """Keep other processes from migrating until the body ends."""
+    if connection().vendor == "sqlite":
+        with _folder_locked(Path(str(connection().settings_dict["NAME"])).parent):
+            yield
+        return
+    with direct_connection() as own:
+        refuse_pooler(own, "Migrating")
+        _take_lock(own, say)
+        # Closing the connection releases it, also where the process is killed.
+        yield
+
+
+def _take_lock(own: BaseDatabaseWrapper, say: Say) -> None:
+    """Wait for the lock by asking again: a statement that waits would hold up an index that is built concurrently."""
+    due = time.monotonic() + SAY_SECONDS
+    with own.cursor() as cursor:
+        while True:
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
+            if cursor.fetchone()[0]:
+                return
+            if time.monotonic() >= due:
+                say("Waiting for another process that migrates the database")
+                due = time.monotonic() + SAY_SECONDS
+            time.sleep(RETRY_SECONDS)
+
+
+@contextlib.contextmanager
+def _folder_locked(folder: Path) -> Iterator[None]:
+    """Lock a folder: not the file in it, whose locks SQLite would lose once it is closed here."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)

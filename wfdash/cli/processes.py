@@ -1,0 +1,225 @@
+"""The commands that start a process, ``up``, ``web`` and ``worker``, and ``migrate``, which prepares their database."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wfdash.cli.sign_in_texts import in_thread, print_problems, provider_text, sign_in_text, typed_as
+from wfdash.installation import location, workflow_sources
+from wfdash.installation.environment import env_flag
+from wfdash.installation.exposure import refusal_text, refusals
+
+PRIVATE_UMASK = 0o077
+"""Files are readable only by their owner, such as the database, exports, and what workflows write."""
+
+
+def add_process_commands(verbs: Any) -> None:
+    """Add the commands to the parser."""
+    up = _command(verbs, "up", "set up the data directory, serve the dashboard and run workflows")
+    web = _command(verbs, "web", "serve the dashboard; workers beside it run workflows")
+    for server in (up, web):
+        server.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
+        port = _port(os.environ.get("PORT", "8000"))
+        server.add_argument("--port", type=_port, default=port, help="default: $PORT or 8000")
+    up.add_argument("--demo", action="store_true", help="add demo people, demo workflows and demo runs")
+    up.add_argument("--reload", action="store_true", help="read workflow files again when they change (development)")
+    up.set_defaults(run=partial(_serve, role="up"), needs_data=False)
+    web.set_defaults(
+        run=partial(_where_data_is, partial(_serve, role="web")), needs_data=False, demo=False, reload=False
+    )
+    worker = _command(verbs, "worker", "run workflows and serve no pages; on PostgreSQL several may at once")
+    worker.set_defaults(run=partial(_where_data_is, _work), needs_data=False)
+    for process in (up, web, worker):
+        process.add_argument(
+            "files", nargs="*", type=_source, metavar="SOURCE", help="files, folders or modules with workflows"
+        )
+    migrate = _command(verbs, "migrate", "bring the database up to date; several at once take turns")
+    migrate.add_argument(
+        "--new-secret-key",
+        action="store_true",
+        help="let this secret key be the installation's, where the former one is lost",
+    )
+    migrate.set_defaults(run=partial(_where_data_is, _migrate), needs_data=False)
+
+
+def _command(verbs: Any, name: str, words: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=words)
+    parser.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
+    return parser
+
+
+def _where_data_is(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Run a command that begins a PostgreSQL database, which has an address, but no data directory by mistake."""
+    begins = run is _migrate and location.data_dir(os.environ).is_dir()
+    if not (begins or os.environ.get("WFDASH_DATABASE")) and (missing := location.missing_data(os.environ)):
+        print(missing, file=sys.stderr)
+        return 1
+    return run(options)
+
+
+def _source(text: str) -> str:
+    if problem := workflow_sources.problem_of(text):
+        raise argparse.ArgumentTypeError(problem)
+    return str(Path(text).resolve()) if Path(text).exists() else text
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a port: choose a number from 1 to 65535")
+    return int(text)
+
+
+def setup(options: argparse.Namespace, role: str = "command") -> Any:
+    """Set Django up and return the settings. ``role``: what this process does, for the names of its connections."""
+    os.umask(PRIVATE_UMASK)
+    if getattr(options, "data", None) is not None:
+        os.environ["WFDASH_DATA"] = str(options.data)
+    import django
+
+    django.setup()
+    from django.conf import settings
+
+    from checkpoints.database.direct import name_connections
+
+    name_connections(role)
+
+    return settings
+
+
+def _serve(options: argparse.Namespace, *, role: str) -> int:
+    _note_sources(options)
+    if role == "web":
+        os.environ["WFDASH_EMBED"] = "0"
+    if options.demo:
+        add_to("WFDASH_APPS", "wfdash.examples", separator=",")
+    if options.reload:
+        os.environ["WFDASH_RELOAD"] = "1"
+    if found := refusals(host=options.host, demo=options.demo, env=os.environ):
+        print(refusal_text(found, options.host), file=sys.stderr)
+        return 2
+    address = f"http://{_in_url(options.host)}:{options.port}"
+    os.environ.setdefault("WFDASH_URL", address)
+    # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
+    settings = setup(options, role)
+    print_problems(settings)
+    if options.demo:
+        add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
+    from wfdash import catalog, server
+    from wfdash.worker.shutdown import exit_process
+
+    migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)
+    if status := _usable(settings, lambda: _prepare(migrates=migrates)):
+        return status
+    name = _first_admin(demo=options.demo)
+    catalog.load()
+
+    def announce() -> None:
+        location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
+        location.note_sources(settings.DATA_DIR, os.environ)
+        print(f"\n  wfdash is up at {address}", flush=True)
+        command = f"{typed_as(sys.argv[0])} signin NAME" + (f" --data {options.data}" if options.data else "")
+        text = in_thread(lambda: sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
+        print(f"  {text}{provider_text(settings)}\n", flush=True)
+        if settings.WFDASH_RELOAD:
+            from wfdash.cli.reload import watch
+
+            watch()
+
+    status = server.serve(
+        host=options.host, port=options.port, data=settings.DATA_DIR, embed=settings.WFDASH_EMBED, on_ready=announce
+    )
+    exit_process(status)
+    return status
+
+
+def _work(options: argparse.Namespace) -> int:
+    _note_sources(options)
+    settings = setup(options, "worker")
+    if status := _usable(settings, lambda: _prepare(migrates=False)):
+        return status
+    from wfdash.worker.process import serve_worker
+
+    serve_worker(_say)
+    return 0
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    settings = setup(options, "migrate")
+    return _usable(settings, lambda: _prepare(migrates=True, new_key=options.new_secret_key))
+
+
+def _note_sources(options: argparse.Namespace) -> None:
+    if options.files:
+        os.environ["WFDASH_WORKFLOWS"] = os.pathsep.join(map(str, options.files))
+
+
+def add_to(variable: str, value: str, *, separator: str) -> None:
+    """Append a value to a list-valued environment variable."""
+    given = [part for part in os.environ.get(variable, "").split(separator) if part]
+    if value not in given:
+        os.environ[variable] = separator.join([*given, value])
+
+
+def _usable(settings: Any, prepare: Callable[[], None]) -> int:
+    """Prepare the database and return 0; if that cannot be done, print why and return the exit status."""
+    from django.core.exceptions import ImproperlyConfigured
+    from django.db import OperationalError
+
+    from checkpoints.database.alias import connection
+
+    try:
+        prepare()
+    except ImproperlyConfigured as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OperationalError as error:
+        has_server = connection().vendor != "sqlite"
+        where = "its server there" if has_server else f"the data directory {settings.DATA_DIR} writable"
+        print(f"The database cannot be used: {error}. Is {where}, and is there room?", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _prepare(*, migrates: bool, new_key: bool = False) -> None:
+    """Migrate the database, or wait until another process has; then see that the secret key is the installation's."""
+    from checkpoints.checks import refuse_database
+    from checkpoints.database import schema
+    from checkpoints.database.installation_key import check_key
+
+    refuse_database()
+    if migrates:
+        schema.migrate(_say)
+    else:
+        schema.await_schema(_say)
+    check_key(new=new_key)
+
+
+def _first_admin(*, demo: bool) -> str:
+    """Return the name of an administrator, who is created if there is none; add the demo."""
+    from django.core.management import call_command
+    from django.db import IntegrityError
+
+    from checkpoints.models.user_model import User
+
+    if demo:
+        call_command("demo", verbosity=0)
+    admins = User.objects.filter(is_superuser=True, is_active=True).order_by("pk")
+    try:
+        admin = admins.first() or User.objects.create_superuser("admin")
+    except IntegrityError:  # Another server has just created it.
+        admin = admins[0]
+    return str(admin.get_username())
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
