@@ -25,7 +25,7 @@ async def test_a_crash_while_the_vendor_is_created_asks_a_person_instead_of_crea
         t.crash_after("create_in_accounting", recorded=False)
         run = await t.start(CORRECTED)
         await t.answer(run, "approve", by="ana")
-        assert run.request.subject.startswith("Did 'create_in_accounting' succeed?")
+        assert run.request.subject.startswith("Did 'create_in_accounting' succeed")
         await t.answer(run, "happened", result="V-3000", by="ana")
         assert run.output == "V-3000"
 

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pydantic_ai")
 
 pytestmark = pytest.mark.process
-APPROVAL = "refund: 1042, 89.9, Desk lamp arrived broken"
-UNKNOWN = "Did 'refund' succeed? 1042, 89.9, Desk lamp arrived broken"
+APPROVAL = "refund: order 1042, amount 89.9, reason “Desk lamp arrived broken”"
+UNKNOWN = "Did 'refund' succeed (order 1042, amount 89.9, reason “Desk lamp arrived broken”)?"
 
 
 def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:

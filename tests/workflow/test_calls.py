@@ -80,7 +80,7 @@ async def test_an_unknown_call_asks_a_person_and_does_as_told(answer: Any, outpu
     bank = Bank()
     wf, outcome = await cut_in_the_middle(bank)
     request = outcome.requests[0]
-    assert (request.kind, request.card["subject"]) == ("effect", "Did 'pay' succeed? 5")
+    assert (request.kind, request.card["subject"]) == ("effect", "Did 'pay' succeed (amount 5)?")
     outcome = await answered(wf, outcome, answer)
     assert finished(await answered(wf, outcome, "yes")) == output
     assert bank.paid == paid

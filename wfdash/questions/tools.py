@@ -137,14 +137,28 @@ def _subject(name: str, arguments: dict[str, Json], secrets: frozenset[str]) -> 
 
 
 def distinguishing(arguments: Mapping[str, Json]) -> str:
-    """Return the first plain arguments of a call, for a headline; empty if there is none. Secret ones are left out."""
-    plain = [str(value) for value in arguments.values() if type(value) in TYPES and value != HIDDEN]
-    parts = [" ".join(text.split()) for text in plain if text.strip()][:MOST_NAMED]
-    return ", ".join(map(_truncated, parts))
+    """Return the first plain arguments of a call for a headline: ``order 1042, reason “It broke”``.
+
+    Empty if there is none. Secret ones are left out.
+    """
+    plain = ((name, value) for name, value in arguments.items() if type(value) in TYPES and value != HIDDEN)
+    named = [_named(name, text) for name, value in plain if (text := _one_line(_word(value)))]
+    return ", ".join(named[:MOST_NAMED])
 
 
-def _truncated(text: str) -> str:
-    return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+def _named(name: str, text: str) -> str:
+    """Return a name in words and its value, in quotation marks where it has several words."""
+    return f"{_one_line(name.replace('_', ' '))} {f'“{text}”' if set(text) & set(' ,') else text}".lstrip()
+
+
+def _word(value: str | float) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line ends, cut to what a headline has room for."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
 
 
 def _face(

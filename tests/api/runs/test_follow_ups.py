@@ -83,7 +83,7 @@ def test_the_preview_of_its_beginning_shows_the_message_everywhere(first, as_, s
     found = as_("otto").post(f"/api/v1/{place}/preview", {}, content_type="application/json").json()
     assert (found["message_due"], found["message"]) == (True, later.input)
     page = as_("otto").get(f"/{place}/restore/").content.decode()
-    assert "They are given its message again" in page
+    assert "with the run’s message again" in page
     assert "two &lt;b&gt;&amp;&lt;/b&gt;" in page
     assert "the run had ended here" not in page
     _, text, _ = say("checkpoints", "preview", later.pk, "1", "--as", "otto")

@@ -23,7 +23,7 @@ def gave(call: str, text: str = "ok", **more: bool) -> Message:
 def test_results_are_joined_to_their_calls_in_any_order():
     talk = draw_talk([called("a", "b"), gave("b", '{"x": 1}'), gave("a", "no", failed=True), called("c")])
     first, last = talk.turns
-    assert [(call.summary, call.state) for call in first.calls] == [("a", "failed"), ("b", "done")]
+    assert [(call.summary, call.state) for call in first.calls] == [("n a", "failed"), ("n b", "done")]
     assert (first.calls[1].result.value, first.calls[0].result.block.first) == ({"x": 1}, "no")
     assert [call.state for call in last.calls] == ["pending"]
 

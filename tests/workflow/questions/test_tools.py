@@ -35,7 +35,7 @@ def asked(**card: Any) -> Asking:
 
 def test_the_function_says_what_its_arguments_are():
     asking = asked()
-    assert asking.card["subject"] == "transfer: DE1, 5"
+    assert asking.card["subject"] == "transfer: iban DE1, amount 5"
     assert asking.card["tool"] == {"name": "transfer", "description": "Send money."}
     assert [action["name"] for action in asking.card["actions"]] == ["approve", "edit", "reject", "respond"]
     shape = asking.schema["properties"]["arguments"]
@@ -143,10 +143,17 @@ class Login(BaseModel):
     [
         (
             {"tool": "refund_customer", "arguments": {"order": "A-71443", "amount": 128}},
-            "refund_customer: A-71443, 128",
+            "refund_customer: order A-71443, amount 128",
         ),
-        ({"tool": "send", "arguments": {"to": ["a"], "body": "a\nb " + 50 * "x"}}, f"send: a b {35 * 'x'}…"),
-        ({"tool": "sign_in", "arguments": {"user": "ana", "password": "hush"}, "parameters": Login}, "sign_in: ana"),
+        ({"tool": "send", "arguments": {"to": ["a"], "body": "a\nb " + 50 * "x"}}, f"send: body “a b {35 * 'x'}…”"),
+        (
+            {"tool": "sign_in", "arguments": {"user": "ana", "password": "hush"}, "parameters": Login},
+            "sign_in: user ana",
+        ),
+        (
+            {"tool": "notify", "arguments": {"to_all": True, " a\n=b ": "", "x" * 50: 1}},
+            f"notify: to all yes, {39 * 'x'}… 1",
+        ),
         ({"tool": "sync", "arguments": {}}, "Call sync?"),
         ({"tool": "sync", "arguments": {"n": 1}, "subject": "Sync now?"}, "Sync now?"),
     ],

@@ -25,9 +25,9 @@ class CallDetails:
 
     @property
     def distinguishing(self) -> str:
-        """Return a suffix of a headline that distinguishes the calls of a map: a space and plain arguments."""
+        """Return what distinguishes the calls of a map in a headline: a space and plain arguments in brackets."""
         parts = distinguishing(self.arguments) if isinstance(self.arguments, dict) else ""
-        return f" {parts}" if parts else ""
+        return f" ({parts})" if parts else ""
 
     def evidence(self) -> list[Json]:
         """Return what a card shows of it."""
@@ -64,7 +64,7 @@ def unknown_call(key: RequestKey, step: str, entry: JournalEntry, which: CallDet
         schema["$defs"] = defs
     why = entry.get("failed")
     card: dict[str, Json] = {
-        "subject": f"Did {name!r} succeed?{which.distinguishing}",
+        "subject": f"Did {name!r} succeed{which.distinguishing}?",
         "body": f"The step was interrupted while calling **{name}**. Check the external system first.",
         "risk": "high",
         "consequence": {
