@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -20,11 +20,13 @@ Stored: TypeAlias = list[Any]
 """A value as a row has it."""
 Typed: TypeAlias = tuple[str, bytes]
 """A value as a serializer writes it."""
+Dump: TypeAlias = Callable[[Any], Typed]
+"""What a serializer writes."""
 
 SMALL = 512
 """Bytes up to which a value is in its row."""
 LEAST, MOST = 1024, 8192
-"""Bytes of a piece: at least (but for the last) and at most."""
+"""Bytes of a piece: at least (but for a header and the last) and at most."""
 TOP = 24
 """Hashes in a row at most."""
 HASH = 20
@@ -37,6 +39,12 @@ BOUNDARY = bytes(byte >= 0x80 for byte in range(256))
 Cut there, and not at fixed places, most pieces of a value that grew or shrank are those of the value before.
 """
 
+HEADERS = {**dict.fromkeys(range(0x80, 0xA0), 1), 0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
+"""Bytes that say in MessagePack how many entries a dict or list has, by the first of them.
+
+They are a piece of their own: so a list has the same pieces behind its header as what a task wrote to it.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
@@ -45,6 +53,11 @@ class Pieces:
     data: bytes = b""
     ends: Sequence[int] = ()
     keys: Sequence[str] = ()
+
+    @property
+    def held(self) -> int:
+        """Return the bytes in memory."""
+        return len(self.data)
 
     def begin(self, place: int) -> int:
         """Return where a piece begins."""
@@ -67,12 +80,17 @@ def store(
     ends, keys = [], []
     for key, begin, end in cut_like(data, known):
         ends.append(end)
-        keys.append(key or _chunk(data[begin:end], chunks))
-    hashes, depth = keys, 0
-    while len(hashes) > TOP:
-        hashes = [_chunk(bytes.fromhex("".join(group)), chunks) for group in _groups(hashes)]
+        keys.append(key or chunk(data[begin:end], chunks))
+    return root(type_, keys, chunks), Pieces(data, ends, keys)
+
+
+def root(type_: str, keys: Sequence[str], chunks: MutableMapping[str, bytes]) -> Stored:
+    """Return how a row names the pieces of a value; adds the hashes that do not fit into a row to ``chunks``."""
+    depth = 0
+    while len(keys) > TOP:
+        keys = [chunk(bytes.fromhex("".join(group)), chunks) for group in _groups(keys)]
         depth += 1
-    return [type_, depth, *hashes], Pieces(data, ends, keys)
+    return [type_, depth, *keys]
 
 
 def cut_like(data: bytes, known: Pieces) -> Iterator[tuple[str, int, int]]:
@@ -113,24 +131,28 @@ def _alike(data: bytes, known: Pieces, shift: int, first: int, last: int) -> Ite
 def cut(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[str, int, int]]:
     """Yield begin and end of the pieces of bytes, in order, as ``cut_like``."""
     end = len(data) if end is None else end
-    if at >= end:
-        return
-    marks, start = data[at:end].translate(BOUNDARY), at
-    while end - at > MOST:
-        found = marks.find(1, at - start + LEAST, at - start + MOST)
-        following = start + found if found >= 0 else at + MOST
-        yield "", at, following
-        at = following
-    yield "", at, end
+    if at == 0 < end and (ahead := HEADERS.get(data[0], end)) < end:
+        yield "", 0, ahead
+        at = ahead
+    if end - at > MOST:
+        marks, start = data[at:end].translate(BOUNDARY), at
+        while end - at > MOST:
+            found = marks.find(1, at - start + LEAST, at - start + MOST)
+            following = start + found if found >= 0 else at + MOST
+            yield "", at, following
+            at = following
+    if at < end:
+        yield "", at, end
 
 
-def _chunk(data: bytes, chunks: MutableMapping[str, bytes]) -> str:
+def chunk(data: bytes, chunks: MutableMapping[str, bytes]) -> str:
+    """Add a piece, and return its hash."""
     key = digest(data)
     chunks[key] = data
     return key
 
 
-def _groups(hashes: list[str]) -> Iterator[list[str]]:
+def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
     """Yield hashes in groups; the hashes decide where one ends, so that an insertion moves few boundaries."""
     group: list[str] = []
     for key in hashes:
