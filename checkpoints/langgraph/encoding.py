@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.errors import Damaged, Incompatible, InvalidValue
-from checkpoints.langgraph.pieces import NONE, Pieces, Stored, Typed, sizes, store
+from checkpoints.langgraph.pieces import NONE, Dump, Pieces, Stored, Typed, sizes, store
+from checkpoints.langgraph.texts import NO_TEXTS, StoredTexts, store_texts
 from checkpoints.langgraph.values import Json, ThreadPlace, canonical
 
-Dump = Callable[[Any], Typed]
-"""What a serializer writes."""
 FORMAT = 1
 """Of the rows' contents."""
 INLINE = 4096
@@ -34,7 +33,7 @@ class StoredChannel:
     stored: Stored
     chunks: frozenset[str]
     size: int
-    pieces: Pieces
+    pieces: Pieces | StoredTexts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +49,9 @@ class StoredHead:
     chunks: frozenset[str]
 
     @property
-    def size(self) -> int:
-        """Return the bytes of the values."""
-        return sum(channel.size for channel in self.channels.values())
+    def held(self) -> int:
+        """Return the bytes of the values in memory."""
+        return sum(channel.pieces.held for channel in self.channels.values())
 
 
 class Heads:
@@ -74,7 +73,7 @@ class Heads:
         with self._lock:
             self._drop(place[:2])
             self._found[place[:2]] = head
-            self._size += head.size
+            self._size += head.held
             while len(self._found) > self._most or self._size > self._most_bytes:
                 self._drop(next(iter(self._found)))
 
@@ -86,7 +85,7 @@ class Heads:
     def _drop(self, space: tuple[str, str]) -> None:
         head = self._found.pop(space, None)
         if head is not None:
-            self._size -= head.size
+            self._size -= head.held
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,42 +107,72 @@ def new_turn() -> str:
 
 
 def encode(
-    checkpoint: Mapping[str, Any], changed: Mapping[str, Any], dump: Dump, head: StoredHead | None, parent: str | None
+    checkpoint: Mapping[str, Any],
+    changed: Mapping[str, Any],
+    dump: Dump,
+    head: StoredHead | None,
+    parent: str | None,
+    *,
+    apart: bool,
 ) -> EncodedCheckpoint:
     """Return the checkpoint as it is stored.
 
     ``changed``: channels with a new value since ``parent``; of those that ``head`` has stored, the others are not
-    looked at.
+    looked at. ``apart``: texts may be packed apart (see ``store_texts``).
     """
     values, versions = checkpoint.get("channel_values") or {}, checkpoint.get("channel_versions") or {}
-    known = head.channels if head is not None and head.checkpoint == parent else {}
-    channels: dict[str, StoredChannel] = {}
+    stored = head.channels if head is not None else {}
+    known = stored if head is not None and head.checkpoint == parent else {}
+    made, channels = dict[str, bytes](), dict[str, StoredChannel]()
     typed: dict[str, Typed] = {}
     for name, value in values.items():
-        before = known.get(name)
-        if before is not None and name not in changed and before.version == versions.get(name):
+        before, version = known.get(name), versions.get(name)
+        if before is not None and name not in changed and before.version == version:
             channels[name] = before
+        elif apart and (texts := _as_texts(value, version, dump, made, stored.get(name))) is not None:
+            channels[name] = texts
         else:
             typed[name] = dump(value)
     rest = dump({key: value for key, value in checkpoint.items() if key != "channel_values"})
     size = sizes(typed.values()) + sum(channel.size for channel in channels.values()) + len(rest[1])
-    made, inline = dict[str, bytes](), size <= INLINE
+    inline = size <= INLINE
     for name, value in typed.items():
-        own = dict[str, bytes]()
-        before = head.channels.get(name) if head is not None else None
-        where, pieces = store(value, own, inline=inline, known=before.pieces if before is not None else NONE)
-        channels[name] = StoredChannel(
-            versions.get(name), where, frozenset(own).union(pieces.keys), len(value[1]), pieces
-        )
-        made |= own
-    stored = {name: channels[name].stored for name in values}
-    content = {"f": FORMAT, "h": store(rest, made, inline=inline)[0], "c": stored}
+        channels[name] = _as_a_whole(value, versions.get(name), made, stored.get(name), inline=inline)
+    content = {
+        "f": FORMAT,
+        "h": store(rest, made, inline=inline)[0],
+        "c": {name: channels[name].stored for name in values},
+    }
     chunks = frozenset(made).union(*(channel.chunks for channel in channels.values()))
     base = head if head is not None and head.chunks & chunks else None
     new = {key: made[key] for key in made if base is None or key not in base.chunks}
     return EncodedCheckpoint(
         payload=payload_of(content), chunks=new, channels=channels, all_chunks=chunks, size=size, base=base
     )
+
+
+def _as_texts(
+    value: object, version: Any, dump: Dump, made: dict[str, bytes], before: StoredChannel | None
+) -> StoredChannel | None:
+    """Return a channel of long texts, None if it is none; what is new of it is added to ``made``."""
+    known = before.pieces if before is not None and isinstance(before.pieces, StoredTexts) else NO_TEXTS
+    own = dict[str, bytes]()
+    found = store_texts(value, dump, own, known)
+    if found is None:
+        return None
+    made |= own
+    return StoredChannel(version, found[0], frozenset(own).union(found[1].keys), found[1].size, found[1])
+
+
+def _as_a_whole(
+    value: Typed, version: Any, made: dict[str, bytes], before: StoredChannel | None, *, inline: bool
+) -> StoredChannel:
+    """Return any other channel; what is new of it is added to ``made``."""
+    known = before.pieces if before is not None and isinstance(before.pieces, Pieces) else NONE
+    own = dict[str, bytes]()
+    where, pieces = store(value, own, inline=inline, known=known)
+    made |= own
+    return StoredChannel(version, where, frozenset(own).union(pieces.keys), len(value[1]), pieces)
 
 
 def payload_of(content: Json) -> bytes:

@@ -22,6 +22,7 @@ from langgraph.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from checkpoints.errors import InvalidValue
 from checkpoints.langgraph.access import Verb as Script
@@ -76,6 +77,8 @@ class Verbs:
 
     def __init__(self, serde: SerializerProtocol, heads: Heads, company: Company) -> None:
         self._serde = serde
+        # What another serializer writes is not known.
+        self._apart = type(serde) is JsonPlusSerializer
         self._heads = heads
         self._company = company
 
@@ -97,7 +100,7 @@ class Verbs:
         place = before._replace(checkpoint=checked("checkpoint id", str(checkpoint["id"]), NAME))
         known = metadata_of(get_serializable_checkpoint_metadata(config, metadata))
         for head in (self._heads.get(place), None):
-            encoded = encode(checkpoint, changed, self._serde.dumps_typed, head, before.checkpoint)
+            encoded = encode(checkpoint, changed, self._serde.dumps_typed, head, before.checkpoint, apart=self._apart)
             given = PreparedPut(place=place, parent=before.checkpoint, metadata=known, encoded=encoded, hint=head)
             try:
                 stored = yield from self._store(given, (), self._company.take(place))
@@ -294,7 +297,9 @@ class Verbs:
 
     def _remember(self, place: ThreadPlace, found: ReadCheckpoint, checkpoint: Checkpoint) -> None:
         """Note what is stored of a checkpoint that was read, for the one that follows it."""
-        row, versions = found.row, checkpoint["channel_versions"]
+        row, versions, known = found.row, checkpoint["channel_versions"], self._heads.get(place)
+        if known is not None and (known.row, known.turn) == (row.row, row.turn):
+            return
         channels = {
             name: StoredChannel(versions.get(name), stored, *extent(stored, found.chunks))
             for name, stored in found.content["c"].items()
