@@ -47,6 +47,7 @@ class BoundRecorder:
         self._poll = poll
         self._handed_out: set[tuple[RequestKey, datetime | None]] = set()
         self._woken = asyncio.Event()
+        self._interrupted = False
 
     async def commit(self, commit: Commit) -> None:
         """Store a commit durably; returns only once it is. ``ClaimLost`` ends the drive."""
@@ -64,13 +65,19 @@ class BoundRecorder:
             self._woken.clear()
             found = await self._journal.read_answers(self.run)
             fresh = {key: a for key, a in found.items() if (key, a.at) not in self._handed_out}
-            if fresh:
+            if fresh or self._interrupted:
+                self._interrupted = False
                 self.handed_out(fresh)
                 return fresh
             await self._woken_or_polled()
 
     def wake(self) -> None:
         """Check for answers now."""
+        self._woken.set()
+
+    def interrupt(self) -> None:
+        """Let ``answers`` return once even if there are none, so that its caller looks what else has changed."""
+        self._interrupted = True
         self._woken.set()
 
     async def _woken_or_polled(self) -> None:

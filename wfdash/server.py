@@ -24,7 +24,7 @@ from twisted.internet import tcp
 from wfdash.body_limit import FlowControl, bound_requests
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.in_process import stopping
-from wfdash.worker.shutdown import STOP_SECONDS
+from wfdash.worker.shutdown import SERVER_DRAIN_SECONDS, STOP_SECONDS, drain_seconds, stop_seconds
 
 reactor: Any = _reactor
 log = logging.getLogger(__name__)
@@ -62,7 +62,8 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
     if worker is not None:
         worker.start()
-        stop = partial(worker.stop, STOP_SECONDS)
+        drain = drain_seconds(SERVER_DRAIN_SECONDS)
+        stop = partial(worker.stop, stop_seconds(drain), drain=drain)
         reactor.addSystemEventTrigger("before", "shutdown", lambda: stopping(reactor, stop))
     # Imported late: after a crash the worker continues runs while the pages are still being loaded.
     from wfdash.asgi import application

@@ -16,6 +16,7 @@ from wfdash import cli
 from wfdash.cli import sign_in_texts
 from wfdash.cli.new import written
 from wfdash.installation.environment import read_secret_files
+from wfdash.worker.shutdown import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = ROOT / "docs" / "deployment"
@@ -34,12 +35,15 @@ def test_the_container_files_pass_their_linters(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["wfdash.service", "wfdash-worker@.service"])
-def test_the_units_start_what_there_is_and_stop_in_time(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "drain"), [("wfdash.service", SERVER_DRAIN_SECONDS), ("wfdash-worker@.service", DRAIN_SECONDS)]
+)
+def test_the_units_start_what_there_is_and_stop_in_time(name: str, drain: float) -> None:
     unit = (DEPLOYMENT / name).read_text()
     (command,) = re.findall(r"^ExecStart=/opt/wfdash/bin/wfdash (.*)$", unit, re.MULTILINE)
     assert_starts(command.split())
-    assert "TimeoutStopSec=30" in unit
+    (timeout,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert int(timeout) > stop_seconds(drain) + LEAVE_SECONDS
     assert "KillMode=mixed" in unit
 
 

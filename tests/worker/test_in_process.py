@@ -24,7 +24,7 @@ class Counted:
         self.running = True
         return True
 
-    def stop(self, timeout: float) -> None:
+    def stop(self, timeout: float, *, drain: float = 0.0) -> None:
         self.running = False
 
 

@@ -39,6 +39,9 @@ def add_process_commands(verbs: Any) -> None:
         process.add_argument(
             "files", nargs="*", type=_source, metavar="SOURCE", help="files, folders or modules with workflows"
         )
+        process.add_argument(
+            "--drain", type=_seconds, metavar="SECONDS", help="for running steps to end when it stops: $WFDASH_DRAIN"
+        )
     migrate = _command(verbs, "migrate", "bring the database up to date; several at once take turns")
     migrate.add_argument(
         "--new-secret-key",
@@ -52,6 +55,16 @@ def _command(verbs: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=words)
     parser.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
     return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds: give 0 or more")
+    return seconds
 
 
 def _where_data_is(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
@@ -93,7 +106,7 @@ def setup(options: argparse.Namespace, role: str = "command") -> Any:
 
 
 def _serve(options: argparse.Namespace, *, role: str) -> int:
-    _note_sources(options)
+    _note_options(options)
     if role == "web":
         os.environ["WFDASH_EMBED"] = "0"
     if options.demo:
@@ -139,7 +152,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
 
 
 def _work(options: argparse.Namespace) -> int:
-    _note_sources(options)
+    _note_options(options)
     settings = setup(options, "worker")
     if status := _usable(settings, lambda: _prepare(migrates=False)):
         return status
@@ -154,7 +167,9 @@ def _migrate(options: argparse.Namespace) -> int:
     return _usable(settings, lambda: _prepare(migrates=True, new_key=options.new_secret_key))
 
 
-def _note_sources(options: argparse.Namespace) -> None:
+def _note_options(options: argparse.Namespace) -> None:
+    if options.drain is not None:
+        os.environ["WFDASH_DRAIN"] = str(options.drain)
     if options.files:
         os.environ["WFDASH_WORKFLOWS"] = os.pathsep.join(map(str, options.files))
 

@@ -56,7 +56,7 @@ async def advance(
             recorder.trace = await tracing.follow(claim, facts)
             return await _drive(storage, recorder, facts)
     except ClaimLost:
-        log.info("Run %s was taken from this worker", claim.run)
+        log.info("Run %s does not continue in this worker", claim.run)
         return None
     except asyncio.CancelledError:
         await asyncio.shield(storage.release(claim))

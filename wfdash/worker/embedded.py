@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from concurrent.futures import Future
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -63,13 +64,13 @@ class EmbeddedWorker:
         self._ready.result(timeout=30)
         return True
 
-    def stop(self, timeout: float = 10.0) -> None:
-        """Let go of every run, then return; waits at most ``timeout`` seconds."""
+    def stop(self, timeout: float = 10.0, *, drain: float = 0.0) -> None:
+        """Let go of every run, then return; waits at most ``timeout`` seconds. ``drain``: see ``Worker.stop``."""
         if self._thread is None:
             return
         loop, worker = self._ready.result(timeout=timeout)
         if not loop.is_closed():
-            loop.call_soon_threadsafe(worker.stop)
+            loop.call_soon_threadsafe(partial(worker.stop, drain=drain))
         self._thread.join(timeout)
         if self._lock is not None:
             self._lock.close()

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from wfdash.installation.data_directory import make_private
 from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.shutdown import STOP_SECONDS
+from wfdash.worker.shutdown import SERVER_DRAIN_SECONDS, drain_seconds, stop_seconds
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,13 @@ def start_worker() -> None:
 
 
 def stop_worker() -> None:
-    """Let go of every run; waits at most ``STOP_SECONDS``."""
+    """Let running steps end for a moment, then let go of every run."""
     global _worker
     with _lock:
         worker, _worker = _worker, None
     if worker is not None:
-        worker.stop(STOP_SECONDS)
+        drain = drain_seconds(SERVER_DRAIN_SECONDS)
+        worker.stop(stop_seconds(drain), drain=drain)
 
 
 def try_start_worker() -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from functools import partial
 
 from checkpoints.database.storage import DatabaseStorage
 from wfdash.pubsub.process import signals
-from wfdash.worker.shutdown import exit_after_timeout, exit_process
+from wfdash.worker.shutdown import DRAIN_SECONDS, drain_seconds, exit_after, exit_process, stop_seconds
 from wfdash.worker.worker import Worker
 
 
 def serve_worker(say: Callable[[str], None]) -> None:
-    """Run workflows until SIGINT or SIGTERM, then release what is in progress and end the process.
+    """Run workflows until SIGINT or SIGTERM, then let running steps end for a while, release all and end the process.
 
-    It does not wait for synchronous step functions: the process ends while they run.
+    A second signal ends it at once. A synchronous step function that takes longer does not hold it.
     """
     with asyncio.Runner() as loop:
         loop.run(_serve(say))
@@ -29,9 +30,12 @@ async def _serve(say: Callable[[str], None]) -> None:
     worker = Worker(storage)
     loop = asyncio.get_running_loop()
 
+    drains = iter((drain_seconds(DRAIN_SECONDS),))
+
     def stop(*_: object) -> None:
-        exit_after_timeout(0)
-        loop.call_soon_threadsafe(worker.stop)
+        drain = next(drains, 0.0)
+        exit_after(stop_seconds(drain), 0)
+        loop.call_soon_threadsafe(partial(worker.stop, drain=drain))
 
     for number in (signal.SIGINT, signal.SIGTERM):
         # Not by ``loop.add_signal_handler``: a step that blocks the loop would delay the signal.

@@ -49,6 +49,7 @@ class ClaimedRecorder(BoundRecorder):
         self.renewer: ClaimRenewer | None = None
         """What keeps its claim alive."""
         self.drains = self.draining = False
+        self._leaving = False
         self._workflow = workflow
         self._to_close: frozenset[RequestKey] = frozenset()
         self._doubt = claim.recovered
@@ -89,6 +90,8 @@ class ClaimedRecorder(BoundRecorder):
             await self._match_signals()
         if (self._doubt or self.draining) and _ends_a_step(commit):
             await self._end_if_asked(commit)
+        if self._leaving and not self.drains and commit.standing is None and _ends_a_step(commit):
+            raise ClaimLost(run=self.run)
 
     async def confirm(self) -> None:
         """Return once it is sure that this worker still has the run; ``ClaimLost``."""
@@ -99,6 +102,11 @@ class ClaimedRecorder(BoundRecorder):
         """Look for answers, and at the next step's end for whether the run is to end there."""
         self._doubt = True
         super().wake()
+
+    def leave(self) -> None:
+        """Let the run end here once no step of it runs; another worker continues it."""
+        self._leaving = self.draining = True
+        self.interrupt()
 
     async def _match_signals(self) -> None:
         """Look whether the run keeps what has just begun to be waited for; the sweep does if this fails."""
@@ -113,14 +121,14 @@ class ClaimedRecorder(BoundRecorder):
         after = (commit.checkpoint.step if commit.checkpoint else None) or ""
         drained = commit.standing is not None or not self.drains
         found = await in_thread(cancellation.end_after_step, self.lease, after, begun, drained=drained)
-        self.draining = found == "waits"
+        self.draining = found == "waits" or self._leaving
         if found == "ended":
             raise ClaimLost(run=self.run)
 
     async def drained(self) -> None:
-        """Pause if that is still requested (``ClaimLost``), else continue: no step runs any more."""
+        """End here (``ClaimLost``) if the worker stops or a pause is still requested, else continue: no step runs."""
         self.draining = False
-        if await in_thread(cancellation.end_after_step, self.lease, begun=None):
+        if await in_thread(cancellation.end_after_step, self.lease, begun=None) or self._leaving:
             raise ClaimLost(run=self.run)
 
     def _show(self, step: str, text: str) -> None:

@@ -14,6 +14,7 @@ import random
 import socket
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 
@@ -73,7 +74,8 @@ class Worker:
         self._recorders: dict[RunId, ClaimedRecorder] = {}
         self._again: set[RunId] = set()
         self._suspects = SuspectSlot(steady_after=self._lease.ttl)
-        self._stopping = asyncio.Event()
+        self._stopping, self._cut = asyncio.Event(), asyncio.Event()
+        self._drain_seconds = 0.0
 
     @property
     def driving(self) -> int:
@@ -94,6 +96,7 @@ class Worker:
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()
+            await self._drain()
         finally:
             unsubscribe()
             stop_logging()
@@ -103,8 +106,15 @@ class Worker:
             await self._release_all()
             await asyncio.to_thread(watchdog.close)
 
-    def stop(self) -> None:
-        """Ask ``serve`` to end. Call it on the worker's loop."""
+    def stop(self, *, drain: float = 0.0) -> None:
+        """Ask ``serve`` to end. Call it on the worker's loop.
+
+        ``drain``: seconds in which steps that run may end, and calls that must happen once return. No other step
+        begins; a run in which none runs is released at once. Called again without, it waits no longer.
+        """
+        self._drain_seconds = drain
+        if self._stopping.is_set() or not drain:
+            self._cut.set()
         self._stopping.set()
 
     def look_at(self, run: str) -> None:
@@ -207,6 +217,20 @@ class Worker:
             finally:
                 self._renewer.let_go(claim)
         await self._storage.release(claim)
+
+    async def _drain(self) -> None:
+        """Wait for what runs to end between two steps, at most for the seconds that ``stop`` was given."""
+        for recorder in self._recorders.values():
+            recorder.leave()
+        if not self._driving or self._cut.is_set():
+            return
+        log.info("Stopping: %d runs may end their steps for %g s", len(self._driving), self._drain_seconds)
+        cut = asyncio.create_task(self._cut.wait(), name="cut")
+        ended = asyncio.create_task(asyncio.wait(list(self._driving.values())), name="drain")
+        waits: list[asyncio.Task[Any]] = [cut, ended]
+        await asyncio.wait(waits, timeout=self._drain_seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waits:
+            task.cancel()
 
     async def _release_all(self) -> None:
         tasks = list(self._driving.values())
