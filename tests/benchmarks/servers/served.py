@@ -59,3 +59,16 @@ async def last(probe: Probe) -> int:
     mark(probe)
     await asyncio.sleep(3600)
     return 1
+
+
+streaming = Workflow("streaming", title="Text, once a file exists")
+
+
+@streaming.step(start=True)
+async def write(probe: Probe, ctx: Context) -> int:
+    while not Path(probe.log).exists():
+        await asyncio.sleep(0.01)
+    for number in range(probe.count):
+        ctx.stream(f"{number};")
+        await asyncio.sleep(0.01)
+    return 1

@@ -1,0 +1,159 @@
+"""How long people and viewers wait where two servers and a worker share a PostgreSQL, in milliseconds.
+
+Answer at one server -> the next step's first line in the worker. Event committed there, text streamed there, and
+someone who opens a request at one server -> seen by a socket client of the other server. With ``--off`` the processes
+do not signal each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests import nursery
+from tests.benchmarks.engine.bench_chain_postgres import set_django_up
+from tests.benchmarks.servers.bench_latency import SERVED, note_answers, open_requests, read_marks, start_runs
+from tests.benchmarks.world import Report, median, percentile
+from tests.e2e.client import Person, events_from
+from tests.e2e.server import COMMAND, Server, wait_until
+from tests.faults.servers import Postgres
+
+COUNT = 100
+EVENTS = 200
+PIECES = 60
+VISITS = 30
+
+
+class Web(Server):
+    """A server that only serves pages, on a PostgreSQL."""
+
+    database = ""
+
+    @property
+    def env(self) -> dict[str, str]:
+        ours = {"WFDASH_DATABASE": self.database, "WFDASH_EMBED": "0", "WFDASH_SECRET_KEY": "k" * 50}
+        return super().env | ours | ({"WFDASH_SIGNALS": "off"} if "--off" in sys.argv else {})
+
+
+def pause() -> None:
+    """Wait for a moment that is in step with no poll."""
+    time.sleep(random.uniform(0.05, 0.25))
+
+
+def answered(web: Web, admin: Person, folder: Path) -> list[float]:
+    """Return the milliseconds from an answer's POST to the step's first line."""
+    log, waited = folder / "answers.log", []
+    start_runs(web, "asking", {"log": str(log)}, COUNT)
+    requests = wait_until(lambda: found if len(found := open_requests()) == COUNT else [], what="the requests")
+    admin.get(f"/requests/{requests[0]}/").raise_for_status()
+    for place, request in enumerate(requests):
+        pause()
+        began = time.monotonic_ns()
+        admin.post(f"/requests/{request}/", {"_action": "approve"})
+        marks = wait_until(
+            lambda place=place: found if len(found := read_marks(log)) > place else [], what="the step", pause=0.002
+        )
+        waited.append((marks[place] - began) / 1e6)
+    return waited
+
+
+def watched(web: Web, admin: Person, folder: Path) -> list[float]:
+    """Return the milliseconds from an event's own time, which is set before its commit, to its arrival."""
+    run, late = start_runs(web, "ticking", {"log": str(folder / "ticks.log"), "count": EVENTS})[0], []
+    with admin.socket(f"/live/runs/{run}/?after=0") as socket:
+        for event in events_from(socket):
+            late.append((datetime.now(UTC) - datetime.fromisoformat(event["at"])).total_seconds() * 1000)
+            if event["kind"] in {"run.completed", "run.failed"}:
+                return late[len(late) // 4 :]
+    raise AssertionError("the socket ended before the run")
+
+
+def streamed(web: Web, admin: Person, folder: Path) -> int:
+    """Return how many of the pieces that a step streams arrive."""
+    gate = folder / "stream.gate"
+    run = start_runs(web, "streaming", {"log": str(gate), "count": PIECES})[0]
+    text = ""
+    with admin.socket(f"/live/runs/{run}/?after=0") as socket:
+        time.sleep(1)
+        gate.touch()
+        while True:
+            message = json.loads(socket.recv(timeout=20))
+            if message["type"] == "stream":
+                text += message["text"]
+            if any(event["kind"] == "run.completed" for event in message.get("events", ())):
+                return text.count(";")
+
+
+def visited(first: Person, second: Person, request: str) -> list[float]:
+    """Return the milliseconds from a person's opening of a request to its arrival at the other server's viewers."""
+    first.get(f"/requests/{request}/").raise_for_status()
+    waited, what = [], f"people:{request}"
+    with second.socket("/live/lists/") as socket:
+        for number in range(VISITS):
+            pause()
+            began = time.monotonic_ns()
+            first.post(f"/requests/{request}/here/", {"typing": "1"} if number % 2 else {})
+            try:
+                while what not in json.loads(socket.recv(timeout=3)).get("what", ()):
+                    pass
+            except TimeoutError:
+                continue
+            waited.append((time.monotonic_ns() - began) / 1e6)
+    return waited
+
+
+def measure(folder: Path, report: Report) -> None:
+    """Measure everything."""
+    webs = [Web(folder / name, files=[SERVED]).start() for name in ("web1", "web2")]
+    first, second = (Person(web, "admin") for web in webs)
+    worker: Any = None
+    try:
+        env = webs[0].env | {"WFDASH_WORKFLOWS": str(SERVED), "DJANGO_SETTINGS_MODULE": "wfdash.settings"}
+        with (folder / "worker.log").open("ab") as log:
+            worker = nursery.start([COMMAND, "manage", "work"], stdout=log, stderr=log, env=env, cwd=folder)
+        note_answers(report, "through another server", answered(webs[0], first, folder), 70, None)
+        late = watched(webs[0], second, folder)
+        report.at_most("event committed -> seen at another server, p50", median(late), 20)
+        report.note("event committed -> seen at another server, p99", f"{percentile(late, 0.99):.2f} ms")
+        report.at_least("pieces of streamed text seen there", streamed(webs[0], second, folder), PIECES, "pieces")
+        start_runs(webs[0], "asking", {"log": str(folder / "none.log")})
+        (request,) = wait_until(open_requests, what="the request")
+        waited = visited(first, second, request)
+        report.at_least("visits of a request seen there", len(waited), VISITS, "visits")
+        if waited:
+            report.note("someone opens a request -> seen there, p50", f"{median(waited):.2f} ms")
+        report.note("load of the machine", f"{os.getloadavg()[0]:.1f}")
+    finally:
+        for each in (first, second):
+            each.close()
+        if worker is not None:
+            worker.kill()
+            worker.wait()
+        for web in webs:
+            web.kill()
+
+
+def main() -> int:
+    """Measure and print."""
+    report = Report("two servers and a worker on one PostgreSQL")
+    server = Postgres()
+    os.environ["WFDASH_WORKFLOWS"] = str(SERVED)
+    try:
+        with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
+            Web.database = server.new_database()
+            set_django_up(Web.database, folder)
+            measure(Path(folder), report)
+    finally:
+        server.cleanup()
+    return report.show()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
