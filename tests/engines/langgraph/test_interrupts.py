@@ -240,6 +240,7 @@ async def test_a_question_without_a_schema_takes_text_first_and_offers_what_its_
     assert kinds == ["Text", "Yes or no", "JSON"]
     await ride.answer("yes, it is")
     assert ride.requests["Which?"].answer_schema["anyOf"][0] == {"enum": ["red", "blue"], "title": "Choice"}
+    assert not ride.requests["Which?"].card.get("proposal"), "the form shows what is offered"
     assert output(await ride.answer("green"))["log"] == ["Is A right? yes, it is", "Which? green"]
 
 

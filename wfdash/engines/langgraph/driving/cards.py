@@ -215,7 +215,10 @@ def _described(text: Any) -> str:
 def _free(value: Any, schema: Any, evidence: Sequence[Evidence]) -> Asking:
     """Return the question of any other value: a text is the question, of an object its well-known keys are."""
     subject, body, rest = _worded(value)
-    wanted = schema if isinstance(schema, dict) and schema else open_answer(_offered(rest))
+    wanted = schema if isinstance(schema, dict) else {}
+    if not wanted:
+        offered, rest = _offered(rest)
+        wanted = open_answer(offered)
     shape = wanted if wanted.get("title") else {"title": "Answer", **wanted}
     return prepare(Question(subject=subject, body=body, proposal=rest, evidence=list(evidence)), shape)
 
@@ -244,10 +247,13 @@ def _headline_in(face: Mapping[str, Json]) -> str:
     return next(iter([*asking, *lines]), "")
 
 
-def _offered(rest: Json) -> list[Json]:
-    """Return the answers that a value offers."""
+def _offered(rest: Json) -> tuple[list[Json], Json]:
+    """Return the answers that a value offers, and what else there is to see: the form shows the answers."""
     given = rest if isinstance(rest, dict) else {}
-    return next((found for key in CHOICES if (found := options_in(given.get(key)))), [])
+    for key in CHOICES:
+        if found := options_in(given.get(key)):
+            return found, {name: part for name, part in given.items() if name != key} or None
+    return [], rest
 
 
 def _named(rest: Mapping[str, Json]) -> str:
