@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.domain.labels import humanize, label_of_field, label_of_key, label_of_type
+from wfdash.domain.labels import humanize, label_of_field, label_of_key, label_of_name, label_of_step, label_of_type
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,28 @@ def test_a_key_that_is_no_name_of_code_stays(key):
 )
 def test_a_class_name_reads_as_words(name, label):
     assert label_of_type(name) == label
+
+
+@pytest.mark.parametrize(
+    ("step", "label"),
+    [
+        ("try_out", "Try out"),
+        ("part/look_at_id", "Look at ID"),
+        ("WriterAgent", "Writer agent"),
+        ("planTrip", "Plan trip"),
+        ("HumanReview.after_model", "Human review: after model"),
+        ("library.module.OwnReview.before", "Own review: before"),
+        ("Travel planner", "Travel planner"),
+        ("OAuth", "OAuth"),
+        ("größeMessen", "GrößeMessen"),
+        ("S3", "S3"),
+        ("a/", "A/"),
+        ("1.", "1."),
+    ],
+)
+def test_a_step_of_any_library_reads_as_words(step, label):
+    assert label_of_step(step) == label
+
+
+def test_a_name_in_camel_case_reads_as_one_with_underscores():
+    assert label_of_name("payOut") == label_of_name("pay_out") == "Pay out"

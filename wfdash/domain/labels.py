@@ -17,6 +17,7 @@ LEADING = {"us": "US"}
 """Words that are an acronym before others, and a word after them: ``us_account``, ``contact_us``."""
 CODE = re.compile(r"[^\W\d_A-Z][^\W_A-Z]*([_-]+[^\W_A-Z]+)*[_-]*")
 """A name as code has it: lower case, words joined by underscores or hyphens."""
+CAMEL = re.compile(r"[a-z][A-Z]")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 
@@ -42,6 +43,23 @@ def label_of_type(name: str) -> str:
     """Return a class name as a label: ``UsAccount`` becomes ``US account``."""
     parts = PART.findall(name) if name.isidentifier() and "_" not in name else []
     return humanize("_".join(part if part.isupper() else part.lower() for part in parts)) if parts else name
+
+
+def label_of_step(step: str) -> str:
+    """Return a step's name as a label: ``part/try_out`` becomes ``Try out``.
+
+    A name of another library may be that of a class, or have dots: ``HumanReview.after_model`` becomes ``Human review:
+    after model``.
+    """
+    owner, _, name = step.rpartition("/")[2].rpartition(".")
+    if owner and name:
+        return f"{label_of_name(owner.rpartition('.')[2])}: {humanize(name).lower()}"
+    return label_of_name(step.rpartition("/")[2] or step)
+
+
+def label_of_name(name: str) -> str:
+    """Return a name of code as a label, in whatever case: ``payOut`` becomes ``Pay out`` as ``pay_out`` does."""
+    return label_of_type(name) if CAMEL.search(name) and name.isascii() and name.isalnum() else humanize(name)
 
 
 def _spelt(word: str, *, last: bool) -> str:

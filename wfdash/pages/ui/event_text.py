@@ -8,7 +8,7 @@ from typing import Any
 
 from checkpoints.events import KINDS, EventKind
 from wfdash import catalog
-from wfdash.domain.labels import humanize, label_of_type
+from wfdash.domain.labels import humanize, label_of_step
 from wfdash.pages.ui.times import duration, exact
 from wfdash.queries import RunRow
 from wfdash.questions.signals import name_in
@@ -90,17 +90,8 @@ def describe(kind: str, step: str, data: Mapping[str, Any], workflow: str = "") 
 
 
 def step_label(step: str, workflow: str = "") -> str:
-    """Return a step's name as shown to people: its title in that workflow, else ``part/try_out`` -> ``Try out``.
-
-    A name of another library may have dots: ``HumanReview.after_model`` -> ``Human review: after model``.
-    """
-    title = catalog.step_title(workflow, step)
-    if title:
-        return title
-    owner, _, name = step.rpartition("/")[2].rpartition(".")
-    if not (owner and name):
-        return humanize(step.rpartition("/")[2] or step)
-    return f"{label_of_type(owner.rpartition('.')[2])}: {humanize(name).lower()}"
+    """Return a step's name as shown to people: its title in that workflow, else its name as a label."""
+    return catalog.step_title(workflow, step) or label_of_step(step)
 
 
 def past(verdict: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from checkpoints.ids import WorkflowId
 from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.domain.labels import label_of_name, label_of_step
 from wfdash.engines.agent_framework.definition.answer_types import schema_of
 from wfdash.engines.agent_framework.definition.definitions import (
     executors_of,
@@ -40,7 +41,7 @@ def describe(served: Served) -> Description:
     steps, edges = _function(workflow) if is_function(workflow) else _graph(workflow)
     return Description(
         workflow=WorkflowId(name),
-        title=served.title or titled(name),
+        title=served.title or label_of_name(name),
         doc="\n\n".join(one for one in (doc, *notes) if one),
         engine=ENGINE,
         version=version_of(workflow),
@@ -69,12 +70,6 @@ def _own_name(workflow: Any) -> str:
     return "" if made_up else name
 
 
-def titled(name: str) -> str:
-    """Return a name as a title: ``pay_out`` as ``Pay out``."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-]+", " ", name).strip()
-    return words[:1].upper() + words[1:] if words else name
-
-
 def _doc(workflow: Any) -> str:
     if is_function(workflow):
         return str(workflow.description or inspect.getdoc(workflow.__wrapped__) or "")
@@ -97,7 +92,7 @@ def _step(name: str, executor: Any) -> StepInfo:
     )
     return StepInfo(
         name=name,
-        title=titled(name),
+        title=label_of_step(name),
         doc=str(doc or ""),
         person=asks_people(executor),
         takes=_names(executor.input_types),
@@ -169,8 +164,8 @@ def _function(workflow: Any) -> tuple[list[StepInfo], list[EdgeInfo]]:
     name = workflow.name
     inner = [one for one in steps_of(workflow) if one != name]
     code = inspect.unwrap(workflow.__wrapped__).__code__
-    body = StepInfo(name=name, title=titled(name), doc=_doc(workflow), person="request_info" in code.co_names)
-    steps = [StepInfo(name=one, title=titled(one)) for one in inner]
+    body = StepInfo(name=name, title=label_of_step(name), doc=_doc(workflow), person="request_info" in code.co_names)
+    steps = [StepInfo(name=one, title=label_of_step(one)) for one in inner]
     return [body, *steps], [EdgeInfo(source=name, target=one) for one in inner]
 
 

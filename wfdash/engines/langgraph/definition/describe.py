@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, TypeAlias
@@ -17,7 +16,7 @@ from langgraph.channels.base import BaseChannel
 from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
-from wfdash.domain.labels import humanize
+from wfdash.domain.labels import humanize, label_of_step
 from wfdash.engines.discovery import NotServable
 from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
@@ -29,7 +28,6 @@ from wfdash.values.type_names import type_name
 UNNAMED = "LangGraph"
 """The name of every graph that its author gave none."""
 START, END = "__start__", "__end__"
-CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 Drawn: TypeAlias = dict[str, list[tuple[str, str, str, bool]]]
 """The path of a graph -> its edges: source, target, label, and whether the graph decides."""
 _described: WeakKeyDictionary[Ready, Description] = WeakKeyDictionary()
@@ -77,21 +75,12 @@ def _step(ready: Ready, path: str) -> StepInfo:
     parent, _, name = path.rpartition("/")
     return StepInfo(
         name=path,
-        title=title_of(name),
+        title=label_of_step(name.replace("Middleware.", ".")),
         doc=(inspect.getdoc(function) or "").partition("\n\n")[0] if function is not None else "",
         person=(function is not None and asks(function)) or _is_breakpoint(ready, parent, name),
         parent=parent or None,
         gives=_gives(node, function),
     )
-
-
-def title_of(name: str) -> str:
-    """Return a node's name for people: ``HumanInTheLoopMiddleware.after_model`` is "Human in the loop: after model"."""
-    middleware, _, hook = name.rpartition(".")
-    if not middleware:
-        return humanize(name)
-    words = CAPITALS.sub(" ", middleware.removesuffix("Middleware")).strip()
-    return f"{humanize(words[:1] + words[1:].lower())}: {humanize(hook).lower()}"
 
 
 def _gives(node: Any, function: Callable[..., Any] | None) -> str:
