@@ -10,10 +10,9 @@ from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import ActivationInfo, Edited, Edits, InvalidInput, LookAhead
-from wfdash.domain.labels import humanize
 from wfdash.engines.langgraph.definition.describe import describe
 from wfdash.engines.langgraph.definition.graphs import Ready
-from wfdash.engines.langgraph.definition.schemas import InputPart, Schema, part_of
+from wfdash.engines.langgraph.definition.schemas import InputPart, Schema, object_schema, part_of, titled
 from wfdash.engines.langgraph.stored.show import show
 from wfdash.engines.langgraph.stored.thread import Space, Thread, is_hidden
 from wfdash.engines.langgraph.stored.values import encode
@@ -92,16 +91,9 @@ def look_ahead(ready: Ready, checkpoint: Checkpoint) -> LookAhead:
 
 def _state_schema(ready: Ready, checkpoint: Checkpoint) -> Schema:
     state = show(checkpoint).state
-    properties: Schema = {}
-    definitions: Schema = {}
-    for name, part in _editable(ready).items():
-        if name in state:
-            own = dict(part.schema)
-            definitions |= own.pop("$defs", {})
-            properties[name] = own if "title" in own or "$ref" in own else {"title": humanize(name), **own}
-    properties |= {name: {"title": humanize(name), "const": state[name]} for name in state if name not in properties}
-    found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return found | ({"$defs": definitions} if definitions else {})
+    properties = {name: titled(name, part.schema) for name, part in _editable(ready).items() if name in state}
+    properties |= {name: titled(name, {"const": state[name]}) for name in state if name not in properties}
+    return object_schema(properties) | {"additionalProperties": False}
 
 
 def _refuse_other_graph(ready: Ready, checkpoint: Checkpoint) -> None:

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 import typing_extensions
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -31,6 +32,9 @@ NAMED, TEXT = ("name", "tool_call_id"), {"type": "string"}
 """What else a message may say of itself."""
 NO_TYPE = (PydanticSchemaGenerationError, PydanticUserError, PydanticInvalidForJsonSchema, TypeError, NameError)
 """What pydantic raises for a type that has no schema."""
+
+
+_inputs: WeakKeyDictionary[Ready, Input] = WeakKeyDictionary()
 
 
 def chat_schema(title: str = "Message") -> Schema:
@@ -75,15 +79,9 @@ class Input:
         """Return its JSON Schema."""
         if self.whole is not None:
             return self.whole.schema
-        definitions: Schema = {}
-        properties: Schema = {}
-        for name, part in self.fields.items():
-            own = dict(part.schema)
-            definitions |= own.pop("$defs", {})
-            properties[name] = own if "title" in own or "$ref" in own else {"title": humanize(name), **own}
-        found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        found |= {"required": list(self.required)} if self.required else {}
-        return found | ({"$defs": definitions} if definitions else {})
+        required = {"required": list(self.required)} if self.required else {}
+        properties = {name: titled(name, part.schema) for name, part in self.fields.items()}
+        return object_schema(properties) | {"additionalProperties": False} | required
 
     def check(self, message: Json) -> None:
         """Raise ``InvalidInput`` with errors per field."""
@@ -108,8 +106,28 @@ def _read(part: InputPart, value: Json, loc: list[str | int]) -> Any:
         raise InvalidInput([{"loc": loc, "msg": f"is not valid: {error}"}]) from error
 
 
+def titled(name: str, schema: Schema) -> Schema:
+    """Return a schema with a title: that of its type, else the name of the value."""
+    return schema if "title" in schema or "$ref" in schema else {"title": humanize(name), **schema}
+
+
+def object_schema(properties: Mapping[str, Schema]) -> Schema:
+    """Return the schema of an object with these properties. Their definitions become those of the whole."""
+    definitions: Schema = {}
+    for one in properties.values():
+        definitions |= one.get("$defs", {})
+    bare = {name: {key: part for key, part in one.items() if key != "$defs"} for name, one in properties.items()}
+    return {"type": "object", "properties": bare} | ({"$defs": definitions} if definitions else {})
+
+
 def input_of(ready: Ready) -> Input:
-    """Return what a graph takes, as ``serve(input=)`` says, else as its own types do."""
+    """Return what a graph takes, as ``serve(input=)`` says, else as its own types do. Made once of a graph."""
+    if ready not in _inputs:
+        _inputs[ready] = _input_of(ready)
+    return _inputs[ready]
+
+
+def _input_of(ready: Ready) -> Input:
     given = ready.served.input
     if isinstance(given, dict):
         return Input(whole=InputPart(schema=given, read=lambda value: value))
@@ -240,8 +258,5 @@ def output_schema(graph: Graph) -> Schema:
         if not isinstance(channel, BaseChannel) or is_hidden(name):
             continue
         part = part_of(name, channel.ValueType, channel)
-        found[name] = {"title": humanize(name), "type": "array"} if part.chat else dict(part.schema)
-    definitions: Schema = {}
-    for one in found.values():
-        definitions |= one.pop("$defs", {})
-    return {"type": "object", "properties": found} | ({"$defs": definitions} if definitions else {})
+        found[name] = {"title": humanize(name), "type": "array"} if part.chat else part.schema
+    return object_schema(found)
