@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from checkpoints.records import Answer, Request
+from wfdash.contract import Addressees
 from wfdash.questions.durations import Duration, Span
 from wfdash.values.fingerprints import note_of
 
@@ -228,3 +229,16 @@ def _fallback(on_timeout: Any) -> str:
 def _names(names: Sequence[str]) -> str:
     parts = ["the requester" if name == "requester" else name for name in names]
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def addressees_of(step: str, policy: Policy, *, certain: bool = True) -> Addressees:
+    """Return whom a step's questions are addressed to by this policy. What tiers decide is not ``certain``."""
+    return Addressees(
+        step=step,
+        by=policy.by,
+        not_by=policy.not_by,
+        escalate=policy.escalate,
+        need=policy.need,
+        override=policy.override,
+        certain=certain and policy.tiers is None,
+    )

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from wfdash.contract import Addressees
 from wfdash.questions.ask_policy import policy_of
-from wfdash.questions.policy import Policy
+from wfdash.questions.policy import Policy, addressees_of
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.describe import asks_people, parsed
 from wfdash.workflow.errors import InvalidCall
@@ -40,7 +40,7 @@ def _of(node: Node) -> Iterator[Addressees]:
     for call in calls:
         yield _addressed(node, call, known)
     if not calls:
-        yield _shown(node, node.policy or Policy(), certain=False)
+        yield addressees_of(node.name, node.policy or Policy(), certain=False)
 
 
 @lru_cache(maxsize=2_048)
@@ -65,19 +65,7 @@ def _addressed(node: Node, call: ast.Call, known: Mapping[str, Any]) -> Addresse
         stated = policy_of(policy, {name: value for name, value in values.items() if value is not UNKNOWN})
     except InvalidCall:
         stated, certain = Policy(), False
-    return _shown(node, stated.over(node.policy), certain=certain)
-
-
-def _shown(node: Node, policy: Policy, *, certain: bool) -> Addressees:
-    return Addressees(
-        step=node.name,
-        by=policy.by,
-        not_by=policy.not_by,
-        escalate=policy.escalate,
-        need=policy.need,
-        override=policy.override,
-        certain=certain and policy.tiers is None,
-    )
+    return addressees_of(node.name, stated.over(node.policy), certain=certain)
 
 
 def _names(expression: ast.expr, known: Mapping[str, Any]) -> Any:

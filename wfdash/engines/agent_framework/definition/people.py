@@ -17,18 +17,14 @@ from wfdash.engines.agent_framework.definition.definitions import agents_of, exe
 from wfdash.engines.agent_framework.definition.describing import asks_people
 from wfdash.engines.agent_framework.library import is_function
 from wfdash.engines.serving import Served
-from wfdash.questions.policy import Policy
+from wfdash.questions.policy import Policy, addressees_of
 from wfdash.values.codec import codec_for
 
 
 def addressees(served: Served, workflow: Any) -> list[Addressees]:
     """Return whom the questions of each step that may ask are addressed to, one entry for each policy."""
     steps = [workflow.name] if is_function(workflow) else _askers(workflow)
-    return [
-        _addressees(step, policy, certain=policy.tiers is None)
-        for step in steps
-        for policy in _policies(served, workflow, step)
-    ]
+    return [addressees_of(step, policy) for step in steps for policy in _policies(served, workflow, step)]
 
 
 def _askers(workflow: Any) -> list[str]:
@@ -39,18 +35,6 @@ def _policies(served: Served, workflow: Any, step: str) -> list[Policy]:
     tools = [tool.name for agent in agents_of(workflow) for tool in tools_of(agent) if hasattr(tool, "name")]
     found = [served.policy_of(step), *(served.policy_of(tool, step) for tool in tools if tool in served.policies)]
     return list({id(one): one for one in found if one is not None}.values())
-
-
-def _addressees(step: str, policy: Policy, *, certain: bool) -> Addressees:
-    return Addressees(
-        step=step,
-        by=policy.by,
-        not_by=policy.not_by,
-        escalate=policy.escalate,
-        need=policy.need,
-        override=policy.override,
-        certain=certain,
-    )
 
 
 def check_answer(workflow: Any, request: Request, value: Json) -> list[dict[str, Json]]:
