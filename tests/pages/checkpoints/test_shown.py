@@ -77,6 +77,17 @@ def test_a_conversation_is_drawn_with_its_calls_and_secrets_hidden(run, talking,
     assert [(one.step, one.number, one.value) for one in page.context["at_work"]] == [("review", 1, {"n": 1})]
 
 
+def test_what_is_called_secret_later_is_hidden_on_open_pages_once_workflows_are_read_again(
+    run, talking, monkeypatch, as_
+):
+    people.save(run, body={"said": 1}, engine="talking")
+    client = as_("otto")
+    for secrets, reloads in ((frozenset(), 1), (frozenset({"pin"}), 2)):
+        monkeypatch.setattr("wfdash.catalog.Entry.secrets", secrets)
+        monkeypatch.setattr(catalog, "latest", catalog.Reload(number=reloads))
+        assert ("hush-hush" in client.get(f"/runs/{run.pk}/").content.decode()) == (not secrets)
+
+
 def test_steps_that_wait_are_in_progress_also_without_an_input_of_their_own(run, talking, as_):
     people.happen(run, *people.step("try_out", "started", "finished"), *people.step("review", "started"))
     people.happen(run, *people.step("choose", "started", "waiting"))

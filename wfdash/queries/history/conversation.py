@@ -7,6 +7,7 @@ from functools import lru_cache
 from checkpoints.database.rows import read_row
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Checkpoint
+from wfdash import catalog
 from wfdash.contract import Message
 from wfdash.timemachine.shown import NotShown, shown_of
 
@@ -19,12 +20,12 @@ def conversation(run_id: str, n: int) -> tuple[Message, ...]:
 
     The run must have been found through its viewer before, who may inspect its values.
     """
-    return _said_at(run_id, n) if n else ()
+    return _said_at(run_id, n, catalog.latest.number) if n else ()
 
 
 @lru_cache(maxsize=64)
-def _said_at(run_id: str, n: int) -> tuple[Message, ...]:
-    """A checkpoint never changes: an open page reads it once."""
+def _said_at(run_id: str, n: int, reloads: int) -> tuple[Message, ...]:
+    """A checkpoint never changes, and what is secret in it only where workflows are read again: it is read once."""
     row = Checkpoint.objects.filter(run_id=run_id, n=n, size__lte=LARGEST).select_related("run").first()
     try:
         return shown_of(read_row(row)).transcript if row is not None else ()
