@@ -3,15 +3,16 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import include, path
 
-from wfdash import http
-from wfdash.http import THREADS, Arriving, PagesHandler, TooSlow, read_body
+from wfdash import http, long_poll
+from wfdash.http import THREADS, Arriving, PagesHandler, PreparedResponse, TooSlow, read_body
+from wfdash.installation.stopping import Stopping
 from wfdash.long_poll import say_later
 
 
@@ -255,3 +256,38 @@ async def ask_whole(handler: PagesHandler) -> int:
 
     await handler(scope, receive, send)
     return int(sent[0]["status"])
+
+
+async def test_an_endless_response_ends_whole_when_the_process_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = Stopping()
+    monkeypatch.setattr(http, "stopping", ours)
+
+    async def forever() -> AsyncIterator[bytes]:
+        yield b"first"
+        await asyncio.Event().wait()
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+        if message.get("body") == b"first":
+            ours.begin()
+
+    reply = PreparedResponse(status=200, headers=[], content=b"", rest=StreamingHttpResponse(forever()))
+    assert reply.rest is not None
+    await asyncio.wait_for(PagesHandler()._follow(nothing_more, send, reply, reply.rest), 60)
+    assert sent[-1] == {"type": "http.response.body", "body": b""}
+
+
+async def test_a_request_that_waits_for_a_run_is_answered_when_the_process_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = Stopping()
+    monkeypatch.setattr(long_poll, "stopping", ours)
+    read.clear()
+    waiting = asyncio.create_task(ask("/later/", b"x"))
+    while not read:
+        await asyncio.sleep(0.01)
+    ours.begin()
+    start, _ = await asyncio.wait_for(waiting, 20)
+    assert start["status"] == 200

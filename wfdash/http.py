@@ -24,6 +24,7 @@ from django.http import FileResponse, HttpResponse, HttpResponseBadRequest, Http
 from django.urls import set_script_prefix
 
 from wfdash.errors import KINDS, REFUSALS, Busy
+from wfdash.installation.stopping import stopping
 from wfdash.long_poll import LongPolls, Poll, poll_of
 from wfdash.pages.site.security_headers import add_headers
 from wfdash.problems import is_api, problem_response
@@ -33,8 +34,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 THREADS = 8
-HEALTH = "/readyz"
-"""The path that a separate thread answers, however busy the pages are."""
+HEALTH = ("/readyz", "/health")
+"""The paths that a separate thread answers, however busy the pages are."""
 ALIVE = "/livez"
 """The path that is answered at once, without a thread."""
 SPOOL = 256_000
@@ -103,7 +104,7 @@ class PagesHandler(BaseHandler):
             except (RequestDataTooBig, TooSlow, TooMany) as error:
                 await send_reply(send, _refusal(error, scope["path"]))
                 return
-            threads = self._health if scope["path"] == HEALTH else self._threads
+            threads = self._health if scope["path"] in HEALTH else self._threads
             reply = await self._answer(threads, scope, body)
             if reply.poll is not None:
                 reply = await self._polled(reply, lambda: self._answer(threads, scope, body), receive)
@@ -141,17 +142,24 @@ class PagesHandler(BaseHandler):
             await loop.run_in_executor(self._threads, rest.close)
 
     async def _follow(self, receive: Receive, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
-        """Send what is generated on the loop until it ends, the client leaves, or takes nothing for too long."""
+        """Send what is generated on the loop until it ends, the client leaves, or takes nothing for too long.
+
+        When the process stops the response ends as if it were complete: clients of event streams connect again.
+        """
         loop = asyncio.get_running_loop()
         sending = loop.create_task(_send_pieces(send, reply, rest))
-        leaving = loop.create_task(_gone(receive))
+        leaving, ending = loop.create_task(_gone(receive)), loop.create_task(stopping.wait())
         try:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([sending, leaving, ending], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            left = leaving.done()
             leaving.cancel()
+            ending.cancel()
             sending.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await sending
+            if stopping.begun and not left:
+                await _send_end(send)
             await loop.run_in_executor(self._threads, rest.close)
 
     def _respond(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
@@ -225,6 +233,10 @@ async def _send_pieces(send: Send, reply: PreparedResponse, rest: StreamingHttpR
                 async with asyncio.timeout(TAKE_SECONDS):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
     # Also for a client that takes nothing: the server hangs up on it once the response is over.
+    await _send_end(send)
+
+
+async def _send_end(send: Send) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1):
             await send({"type": "http.response.body", "body": b""})

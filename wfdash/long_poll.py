@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from django.http import HttpRequest
 
 from wfdash import pubsub
+from wfdash.installation.stopping import stopping
 
 LONGEST = 60
 """Seconds that a request may wait."""
@@ -65,7 +66,7 @@ class LongPolls(Generic[R]):
         self._most, self._count = most, 0
 
     async def until_final(self, found: R, again: Callable[[], Awaitable[R]], gone: Callable[[], bool]) -> R:
-        """Return the first response without a poll, or the last one before its time is up.
+        """Return the first response without a poll, or the last one before its time is up or the process stops.
 
         ``again`` makes the request again; ``gone`` says whether the client has left.
         """
@@ -77,7 +78,7 @@ class LongPolls(Generic[R]):
             end = time.monotonic() + poll.seconds
             with _Changes(poll.run) as changes:
                 looks = chain(LOOKS, repeat(LOOKS[-1]))
-                while poll is not None and not gone() and (left := end - time.monotonic()) > 0:
+                while poll is not None and not (gone() or stopping.begun) and (left := end - time.monotonic()) > 0:
                     await changes.wait(min(left, next(looks)))
                     found = await again()
                     poll = found.poll
@@ -95,10 +96,12 @@ class _Changes:
 
     def __enter__(self) -> _Changes:
         self._leave = pubsub.runs_changed.subscribe(self._note)
+        self._forget = stopping.subscribe(lambda: self._loop.call_soon_threadsafe(self._changed.set))
         return self
 
     def __exit__(self, *error: object) -> None:
         self._leave()
+        self._forget()
 
     def _note(self, run: str, seq: int) -> None:
         if run == self._run:

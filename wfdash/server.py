@@ -1,14 +1,17 @@
 """One process that serves pages and sockets and runs workflows: daphne in the main thread, the worker beside it.
 
 daphne has no lifespan, so start and stop are handled here: the worker starts before the server listens, and the reactor
-delays its shutdown until the worker has released every run.
+delays its shutdown until requests are answered, sockets closed, and the worker has released every run.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,13 +20,16 @@ from typing import Any
 # Importing this installs Twisted's asyncio reactor; nothing may use the reactor before.
 from daphne.server import Server as DaphneServer  # isort: skip
 from daphne.endpoints import build_endpoint_description_strings
+from daphne.ws_protocol import WebSocketProtocol
 from django.conf import settings
 from twisted.internet import reactor as _reactor
 from twisted.internet import tcp
+from twisted.internet.defer import Deferred
 
 from wfdash.body_limit import FlowControl, bound_requests
+from wfdash.installation.stopping import stopping
 from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.in_process import stopping
+from wfdash.worker.in_process import hold_shutdown
 from wfdash.worker.shutdown import SERVER_DRAIN_SECONDS, STOP_SECONDS, drain_seconds, stop_seconds
 
 reactor: Any = _reactor
@@ -45,8 +51,31 @@ millisecond or more, and connected clients would wait for hundreds of them.
 """
 
 
+GOES_AWAY = 1012
+"""The close code of sockets whose server stops: the client connects again, maybe elsewhere."""
+LOOK_SECONDS = 0.02
+"""Between two looks whether all has been answered."""
+FLUSH_SECONDS = 0.05
+"""For the last bytes of the last answers."""
+
+
 class Server(DaphneServer):
-    """A daphne whose ``send`` waits while the client does not take what was sent: daphne's own buffers all of it."""
+    """A daphne whose ``send`` waits while the client does not take what was sent: daphne's own buffers all of it.
+
+    When it stops it answers the requests that have begun, for ``drain`` seconds at most: daphne's own cuts them off.
+    """
+
+    connections: dict[Any, dict[str, Any]]
+    drain = SERVER_DRAIN_SECONDS
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call]
+        self._ports: list[Any] = []
+
+    def listen_success(self, port: Any) -> None:
+        """Keep what listens."""
+        self._ports.append(port)
+        super().listen_success(port)  # type: ignore[no-untyped-call]
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
         """Send a message, and wait for the client where there is more to come."""
@@ -55,16 +84,62 @@ class Server(DaphneServer):
         if flow is not None and message.get("more_body", False):
             await flow.wait()
 
+    def kill_all_applications(self) -> Deferred[Any]:
+        """Take no more connections, and delay the shutdown until what has begun is over."""
+        return Deferred.fromFuture(asyncio.ensure_future(self._wind_down()))
+
+    async def _wind_down(self) -> None:
+        for port in self._ports:
+            port.stopListening()
+        stopping.begin()
+        for protocol in list(self.connections):
+            if isinstance(protocol, WebSocketProtocol) and protocol.state == WebSocketProtocol.STATE_OPEN:
+                protocol.sendCloseFrame(code=GOES_AWAY, reasonUtf8=b"The server stops")
+        began = time.monotonic()
+        while self._unanswered() and time.monotonic() < began + self.drain:  # noqa: ASYNC110 (daphne knows no event)
+            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(FLUSH_SECONDS)
+        left = [app for details in self.connections.values() if (app := details.get("application_instance"))]
+        for application in left:
+            application.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _unanswered(self) -> bool:
+        """Return whether a request, complete or not, or a socket has not ended."""
+        return any("disconnected" not in details for details in self.connections.values())
+
+
+class Signals:
+    """SIGINT and SIGTERM: the first stops the reactor, the next lets no one wait for what still runs."""
+
+    def __init__(self, server: Server, worker: EmbeddedWorker | None) -> None:
+        self._server, self._worker = server, worker
+        self._again = False
+
+    def install(self) -> None:
+        """Replace the reactor's own handlers, in the main thread once it runs."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def _stop(self, *_: object) -> None:
+        if not self._again:
+            self._again = True
+            reactor.callFromThread(reactor.stop)
+            return
+        self._server.drain = 0.0
+        if self._worker is not None:
+            self._worker.cut()
+
 
 def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[], None]) -> int:
     """Serve until SIGINT or SIGTERM and return the process's exit status (1 when the address is in use)."""
     sys.setswitchinterval(SWITCH_SECONDS)
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
+    drain = drain_seconds(SERVER_DRAIN_SECONDS)
     if worker is not None:
         worker.start()
-        drain = drain_seconds(SERVER_DRAIN_SECONDS)
         stop = partial(worker.stop, stop_seconds(drain), drain=drain)
-        reactor.addSystemEventTrigger("before", "shutdown", lambda: stopping(reactor, stop))
+        reactor.addSystemEventTrigger("before", "shutdown", lambda: hold_shutdown(reactor, stop))
     # Imported late: after a crash the worker continues runs while the pages are still being loaded.
     from wfdash.asgi import application
     from wfdash.http import BODY_SECONDS
@@ -74,7 +149,7 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     gc.freeze()
     tcp.Port.numberAccepts = property(lambda port: ACCEPTS, lambda port, more: None)  # type: ignore[assignment]
     endpoints = build_endpoint_description_strings(host=host, port=port)  # type: ignore[no-untyped-call]
-    server = Server(  # type: ignore[no-untyped-call]
+    server = Server(
         application=application,
         endpoints=[f"{endpoint}:backlog={BACKLOG}" for endpoint in endpoints],
         server_name="wfdash",
@@ -83,6 +158,8 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
         websocket_timeout=-1,
         application_close_timeout=5,
     )
+    server.drain = drain
+    reactor.callWhenRunning(Signals(server, worker).install)
     server.run()  # type: ignore[no-untyped-call]
     if server.abort_start:
         print(f"Cannot listen on {host}:{port}: is it in use? Choose another with --port", file=sys.stderr)  # noqa: T201

@@ -299,7 +299,7 @@ if WFDASH_HTTPS:
     WFDASH_KNOWN_COOKIE = "__Host-wfdash_known"
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
-    SECURE_REDIRECT_EXEMPT = ["^livez$", "^readyz$", "^metrics$"]
+    SECURE_REDIRECT_EXEMPT = ["^livez$", "^readyz$", "^health$", "^metrics$"]
     SECURE_HSTS_SECONDS = 30 * 86400
     # Other hosts of the same domain, and browsers' preload lists, are the domain owner's decision.
     SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

@@ -170,6 +170,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("offline/", app.offline, name="offline"),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
+    path("health", health.health, name="health"),
     path("metrics", metrics.metrics, name="metrics"),
 ]
 urlpatterns = independent(_patterns)

@@ -129,6 +129,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "static": BROWSER,
     "livez": MACHINES,
     "readyz": MACHINES,
+    "health": MACHINES,
     "metrics": MACHINES,
 }
 """Address name -> the operations that do the same, or why there are none."""

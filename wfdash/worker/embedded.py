@@ -75,6 +75,12 @@ class EmbeddedWorker:
         if self._lock is not None:
             self._lock.close()
 
+    def cut(self) -> None:
+        """Let a worker that was asked to stop wait for nothing more. For signal handlers: returns at once."""
+        if self.running and self._ready.done():
+            loop, worker = self._ready.result()
+            loop.call_soon_threadsafe(worker.stop)
+
     def _main(self) -> None:
         try:
             asyncio.run(self._serve())

@@ -62,10 +62,10 @@ def follow_daphne() -> None:
         start: Callable[[], None] = Thread(target=try_start_worker, name="wfdash-start").start
         server: Any = reactor
         server.callWhenRunning(start)
-        server.addSystemEventTrigger("before", "shutdown", lambda: stopping(server, stop_worker))
+        server.addSystemEventTrigger("before", "shutdown", lambda: hold_shutdown(server, stop_worker))
 
 
-def stopping(reactor: Any, stop: Callable[[], None]) -> Any:
+def hold_shutdown(reactor: Any, stop: Callable[[], None]) -> Any:
     """Call ``stop`` off the reactor's thread; the returned ``Deferred`` holds its shutdown until that is done."""
     from twisted.internet.defer import Deferred
 

@@ -95,7 +95,8 @@ def test_the_server_says_when_it_cannot_reach_its_database(shared_world: World, 
     postgres.crash()
     try:
         told = httpx.get(f"{server.url}/readyz", timeout=20)
-        assert (told.status_code, told.text) == (503, "not ready\nFAILED database: no response\n")
+        assert (told.status_code, told.headers["retry-after"]) == (503, "5")
+        assert told.text == "not ready\nok process: running\nok workflows: loaded\nFAILED database: no response\n"
         assert httpx.get(f"{server.url}/livez", timeout=20).status_code == 200
         postgres.restart()
         wait_until(lambda: "ok database" in httpx.get(f"{server.url}/readyz", timeout=20).text, what="readiness")

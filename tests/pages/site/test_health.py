@@ -10,6 +10,7 @@ from checkpoints.database import schema
 from checkpoints.database.clock import database_now
 from checkpoints.models import Schedule
 from tests.people import ask, make_people, make_run
+from wfdash.installation.stopping import Stopping
 from wfdash.pages.site import health
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 
@@ -19,10 +20,12 @@ def worker(db: None) -> None:
     start_heartbeat("elsewhere")
 
 
-def checks() -> tuple[int, dict[str, str]]:
-    answer = Client().get("/readyz")
+def checks(address: str = "/health") -> tuple[int, dict[str, str]]:
+    answer = Client().get(address)
     first, *lines = answer.content.decode().splitlines()
-    assert first == ("ready" if answer.status_code == 200 else "not ready")
+    good = "ready" if address == "/readyz" else "healthy"
+    assert first == (good if answer.status_code == 200 else f"not {good}")
+    assert ("Retry-After" in answer.headers) == (answer.status_code == 503)
     return answer.status_code, {line.split()[1].rstrip(":"): line for line in lines}
 
 
@@ -30,7 +33,7 @@ def test_a_live_process_says_so_without_a_database():
     assert Client().get("/livez").content == b"ok\n"
 
 
-def test_a_migrated_database_with_a_worker_anywhere_is_ready(worker):
+def test_a_migrated_database_with_a_worker_anywhere_is_healthy(worker):
     status, told = checks()
     assert status == 200
     assert all(line.startswith("ok") for line in told.values())
@@ -43,7 +46,7 @@ def test_anyone_who_asks_learns_it_in_a_few_small_queries(worker, django_assert_
 
 
 @pytest.mark.django_db
-def test_without_a_worker_nothing_is_ready_and_the_remedy_is_said():
+def test_without_a_worker_nothing_is_healthy_and_the_remedy_is_said():
     status, told = checks()
     assert status == 503
     assert (
@@ -77,7 +80,7 @@ def test_a_schedule_that_did_not_fire_is_late(worker):
     assert "a schedule is 2 min" in checks()[1]["timers"]
 
 
-def test_a_database_that_does_not_answer_is_not_ready(monkeypatch):
+def test_a_database_that_does_not_answer_is_not_healthy(monkeypatch):
     def fail():
         raise DatabaseError
 
@@ -105,3 +108,32 @@ def test_a_migration_that_is_missing_is_named(worker, monkeypatch):
             "migrations": "FAILED migrations: not applied: checkpoints.9999_later",
         },
     )
+
+
+@pytest.mark.django_db
+def test_a_server_is_ready_whatever_becomes_of_workers_and_timers(django_assert_max_num_queries):
+    with django_assert_max_num_queries(2):
+        status, told = checks("/readyz")
+    assert status == 200
+    assert list(told) == ["process", "workflows", "database", "migrations"]
+
+
+@pytest.mark.django_db
+def test_a_process_that_stops_is_not_ready(monkeypatch):
+    ours = Stopping()
+    monkeypatch.setattr(health, "stopping", ours)
+    ours.begin()
+    status, told = checks("/readyz")
+    assert status == 503
+    assert told["process"] == "FAILED process: stopping"
+
+
+@pytest.mark.django_db
+def test_a_process_whose_workflows_cannot_be_loaded_is_not_ready(monkeypatch):
+    def fail():
+        raise RuntimeError
+
+    monkeypatch.setattr(health.catalog, "read", fail)
+    status, told = checks("/readyz")
+    assert status == 503
+    assert told["workflows"] == "FAILED workflows: cannot be loaded: RuntimeError"

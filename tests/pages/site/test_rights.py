@@ -150,6 +150,7 @@ ELSEWHERE = {
     "push-browser",
     "livez",
     "readyz",
+    "health",
     "metrics",
     "notice",
     "webhook",

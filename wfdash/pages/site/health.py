@@ -13,9 +13,13 @@ from django.views.decorators.http import require_safe
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.schema import missing_migrations
+from wfdash import catalog
+from wfdash.installation.stopping import stopping
 from wfdash.pages.ui.times import duration
 from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
 
+RETRY_AFTER = 5
+"""Seconds after which a client may ask again."""
 LATE = 30.0
 """Seconds by which something that was due may be late."""
 CAUSES = {
@@ -48,25 +52,50 @@ def livez(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Return 200 if all checks pass, else 503; the body names each, one per line (about nine small queries)."""
-    checks = run_checks()
-    ready = all(check.good for check in checks)
-    body = "\n".join(["ready" if ready else "not ready", *map(str, checks)])
-    return HttpResponse(f"{body}\n", status=200 if ready else 503, content_type="text/plain")
+    """Return 200 if this process can serve, else 503; the body names each check, one per line (two small queries)."""
+    return _answer(("ready", "not ready"), check_process())
 
 
-def run_checks() -> list[Check]:
+@never_cache
+@require_safe
+def health(request: HttpRequest) -> HttpResponse:
+    """Return 200 if the whole installation works, else 503; a line for each check (about nine small queries)."""
+    return _answer(("healthy", "not healthy"), check_installation())
+
+
+def _answer(words: tuple[str, str], checks: list[Check]) -> HttpResponse:
+    good = all(check.good for check in checks)
+    body = "\n".join([words[not good], *map(str, checks)])
+    headers = {} if good else {"Retry-After": str(RETRY_AFTER)}
+    return HttpResponse(f"{body}\n", status=200 if good else 503, content_type="text/plain", headers=headers)
+
+
+def check_process() -> list[Check]:
+    """Return the checks of this process: does it stay, its workflows, and whether it can use the database."""
+    stays = Check(name="process", good=not stopping.begun, words="stopping" if stopping.begun else "running")
+    return [stays, _check_workflows(), *_check_database(())]
+
+
+def check_installation() -> list[Check]:
     """Return the checks of database, migrations, workers and timers; those that depend on a failed one are left out."""
+    return _check_database((_check_workers, _check_timers))
+
+
+def _check_database(further: tuple[Callable[[datetime], Check], ...]) -> list[Check]:
     try:
         now = database_now()
     except DatabaseError:
         return [Check(name="database", good=False, words="no response")]
-    checks = [Check(name="database", good=True, words="responding")]
-    for check in (_check_migrations, _check_workers, _check_timers):
-        checks.append(_safely(check, now))
-        if not checks[-1].good and check is _check_migrations:
-            break
-    return checks
+    checks = [Check(name="database", good=True, words="responding"), _safely(_check_migrations, now)]
+    return [*checks, *(_safely(check, now) for check in further if checks[-1].good)]
+
+
+def _check_workflows() -> Check:
+    try:
+        catalog.load()
+    except Exception as error:
+        return Check(name="workflows", good=False, words=f"cannot be loaded: {type(error).__name__}")
+    return Check(name="workflows", good=True, words="loaded")
 
 
 def _safely(check: Callable[[datetime], Check], now: datetime) -> Check:

@@ -1,0 +1,96 @@
+"""A server that is asked to stop answers what it has begun, and sends its clients elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from tests import nursery
+from tests.e2e.server import free_port, wait_until
+from tests.faults.worlds import ROOT
+
+pytestmark = pytest.mark.process
+CLIENTS = 12
+
+
+class Winding:
+    """The process of ``tests.cluster.winding``."""
+
+    def __init__(self, folder: Path, drain: float) -> None:
+        self.port, self._output = free_port(), folder / "output"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+        env = kept | {"WFDASH_DATA": str(folder / "data"), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-W", "ignore", "-m", "tests.cluster.winding", str(self.port), str(drain)]
+        with self._output.open("wb") as output:
+            self.process = nursery.start(command, stdout=output, stderr=output, env=env, cwd=ROOT)
+        self.until("ready", 1)
+
+    def until(self, word: str, count: int) -> None:
+        """Return once it has said a word so often."""
+        wait_until(lambda: self._output.read_text().split().count(word) == count, what=f"{count} times {word!r}")
+
+    def get(self, path: str) -> str:
+        """Return the body of an answer; empty if the connection ended without one."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+                return str(answer.read().decode())
+        except (URLError, OSError):
+            return ""
+
+
+@pytest.fixture
+def wind(tmp_path: Path) -> Iterator[Callable[[float], Winding]]:
+    """Start one that lets requests end for so many seconds."""
+    started: list[Winding] = []
+
+    def start(drain: float) -> Winding:
+        started.append(Winding(tmp_path, drain))
+        return started[-1]
+
+    yield start
+    for winding in started:
+        winding.process.kill()
+        winding.process.wait()
+
+
+def test_every_request_that_has_begun_is_answered_and_sockets_are_sent_away(wind) -> None:
+    winding = wind(60.0)
+    with ThreadPoolExecutor(CLIENTS) as clients, connect(f"ws://127.0.0.1:{winding.port}/") as client:
+        winding.until("socket", 1)
+        answers = [clients.submit(winding.get, "/slow") for _ in range(CLIENTS)]
+        winding.until("request", CLIENTS)
+        winding.process.send_signal(signal.SIGTERM)
+        with pytest.raises(ConnectionClosed) as closed:
+            client.recv(timeout=60)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", winding.port))
+        assert [answer.result() for answer in answers] == ["done"] * CLIENTS
+    assert winding.process.wait(60) == 0
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["asked again", "time is up"])
+def test_what_takes_longer_is_cut_off(wind, again: bool) -> None:
+    winding = wind(300.0 if again else 0.2)
+    with ThreadPoolExecutor(1) as clients:
+        answer = clients.submit(winding.get, "/never")
+        winding.until("request", 1)
+        winding.process.send_signal(signal.SIGTERM)
+        if again:
+            time.sleep(0.1)  # two signals at once are one
+            winding.process.send_signal(signal.SIGTERM)
+        assert winding.process.wait(60) == 0
+        assert answer.result() == ""
