@@ -226,7 +226,7 @@ Moment: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
 
 
 class CheckpointFilter(Record):
-    """A filter of a list of checkpoints. A field that is None matches all."""
+    """A filter of a list of checkpoints. A field that is None matches all. ``label``: the label it has, exactly."""
 
     step: str | None = None
     reason: Reason | None = None
@@ -235,7 +235,6 @@ class CheckpointFilter(Record):
     """Whether questions are pending there."""
     labelled: bool | None = None
     label: str | None = None
-    """The label it has, exactly."""
     since: Moment | None = None
     """Created at or after this time."""
     until: Moment | None = None
@@ -316,7 +315,7 @@ class RunFacts(Record):
 
 
 class RunInfo(Record):
-    """A run in a list. For the next page, pass the last one as ``before``."""
+    """A run in a list. For the next page, pass the last one as ``before``. ``n``: of its newest checkpoint, else 0."""
 
     id: RunId
     workflow: WorkflowId
@@ -325,7 +324,6 @@ class RunInfo(Record):
     engine: str
     phase: Phase
     n: int
-    """Of its newest checkpoint; 0 before the first."""
     forked_from: CheckpointId | None = None
     created: datetime
     updated: datetime
@@ -348,3 +346,5 @@ class Claim(Record):
     """True when it was taken over from a claim that had expired."""
     attempts: int = 0
     """How many times in a row the run was taken over without a checkpoint in between."""
+    facts: RunFacts | None = None
+    """What running it needs, where it was claimed with that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import IntEnum
 from operator import itemgetter
 
 from checkpoints.content.canonical_json import dumps, loads
@@ -16,6 +17,18 @@ from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, EventDraf
 
 TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 """Phases that an answer or a wake time turns into ready."""
+
+
+class Priority(IntEnum):
+    """Which run that is ready a worker takes first; of equals the one that has been ready longest."""
+
+    RESUMED = 10
+    """Someone acted on a run and waits for what follows: an answer, a signal, a restored checkpoint."""
+    STARTED = 5
+    """A person or a program started it, or resumed, retried or migrated it."""
+    TIMED = 0
+    """Its time has come (schedule, timer), its worker has gone, or its code is there again."""
+
 
 SUSPECT = 2
 """Takeovers in a row, without a checkpoint in between, that make a run a crash suspect."""

@@ -145,7 +145,21 @@ class Claims(Protocol):
     """Which worker may run which run. All times are the storage's own clock."""
 
     async def claim(self, run: RunId, *, worker: str, ttl: float) -> Claim | None:
-        """Return a claim of the run for ``ttl`` seconds if it is due and has no live claim; else None."""
+        """Return a claim of the run for ``ttl`` seconds if it is due and has no live claim; else None.
+
+        None, too, while another transaction has the run's row: ``due`` finds it again.
+        """
+
+    async def claim_due(
+        self, *, worker: str, ttl: float, limit: int, runs: Sequence[RunId] | None = None
+    ) -> Sequence[Claim]:
+        """Return claims of at most ``limit`` runs that are due and have no live claim, in one transaction.
+
+        Those of the highest priority come first, of equals the one that has been ready longest, and no crash suspect;
+        a run that its time woke, or whose worker has gone, has the lowest priority. Callers at the same time get
+        different runs and do not wait for one another. Each claim has the run's ``facts``, unless they cannot be read.
+        ``runs``: only of these.
+        """
 
     async def take(
         self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
@@ -170,7 +184,8 @@ class Claims(Protocol):
         """Release it; the run stays as due as it was. No error if it was already lost."""
 
     async def due(self, *, limit: int = 500) -> Sequence[RunId]:
-        """Return runs that are due: ready and unclaimed, claim expired, or their wake time has come.
+        """Return runs that are due: ready and unclaimed, claim expired, or their wake time has come; in the order of
+        ``claim_due``.
 
         Never its maker's own run: one that ``save``, ``begin``, ``fork`` or a commit without a standing created, until
         a commit without a claim leaves it to workers with a standing.

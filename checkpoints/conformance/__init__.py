@@ -26,7 +26,8 @@ is for storages that offer more, and needs worlds that can do more (see ``worlds
 
 from __future__ import annotations
 
-from checkpoints.conformance.claims import CLAIMS
+from checkpoints.conformance.batches import BATCHES
+from checkpoints.conformance.claims import CLAIMS as ONE_BY_ONE
 from checkpoints.conformance.corruption import CHUNKS, DAMAGE
 from checkpoints.conformance.drivers import WORKER
 from checkpoints.conformance.facts import FACTS
@@ -52,4 +53,5 @@ __all__ = [
 ]
 
 STORAGE = (*STORING, *LIMITS, *FACTS)
+CLAIMS = (*ONE_BY_ONE, *BATCHES)
 JOURNAL = (*KEEPING, *JOURNAL_LIMITS)

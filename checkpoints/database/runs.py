@@ -7,6 +7,7 @@ refers to nothing: its entries and the pages it stores stay.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
@@ -16,15 +17,30 @@ from checkpoints.database.alias import connection
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, Chunk, Claim, Run
+from checkpoints.models.expressions import DatabaseNow
 from checkpoints.records import Phase, RunInfo
+from checkpoints.rules import Priority
 from checkpoints.sql.runs import Removed
-from checkpoints.sql.statements import TIMED
+from checkpoints.sql.statements import POSTGRES, SQLITE, TIMED, Dialect
 
 FACTS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
 COUNT_EVENT = "UPDATE checkpoints_run SET seq = seq + 1, updated = %s WHERE id = %s RETURNING seq"
-COUNT_AND_WAKE = COUNT_EVENT.replace(
-    " WHERE", f", phase = CASE WHEN phase IN {TIMED} THEN '{Phase.READY.value}' ELSE phase END WHERE"
-)
+
+
+def count_and_wake(dialect: Dialect) -> str:
+    """Return the statement that counts an event and makes a run ready that waits for an answer or a time."""
+    now = dialect.now.replace("%", "%%")
+    woken = {"phase": f"'{Phase.READY.value}'", "priority": int(Priority.RESUMED), "ready_at": now}
+    changes = (f", {name} = CASE WHEN phase IN {TIMED} THEN {value} ELSE {name} END" for name, value in woken.items())
+    return COUNT_EVENT.replace(" WHERE", f"{''.join(changes)} WHERE")
+
+
+COUNT_AND_WAKE = {dialect.name: count_and_wake(dialect) for dialect in (SQLITE, POSTGRES)}
+
+
+def made_ready(priority: Priority) -> dict[str, Any]:
+    """Return the changes by which a run is ready from now on, for workers, in the order of its priority."""
+    return {"phase": Phase.READY, "for_workers": True, "priority": priority.value, "ready_at": DatabaseNow()}
 
 
 def list_runs(
@@ -51,7 +67,8 @@ def count_event(run: str, now: datetime, *, wake: bool) -> int:
     used = connection()
     moment = Run._meta.get_field("updated").get_db_prep_save(now, used)
     with used.cursor() as cursor:
-        cursor.execute(COUNT_AND_WAKE if wake else COUNT_EVENT, (moment, run))
+        statement = COUNT_AND_WAKE[used.vendor] if wake else COUNT_EVENT
+        cursor.execute(statement, (moment, run))
         found = cursor.fetchone()
     if found is None:
         raise Run.DoesNotExist

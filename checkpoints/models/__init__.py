@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import ID
@@ -23,21 +24,6 @@ from checkpoints.models.fields import (
 )
 from checkpoints.models.operations import PERSON
 from checkpoints.records import SIGNAL, Phase, Reason
-
-
-class WorkflowVersion(models.Model):
-    """A graph that runs were started under, stored so that old runs can still be drawn."""
-
-    workflow = CharField(max_length=200)
-    version = CharField(max_length=64)
-    description = JsonField()
-    created = MomentField(auto_now_add=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["workflow", "version"], name="one_row_per_workflow_version")]
-
-    def __str__(self) -> str:
-        return f"{self.workflow} {self.version[:8]}"
 
 
 class Run(models.Model):
@@ -76,6 +62,10 @@ class Run(models.Model):
     finished = MomentField(null=True)
     for_workers = models.BooleanField(default=True, db_default=True)
     """Whether workers may take it. Not a run that a program makes by the library: that drives it itself."""
+    priority = models.SmallIntegerField(default=0, db_default=0)
+    """How soon a worker takes it once it is ready: see ``rules.Priority``."""
+    ready_at = MomentField(null=True)
+    """When it last became ready; None: when it was created."""
     start_key = CharField(max_length=200, null=True, unique=True)
     altered = CharField(max_length=60, blank=True, db_default="", default="")
     """How people changed its course: restored, edited, overridden; comma-separated, never removed."""
@@ -104,7 +94,13 @@ class Run(models.Model):
                 fields=["phase", "finished", "workflow"], condition=Q(finished__isnull=False), name="run_ended"
             ),
             models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
-            models.Index(fields=["id"], condition=Q(phase="ready", for_workers=True), name="run_due"),
+            models.Index(
+                models.F("priority").desc(),
+                Coalesce("ready_at", "created"),
+                "workflow",
+                condition=Q(phase="ready", for_workers=True),
+                name="run_to_take",
+            ),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
             models.Index(fields=["phase", "id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
@@ -324,6 +320,7 @@ Signal = operations.Signal
 Tally = operations.Tally
 TallyMark = operations.TallyMark
 WorkerBeat = operations.WorkerBeat
+WorkflowVersion = operations.WorkflowVersion
 Grant = accounts.Grant
 RecoveryCode = accounts.RecoveryCode
 SecondFactor = accounts.SecondFactor

@@ -1,5 +1,5 @@
-"""Database support for lists of requests: the card's headline as a column, and an index that avoids reading the
-cards.
+"""Expressions and indexes that the databases spell differently: the card's headline as a column, an index of lists of
+requests that avoids reading the cards, the database's time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
 from django.db.models import Func, Index, Model, TextField
 from django.db.models.sql.compiler import SQLCompiler
+
+from checkpoints.models.fields import MomentField
+from checkpoints.sql.statements import POSTGRES, SQLITE
 
 LONGEST = 300
 """Characters of a headline in lists."""
@@ -66,3 +69,21 @@ class CoveringIndex(Index):
             return super().create_sql(model, schema_editor, using=using, **options)
         wide = Index(fields=[*self.fields, *self.covered], name=self.name, condition=self.condition)
         return wide.create_sql(model, schema_editor, using=using, **options)
+
+
+class DatabaseNow(Func):
+    """The database's time at this statement, as the statements of ``checkpoints.sql`` write it."""
+
+    output_field = MomentField()
+
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        """Return the expression."""
+        return SQLITE.now.replace("%", "%%"), ()
+
+    def as_postgresql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        """Return the expression."""
+        return POSTGRES.now, ()

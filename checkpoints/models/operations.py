@@ -179,6 +179,21 @@ class TallyMark(models.Model):
         return f"event {self.event}"
 
 
+class WorkflowVersion(models.Model):
+    """A graph that runs were started under, stored so that old runs can still be drawn."""
+
+    workflow = CharField(max_length=200)
+    version = CharField(max_length=64)
+    description = JsonField()
+    created = MomentField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "version"], name="one_row_per_workflow_version")]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.version[:8]}"
+
+
 class WorkerBeat(models.Model):
     """A worker's heartbeat row, renewed every few seconds. ``late``: seconds its timers were late by, at most."""
 

@@ -12,7 +12,7 @@ from checkpoints.content.canonical_json import loads
 from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, verify_chunks, verify_digest, with_digest
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.errors import Damaged, NotFound
-from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 from checkpoints.records import (
     ENDED,
     Answer,
@@ -52,12 +52,19 @@ class ReadScripts:
         (rows,) = yield [(self.sql.facts, (run,))]
         if not rows:
             raise NotFound("Run not found", run=run)
-        id_, workflow, version, message, n, attempts = rows[0]
+        return self.facts_of(run, *rows[0])
+
+    def facts_of(self, run: RunId, *stored: Any) -> RunFacts:
+        """Return the facts that a run's row stores (as text or its bytes): workflow, version, input, n, attempts.
+
+        ``Damaged``, ``Locked``.
+        """
         try:
+            workflow, version, message, n, attempts = (str(v, "utf-8") if isinstance(v, bytes) else v for v in stored)
             read = self._document(message, "run", run, "input")
         except ValueError as error:
             raise Damaged("the run's input cannot be read: restore the database from a backup", run=run) from error
-        return RunFacts(run=id_, workflow=workflow, version=version, input=read, n=n, attempts=attempts)
+        return RunFacts(run=run, workflow=WorkflowId(workflow), version=version, input=read, n=n, attempts=attempts)
 
     def needs(self, run: RunId) -> Script[Needs]:
         """Return what depends on a run's checkpoints."""

@@ -31,15 +31,23 @@ class Dialect:
     now: str
     later: str
     """Now plus a parameter in seconds."""
+    started: str = ""
+    """The time at which the statement started, by which an index can be searched; empty: that is ``now``."""
     lock: str
     """Clause of a SELECT that locks the row."""
     skip_locked: str
     """Clause of a SELECT that locks rows and skips those that are locked."""
+    by_index: str = ""
+    """Clause after a table that names the index to use, where the database would choose another one."""
+    raw_text: str = "{}"
+    """A text column as it is stored, also if it is no text any more."""
 
     def sql(self, text: str) -> str:
         """Return a statement in this dialect."""
-        filled = text.replace("{now}", self.now).replace("{later}", self.later).replace("{lock}", self.lock)
-        return filled.replace("?", self.mark)
+        words = {"{now}": self.now, "{later}": self.later, "{started}": self.started or self.now, "{lock}": self.lock}
+        for name, word in words.items():
+            text = text.replace(name, word)
+        return text.replace("?", self.mark)
 
     def moment(self, at: datetime | None) -> Any:
         """Return a time as a parameter."""
@@ -68,12 +76,15 @@ SQLITE = Dialect(
     later="strftime('%Y-%m-%d %H:%M:%f000','now',? || ' seconds')",
     lock="",
     skip_locked="",
+    by_index=" INDEXED BY {}",
+    raw_text="CAST({} AS BLOB)",
 )
 POSTGRES = Dialect(
     name="postgresql",
     mark="%s",
     now="clock_timestamp()",
     later="clock_timestamp() + ? * interval '1 second'",
+    started="statement_timestamp()",
     lock=" FOR UPDATE",
     skip_locked=" FOR UPDATE SKIP LOCKED",
 )
@@ -89,9 +100,6 @@ LIVE = "run_id=? AND token=? AND expires > {now}"
 IS_CURRENT = "c.epoch >= r.epoch"
 """A claim of an earlier epoch was revoked; its row blocks other workers until its own has stopped running steps."""
 TIMED = "('waiting','sleeping','retrying')"
-TAKEOVER_DELAYS = " ".join(f"WHEN {attempts} THEN {seconds}" for attempts, seconds in enumerate(rules.TAKEOVER_DELAYS))
-TAKEOVER_DELAY = f"CASE r.attempts {TAKEOVER_DELAYS} ELSE {rules.TAKEOVER_DELAYS[-1]} END"
-"""Seconds that a run must have been without a live claim before it is taken over."""
 
 
 class Statements:
@@ -106,7 +114,9 @@ class Statements:
         self.move = say(move + end + " RETURNING seq, n, family, workflow")
         is_fresh = "(SELECT expires > {later} FROM checkpoints_claim WHERE run_id=? AND token=?)"
         self.move_fenced = say(f"{move}{end} AND epoch=? RETURNING seq, n, family, workflow, {is_fresh}")
-        self.set_phase = say(f"{move}{set_phase}for_workers=TRUE, {end} RETURNING seq, n, family, workflow")
+        # It counts where the phase is ready: a run that becomes ready later gets that time then.
+        left = "for_workers=TRUE, ready_at={now}, "
+        self.set_phase = say(f"{move}{set_phase}{left}{end} RETURNING seq, n, family, workflow")
         self.set_phase_fenced = say(move + set_phase + end + " AND epoch=? RETURNING seq, n, family, workflow")
         run = insert("checkpoints_run", RUN, created="{now}", updated="{now}")
         self.new_run = say(f"{run} ON CONFLICT (id) DO NOTHING RETURNING id")
@@ -118,11 +128,10 @@ class Statements:
         self.release_live = say(f"DELETE FROM checkpoints_claim WHERE {LIVE} RETURNING 1")
         self.release = say("DELETE FROM checkpoints_claim WHERE run_id=? AND token=?")
         self.wake_if_answered = say(
-            "UPDATE checkpoints_run SET phase='ready', wake_at=NULL"
-            f" WHERE id=? AND phase IN {TIMED} AND EXISTS ({ANSWERED})"
+            f"UPDATE checkpoints_run SET phase='ready', priority={rules.Priority.RESUMED:d}, ready_at={{now}},"
+            f" wake_at=NULL WHERE id=? AND phase IN {TIMED} AND EXISTS ({ANSWERED})"
         )
         self._write_rows(dialect)
-        self._claims(dialect)
         self._reads(dialect)
         self._pruning(dialect)
         self._answering(dialect, users)
@@ -179,51 +188,10 @@ class Statements:
         """Return whether an answer's row also has its name in lists."""
         return "verdict" in self.answer
 
-    def _claims(self, dialect: Dialect) -> None:
-        say = dialect.sql
-        self.run_to_take = say("SELECT phase, acted_by, attempts FROM checkpoints_run WHERE id=?{lock}")
-        self.claim_holder = say(
-            "SELECT worker, expires, CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM checkpoints_claim WHERE run_id=?"
-        )
-        self.head = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
-        self.known_checkpoint = say("SELECT 1 FROM checkpoints_checkpoint WHERE id=?")
-        self.run_to_claim = say(
-            f"SELECT CASE WHEN phase='ready' OR (phase IN {TIMED} AND wake_at <= {{now}}) THEN 1 ELSE 0 END,"
-            " attempts FROM checkpoints_run WHERE id=? AND for_workers{lock}"
-        )
-        resting = dialect.later.replace("?", f"-({TAKEOVER_DELAY})")
-        self.claim_to_take_over = say(
-            f"SELECT CASE WHEN c.expires > {resting} THEN 1 ELSE 0 END, CASE WHEN {IS_CURRENT} THEN c.worker END"
-            " FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id WHERE c.run_id=?"
-        )
-        self.trust = say("UPDATE checkpoints_run SET attempts=0 WHERE id=? AND epoch=?")
-        self.next_epoch = say(
-            "UPDATE checkpoints_run SET epoch=epoch+1, phase='ready', wake_at=NULL, attempts=? WHERE id=?"
-            " RETURNING epoch"
-        )
-        self.take = say(
-            "INSERT INTO checkpoints_claim (run_id, token, worker, epoch, ttl, expires) VALUES (?,?,?,?,?,{later})"
-            " ON CONFLICT (run_id) DO UPDATE SET token=excluded.token, worker=excluded.worker, epoch=excluded.epoch,"
-            " ttl=excluded.ttl, expires=excluded.expires RETURNING expires"
-        )
-        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ?")
-        claims = "EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id"
-        suspect = f"(r.attempts >= {rules.SUSPECT} OR (r.attempts = {rules.SUSPECT - 1} AND {claims})))"
-        # Not the bare column: by the phase, every waiting run would be read to find those whose time has come.
-        timed = f"COALESCE(phase, '') IN {TIMED}"
-        self.due = {
-            which: say(
-                f"SELECT id FROM checkpoints_run r WHERE phase='ready' AND for_workers AND {free}"
-                " UNION ALL SELECT id FROM checkpoints_run r"
-                f" WHERE wake_at <= {{now}} AND for_workers AND {timed} AND {free}"
-                " LIMIT ?"
-            )
-            for which, chosen in ((None, ""), (True, f" AND {suspect}"), (False, f" AND NOT {suspect}"))
-            for free in [f"NOT {claims} AND c.expires > {resting}){chosen}"]
-        }
-
     def _reads(self, dialect: Dialect) -> None:
         say = dialect.sql
+        self.head = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
+        self.known_checkpoint = say("SELECT 1 FROM checkpoints_checkpoint WHERE id=?")
         self.load = say(f"SELECT {CONTENT} FROM checkpoints_checkpoint WHERE run_id=? AND id=?")
         self.latest = say(f"SELECT {CONTENT} FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LIMIT 1")
         self.ids = say("SELECT id FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC")
@@ -231,7 +199,7 @@ class Statements:
         self.delete = say("DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id=? RETURNING n")
         self.quarantine = say("UPDATE checkpoints_checkpoint SET clean=?, flaw=? WHERE run_id=? AND id=? RETURNING n")
         self.label = say("UPDATE checkpoints_checkpoint SET label=? WHERE run_id=? AND id=? RETURNING n")
-        self.facts = say("SELECT id, workflow, version, input, n, attempts FROM checkpoints_run WHERE id=?")
+        self.facts = say("SELECT workflow, version, input, n, attempts FROM checkpoints_run WHERE id=?")
         self.family = say("SELECT family FROM checkpoints_run WHERE id=?")
         self.events = say(
             "SELECT kind, step, data, seq, at FROM checkpoints_event WHERE run_id=? AND seq > ? ORDER BY seq LIMIT ?"

@@ -14,10 +14,9 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
-from checkpoints.content.encoder import Encoded, encode
-from checkpoints.content.encoder_cache import CachedEncoding, EncoderCache
+from checkpoints.content.encoder_cache import EncoderCache
 from checkpoints.content.encryption import Encryptor, encryptor_of
-from checkpoints.errors import Damaged, NotFound
+from checkpoints.errors import CheckpointsError, Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
 from checkpoints.limits import check, check_commit, check_label, cleaned, findable
 from checkpoints.records import (
@@ -31,12 +30,12 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
-from checkpoints.rules import times_of
+from checkpoints.sql.claims import ClaimedRun
 from checkpoints.sql.durability import must_sync
-from checkpoints.sql.event_rows import stored_events
+from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
 from checkpoints.sql.runs import Removed
-from checkpoints.sql.writes import BaseGone, PreparedCommit, Script, Scripts
+from checkpoints.sql.writes import BaseGone, Script, Scripts
 
 T = TypeVar("T")
 
@@ -215,7 +214,28 @@ class SqlStorage(ABC):
     async def claim(self, run: RunId, *, worker: str, ttl: float, suspects: bool = True) -> Claim | None:
         """See ``Claims.claim``. Without ``suspects``: not a run that may kill its workers (``rules.is_suspect``)."""
         check("worker name", worker)
-        return await self._write(lambda s: s.claim(findable(run), worker, ttl, suspects), sync=False)
+        claimed = await self._write(lambda s: s.claim_runs([findable(run)], worker, ttl, suspects), sync=False)
+        return claimed[0].claim if claimed else None
+
+    async def claim_due(
+        self,
+        *,
+        worker: str,
+        ttl: float,
+        limit: int,
+        runs: Sequence[RunId] | None = None,
+        most: int | None = None,
+    ) -> Sequence[Claim]:
+        """See ``Claims.claim_due``. ``most``: only runs of this priority at most."""
+        check("worker name", worker)
+        if limit < 1:
+            return []
+        if runs is None:
+            claimed = await self._write(lambda s: s.claim_due(worker, ttl, limit, most), sync=False)
+        else:
+            wanted = [findable(run) for run in dict.fromkeys(runs)][:limit]
+            claimed = await self._write(lambda s: s.claim_runs(wanted, worker, ttl, False), sync=False)
+        return [self._with_facts(one) for one in claimed]
 
     async def take(
         self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
@@ -274,6 +294,14 @@ class SqlStorage(ABC):
 
     # Internals
 
+    def _with_facts(self, claimed: ClaimedRun) -> Claim:
+        claim = claimed.claim
+        try:
+            facts = self._opened().scripts.facts_of(claim.run, *claimed.facts, claim.attempts)
+        except CheckpointsError:
+            return claim
+        return claim.model_copy(update={"facts": facts})
+
     async def _write(
         self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
     ) -> T:
@@ -313,19 +341,3 @@ def pruning(scripts: Scripts) -> Pruning:
 def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script[int | None]:
     """Follow a page of a run's checkpoints."""
     return pruning(scripts).mark(survey, run, before)
-
-
-def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
-    """Return a commit with everything encoded that can be. ``ValueError`` if something is not valid JSON."""
-    encoded = None if commit.checkpoint is None else encoded_content(commit.checkpoint, head, frozen=commit.frozen)
-    events = stored_events(commit.events)
-    base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
-    times = times_of(commit.events)
-    return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base, times=times)
-
-
-def encoded_content(checkpoint: Checkpoint, head: CachedEncoding | None, *, frozen: bool) -> Encoded:
-    """Return a checkpoint's body and requests as text. ``ValueError`` if they are not valid JSON."""
-    requests = [r.model_dump(mode="json") for r in checkpoint.requests]
-    known = None if head is None else head.known
-    return encode({"body": checkpoint.body, "requests": requests}, known=known, frozen=frozen)

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from checkpoints.content.chunks import bind_to_row
 from checkpoints.ids import RequestId, RunId
 from checkpoints.records import CheckpointInfo, Effect, Json, Phase, Request
-from checkpoints.rules import facts_text, risk_of, row_of
+from checkpoints.rules import Priority, facts_text, risk_of, row_of
 
 INFO = tuple(CheckpointInfo.model_fields)
 """A checkpoint's metadata, by the record's names."""
@@ -57,6 +57,7 @@ class RunRow(TypedDict):
     forked_from: str | None
     acted_by: str
     for_workers: bool
+    priority: int
 
 
 def run_row(
@@ -70,8 +71,9 @@ def run_row(
     family: str | None = None,
     forked_from: str | None = None,
     for_workers: bool = True,
+    priority: Priority = Priority.STARTED,
 ) -> RunRow:
-    """Return a new run's row: ready, unclaimed, of a family of its own unless it is forked."""
+    """Return a new run's row: ready since it was created, unclaimed, of a family of its own unless it is forked."""
     return {
         "id": run,
         "workflow": workflow,
@@ -87,6 +89,7 @@ def run_row(
         "forked_from": forked_from,
         "acted_by": "",
         "for_workers": for_workers,
+        "priority": priority.value,
     }
 
 

@@ -6,7 +6,7 @@ that raises leaves nothing behind: its executor rolls back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import NoneType
@@ -16,7 +16,7 @@ from checkpoints import rules
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.encoder import Encoded
 from checkpoints.errors import ClaimLost, Conflict, NotFound
-from checkpoints.ids import CheckpointId, RunId, new_request_id, new_token
+from checkpoints.ids import CheckpointId, RunId, new_request_id
 from checkpoints.records import (
     ENDED,
     Answer,
@@ -28,15 +28,13 @@ from checkpoints.records import (
     Request,
     Standing,
 )
+from checkpoints.sql.claims import ClaimScripts
 from checkpoints.sql.event_rows import StoredEvent, insert_events, stored_events
-from checkpoints.sql.reads import ReadScripts
 from checkpoints.sql.reads import Script as Script
 from checkpoints.sql.statements import (
     Rows,
     Statement,
-    extend_many,
     insert_chunks,
-    live_tokens,
 )
 from checkpoints.sql.tables import (
     CHECKPOINT_VALUES,
@@ -74,7 +72,7 @@ class PreparedCommit:
 
 
 @dataclass(frozen=True)
-class Scripts(ReadScripts):
+class Scripts(ClaimScripts):
     """All operations in one dialect."""
 
     def commit(self, given: PreparedCommit) -> Script[int]:
@@ -260,83 +258,12 @@ class Scripts(ReadScripts):
         if not rows:
             raise NotFound(run=run, checkpoint=checkpoint)
 
-    # Claims
-
-    def claim(self, run: RunId, worker: str, ttl: float, suspects: bool) -> Script[Claim | None]:
-        """Claim a due run without a live claim, and return the claim."""
-        runs, claims = yield [(self.sql.run_to_claim, (run,)), (self.sql.claim_to_take_over, (run,))]
-        if not runs or not runs[0][0] or (claims and claims[0][0]):
-            return None
-        before = claims[0][1] if claims else None
-        attempts = rules.taken_over(runs[0][1], before, worker)
-        if rules.is_suspect(attempts) and not suspects:
-            return None
-        return (yield from self._insert_claim(run, worker, ttl, attempts, recovered=before is not None))
-
-    def take(
-        self, run: RunId, worker: str, ttl: float, head: CheckpointId | None, *, stopped: bool = False
-    ) -> Script[Claim]:
-        """Claim a run, due or not, without a live claim and whose newest checkpoint is ``head``, and return the
-        claim.
-        """
-        looks = [(self.sql.run_to_take, (run,)), (self.sql.claim_holder, (run,)), (self.sql.head, (run,))]
-        runs, claims, heads = yield looks
-        if not runs:
-            raise NotFound("Run not found", run=run)
-        phase, acted_by, attempts = runs[0]
-        for holder, expires, live in claims:
-            if live:
-                rules.refuse_held(run, holder, self.dialect.time(expires))
-        if not stopped:
-            rules.refuse_stopped(run, Phase(phase), acted_by)
-        rules.refuse_moved(run, heads[0][0] if heads else None, head)
-        attempts = rules.taken_over(attempts, claims[0][0] if claims else None, worker)
-        return (yield from self._insert_claim(run, worker, ttl, attempts, recovered=bool(claims)))
-
     def begin(self, given: PreparedCommit, worker: str, ttl: float) -> Script[Claim]:
         """Write a run's first checkpoint, claim the run, and return the claim."""
         yield [self._new_run(given.commit, for_workers=False)]
         claim = yield from self.take(given.commit.run, worker, ttl, None)
         yield from self.commit(replace(given, claim=claim))
         return claim
-
-    def _insert_claim(self, run: RunId, worker: str, ttl: float, attempts: int, *, recovered: bool) -> Script[Claim]:
-        ((epoch,),) = (yield [(self.sql.next_epoch, (attempts, run))])[0]
-        token = new_token()
-        ((expires,),) = (yield [(self.sql.take, (run, token, worker, epoch, ttl, ttl))])[0]
-        held = {"run": run, "token": token, "worker": worker, "epoch": epoch, "ttl": ttl}
-        return Claim(**held, expires=self.dialect.time(expires), recovered=recovered, attempts=attempts)
-
-    def renew(self, claim: Claim, ttl: float) -> Script[Claim]:
-        """Extend a claim that is still live, and return it."""
-        (rows,) = yield [(self.sql.extend_by_ttl, (ttl, ttl, claim.run, claim.token))]
-        if not rows:
-            raise ClaimLost(run=claim.run)
-        return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
-
-    def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[frozenset[str]]:
-        """Extend claims that have not expired; return the tokens of those that did, or whose run was taken away."""
-        tokens = tuple(str(claim.token) for claim in claims)
-        extend = (extend_many(self.dialect, len(tokens)), (ttl, ttl, *tokens))
-        _, rows = yield [extend, (live_tokens(self.dialect, len(tokens)), tokens)]
-        return frozenset(tokens) - {token for (token,) in rows}
-
-    def release(self, claim: Claim) -> Script[None]:
-        """Drop a claim, if it is still there."""
-        yield [(self.sql.release, (claim.run, claim.token))]
-
-    def trust(self, claim: Claim) -> Script[None]:
-        """Reset a run's count of takeovers."""
-        yield [(self.sql.trust, (claim.run, claim.epoch))]
-
-    def due(self, limit: int, suspect: bool | None) -> Script[list[RunId]]:
-        """Return runs that are due."""
-        (rows,) = yield [(self.sql.due[suspect], (limit,))]
-        return [RunId(id_) for (id_,) in rows]
-
-    def expire(self, prefix: str) -> Script[None]:
-        """End the claims of workers by the start of their names."""
-        yield [(self.sql.expire, (prefix, prefix))]
 
 
 def text_of(value: Any) -> str:

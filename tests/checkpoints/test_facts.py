@@ -65,8 +65,9 @@ async def test_a_file_from_before_there_were_facts_is_read_and_gets_them(tmp_pat
     async with FileStorage(path) as storage:
         await storage.save(old)
     altered(path, "ALTER TABLE checkpoints_checkpoint DROP COLUMN facts")
-    altered(path, "DROP INDEX IF EXISTS run_due")
-    altered(path, "ALTER TABLE checkpoints_run DROP COLUMN for_workers")
+    altered(path, "DROP INDEX run_to_take")
+    for later in ("for_workers", "priority", "ready_at"):
+        altered(path, f"ALTER TABLE checkpoints_run DROP COLUMN {later}")
     altered(path, "PRAGMA user_version=2")
     async with FileStorage(path) as storage:
         loaded = await storage.load(run, old.id)

@@ -12,7 +12,7 @@ from checkpoints.database.alias import connection, on_commit
 from checkpoints.database.runs import count_event
 from checkpoints.events import EventKind, check_event
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
-from checkpoints.records import EventDraft, Phase
+from checkpoints.records import EventDraft
 from checkpoints.sql.tables import EVENT, event_row
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
@@ -107,10 +107,11 @@ def fence(run: Run) -> None:
 
 
 def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -> None:
-    """Change the run if it still is as expected, and fence its worker. ``WrongState`` names its actual status."""
+    """Change the run if it still is as expected, and fence its worker. ``WrongState`` names its actual status.
+
+    ``changes`` by which it becomes ready are those of ``made_ready``.
+    """
     changes |= {"updated": timezone.now(), "acted_by": viewer.name, "noted": False}
-    if changes.get("phase") == Phase.READY:
-        changes["for_workers"] = True  # Also a run that a program drove: a person has asked for it here.
     if Run.objects.filter(expected, pk=run.pk).update(**changes) != 1:
         run.refresh_from_db()
         raise WrongState(f"Cannot {verb} a run that is {run.phase}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from checkpoints.errors import Incompatible, InvalidConfig
 from checkpoints.sql.sqlite.executor import roll_back
 
-VERSION = 4
+VERSION = 5
 """Stored in the file as ``user_version``."""
 
 SCHEMA = """
@@ -17,8 +17,10 @@ CREATE TABLE checkpoints_run (
     phase TEXT NOT NULL, input TEXT, output TEXT, error TEXT, seq INTEGER NOT NULL, n INTEGER NOT NULL,
     epoch INTEGER NOT NULL, attempts INTEGER NOT NULL, wake_at TEXT, retry TEXT, family TEXT NOT NULL,
     forked_from TEXT, acted_by TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL, finished TEXT,
-    for_workers INTEGER NOT NULL DEFAULT 1);
+    for_workers INTEGER NOT NULL DEFAULT 1, priority INTEGER NOT NULL DEFAULT 0, ready_at TEXT);
 CREATE INDEX run_by_phase ON checkpoints_run (phase);
+CREATE INDEX run_to_take ON checkpoints_run (priority DESC, COALESCE(ready_at, created), workflow)
+    WHERE phase = 'ready' AND for_workers;
 CREATE INDEX run_to_wake ON checkpoints_run (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX run_by_family ON checkpoints_run (family);
 CREATE TABLE checkpoints_claim (
@@ -47,7 +49,7 @@ CREATE TABLE checkpoints_effect (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL,
     once INTEGER NOT NULL, state TEXT NOT NULL, result TEXT, n INTEGER NOT NULL, at TEXT NOT NULL);
 CREATE INDEX effect_by_key ON checkpoints_effect (run_id, key);
-PRAGMA user_version=4
+PRAGMA user_version=5
 """
 
 UPGRADES = {
@@ -64,6 +66,13 @@ PRAGMA user_version=3
     3: """
 ALTER TABLE checkpoints_run ADD COLUMN for_workers INTEGER NOT NULL DEFAULT 1;
 PRAGMA user_version=4
+""",
+    4: """
+ALTER TABLE checkpoints_run ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE checkpoints_run ADD COLUMN ready_at TEXT;
+CREATE INDEX run_to_take ON checkpoints_run (priority DESC, COALESCE(ready_at, created), workflow)
+    WHERE phase = 'ready' AND for_workers;
+PRAGMA user_version=5
 """,
 }
 """From each earlier version to the next."""

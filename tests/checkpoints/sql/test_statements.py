@@ -9,9 +9,17 @@ import pytest
 from django.db import connections
 
 from checkpoints.records import CheckpointFilter
+from checkpoints.sql.claim_statements import (
+    ClaimStatements,
+    insert_claims,
+    lock_due,
+    look_at,
+    next_epochs,
+    select_due,
+)
 from checkpoints.sql.listing import list_checkpoints
 from checkpoints.sql.sqlite.executor import connect
-from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements
+from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, extend_many, live_tokens
 
 
 @pytest.fixture
@@ -28,17 +36,15 @@ def plan(database: sqlite3.Connection, sql: str) -> str:
     return "\n".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
 
 
-HOT = ["latest", "ids", "load", "events", "answers", "facts", "due", "move_fenced"]
+HOT = ["latest", "ids", "load", "events", "answers", "facts", "move_fenced"]
 PRUNING = ["relatives", "needed", "roots", "hashes", "origins"]
 
 
 @pytest.mark.parametrize("name", [*HOT, *PRUNING])
 def test_no_read_scans_a_table_or_sorts(database: sqlite3.Connection, name: str) -> None:
-    said = getattr(Statements(SQLITE), name)
-    for sql in said.values() if isinstance(said, dict) else [said]:
-        steps = plan(database, sql)
-        assert "SCAN" not in steps
-        assert name in ("relatives",) or "TEMP B-TREE" not in steps
+    steps = plan(database, getattr(Statements(SQLITE), name))
+    assert "SCAN" not in steps
+    assert name in ("relatives",) or "TEMP B-TREE" not in steps
 
 
 FILTERS = [
@@ -68,15 +74,27 @@ def test_the_latest_checkpoint_is_one_indexed_read(database: sqlite3.Connection)
     assert plan(database, Statements(SQLITE).latest).count("\n") == 0
 
 
-def test_runs_that_only_wait_are_not_read_to_find_those_that_are_due(database: sqlite3.Connection) -> None:
-    for sql in Statements(SQLITE).due.values():
-        assert "USING INDEX run_to_wake" in plan(database, sql)
+@pytest.mark.parametrize("suspect", [None, True, False])
+@pytest.mark.parametrize("capped", [True, False])
+def test_of_all_runs_only_those_that_are_due_are_read_and_already_in_their_order(
+    database: sqlite3.Connection, suspect: bool | None, capped: bool
+) -> None:
+    steps = plan(database, select_due(SQLITE, suspect=suspect, lock=True, capped=capped))
+    ready, woken = steps.split("UNION ALL", 2)[:2]
+    assert "r USING INDEX run_to_take" in ready
+    assert "r USING INDEX run_to_wake" in woken
+    assert "TEMP B-TREE" not in ready + woken
+    assert "SCAN c\n" in steps, "there are as many claims as runs in progress"
+
+
+BY_COUNT = (lock_due, look_at, next_epochs, insert_claims, extend_many, live_tokens)
 
 
 def statements(dialect: Dialect) -> list[str]:
-    """Return every fixed statement in a dialect, always in the same order."""
-    held = vars(Statements(dialect)).values()
-    return [sql for each in held for sql in (each.values() if isinstance(each, dict) else [each])]
+    """Return every statement in a dialect, always in the same order."""
+    fixed = [*vars(Statements(dialect)).values(), *vars(ClaimStatements(dialect)).values()]
+    due = [select_due(dialect, suspect=which, lock=True, capped=True) for which in (None, True, False)]
+    return [*fixed, *due, *(sql(dialect, count) for sql in BY_COUNT for count in (1, 2))]
 
 
 def test_every_statement_is_valid_sqlite(database: sqlite3.Connection) -> None:

@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.rows import copy_row, insert_row, read_row
+from checkpoints.database.runs import made_ready
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.limits import problem_of
 from checkpoints.models import Checkpoint, HumanRequest, Run
-from checkpoints.records import Phase, Reason, Request
-from checkpoints.rules import card_subject
+from checkpoints.records import Reason, Request
+from checkpoints.rules import Priority, card_subject
 from checkpoints.sql.tables import request_row, run_row
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
@@ -213,8 +214,7 @@ def _suggestion(run_id: str, request: Request) -> dict[str, Any] | None:
 def _rewind(run: Run, head: Checkpoint, viewer: Viewer, altered: str) -> None:
     Run.objects.filter(pk=run.pk).update(
         n=head.n,
-        phase=Phase.READY,
-        for_workers=True,
+        **made_ready(Priority.RESUMED),
         version=head.version,
         output=None,
         error=None,

@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from checkpoints import records
 from checkpoints.database.clock import database_now
+from checkpoints.database.runs import made_ready
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Claim, HumanRequest, Run
 from checkpoints.records import ENDED, Phase
-from checkpoints.rules import TIMED
+from checkpoints.rules import TIMED, Priority
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
@@ -84,7 +85,7 @@ def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | N
         if run.phase == Phase.READY and run.ending and run.ending_as == Phase.PAUSED:
             Run.objects.filter(pk=run.pk).update(ending="")
         elif not (forced and run.phase == Phase.READY):
-            move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, phase=Phase.READY, error=None)
+            move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, error=None, **made_ready(Priority.STARTED))
         facts: dict[str, Any] = {"forced": True} if forced else {}
         append_event(run, EventKind.RUN_RESUMED.draft(by=viewer.name, **facts))
         entries.record_run(viewer, "resume", run, **facts)

@@ -11,11 +11,13 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.alias import atomic
+from checkpoints.database.runs import made_ready
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Run, WorkflowVersion
 from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase
+from checkpoints.rules import Priority
 from checkpoints.sql.tables import run_row
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
@@ -100,6 +102,7 @@ def begin_run(
     right: str = "start",
     facts: Mapping[str, Json] | None = None,
     requesters: Iterable[str] = (),
+    priority: Priority = Priority.STARTED,
 ) -> Run:
     """Create a run for this person inside the caller's transaction, with event and audit entry, and return it.
 
@@ -110,7 +113,7 @@ def begin_run(
     recorded = dict(facts or {})
     remember_version(entry.description)
     with atomic():
-        run = _create_run(viewer, entry, message, start_key, requesters)
+        run = _create_run(viewer, entry, message, start_key, requesters, priority)
     search_index.index_run(run, message)
     append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **recorded))
     entries.record_run(viewer, "start", run, right=right, **recorded)
@@ -124,7 +127,8 @@ def retry_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
         run = find_run(viewer, run_id, right="operate")
         if call.previous_result is not None:
             return run
-        move_run(run, Q(phase=Phase.FAILED), "retry", viewer, phase=Phase.READY, error=None, finished=None, attempts=0)
+        again = {"error": None, "finished": None, "attempts": 0, **made_ready(Priority.STARTED)}
+        move_run(run, Q(phase=Phase.FAILED), "retry", viewer, **again)
         append_event(run, EventKind.RUN_RETRIED.draft(by=viewer.name))
         entries.record_run(viewer, "retry", run)
         notify_workers(run.id)
@@ -144,13 +148,18 @@ def _refusal(viewer: Viewer, workflow: str, what: str) -> Exception:
 
 
 def _create_run(
-    viewer: Viewer, entry: catalog.Entry, message: Json, start_key: str | None, requesters: Iterable[str]
+    viewer: Viewer,
+    entry: catalog.Entry,
+    message: Json,
+    start_key: str | None,
+    requesters: Iterable[str],
+    priority: Priority,
 ) -> Run:
     now, description = timezone.now(), entry.description
     run_id = ids.new_run_id()
     named = {name: getattr(description, name) for name in ("workflow", "version", "engine")}
     return Run.objects.create(
-        **run_row(run_id, **named, title=description.title[:300]),
+        **run_row(run_id, **named, title=description.title[:300], priority=priority),
         **names_of(entry, message),
         input=message,
         created_by=viewer.user if isinstance(viewer.user, User) else None,

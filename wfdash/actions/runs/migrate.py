@@ -13,12 +13,14 @@ from django.utils import timezone
 
 from checkpoints import models, records
 from checkpoints.database.rows import insert_row
+from checkpoints.database.runs import made_ready
 from checkpoints.database.storage import write
 from checkpoints.errors import ClaimLost, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import encrypted_for
 from checkpoints.records import ErrorInfo, Phase
+from checkpoints.rules import Priority
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
@@ -69,13 +71,13 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
             raise WrongState("The run changed in the meantime. Review it again")
         held = versions.is_held(run)
         fence(run)
-        phase = run.phase if run.phase == Phase.PAUSED and not held else Phase.READY
+        stays = run.phase == Phase.PAUSED and not held
         _apply_migration(
             run, head, carried, kind=EventKind.RUN_OVERRIDDEN if override else EventKind.RUN_MIGRATED, by=viewer.name
         )
         altered = restore_point.alterations(run.altered, "overridden" if override else "")
         facts = {"acted_by": viewer.name, "finished": None, "retry": None, "altered": altered}
-        Run.objects.filter(pk=run.pk).update(phase=phase, for_workers=True, **facts)
+        Run.objects.filter(pk=run.pk).update(**facts, **({} if stays else made_ready(Priority.STARTED)))
         entries.record_run(viewer, command[0], run)
         notify_workers(run.pk)
         notify_inbox(run.workflow)
@@ -137,7 +139,7 @@ def _release_each(runs: list[str], is_ready: Callable[[Run], bool]) -> list[str]
 def _release(run: Run) -> bool:
     with write():
         still = Run.objects.filter(pk=run.pk, phase=Phase.PAUSED, epoch=run.epoch, acted_by="")
-        if still.update(phase=Phase.READY, error=None) != 1:
+        if still.update(error=None, **made_ready(Priority.TIMED)) != 1:
             return False
         append_event(run, EventKind.RUN_RELEASED.draft(version=run.version))
         notify_workers(run.pk)

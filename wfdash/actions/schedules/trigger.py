@@ -17,6 +17,7 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Run, Schedule
 from checkpoints.records import ENDED, Json
+from checkpoints.rules import Priority
 from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.audit import entries
@@ -100,6 +101,7 @@ def _start(schedule: Schedule, ready: PreparedStart, came: DueTime, fires: datet
                 right=right,
                 facts=facts_of(schedule, fires),
                 requesters=requesters_of(schedule),
+                priority=Priority.TIMED,
             )
         except IntegrityError:
             return True

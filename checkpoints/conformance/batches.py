@@ -1,0 +1,138 @@
+"""What ``Claims.claim_due`` promises: runs in their order, each to one worker, and none that is not due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from checkpoints.conformance.samples import MANY, asking, begun, checkpoint, checks_in, claimed, is_due, refused, until
+from checkpoints.conformance.worlds import JournalWorld
+from checkpoints.errors import ClaimLost
+from checkpoints.events import EventKind
+from checkpoints.ids import RunId, new_run_id
+from checkpoints.records import Claim, Commit, Phase, Standing
+
+EVENT = (EventKind.CUSTOM.draft(),)
+
+
+async def runs_are_claimed_in_the_order_in_which_they_became_ready(world: JournalWorld) -> None:
+    await _empty(world)
+    runs = [await _one_after_another(world) for _ in range(5)]
+    await world.storage.commit(Commit(run=runs[0], standing=Standing(phase=Phase.READY)))
+    expected = [*runs[1:], runs[0]]
+    assert [run for run in await world.storage.due(limit=MANY) if run in runs] == expected
+    claims = await _taken(world, 3)
+    assert _runs_of(claims) == expected[:3]
+    assert {(claim.worker, claim.epoch, claim.recovered, claim.attempts) for claim in claims} == {("test", 1, False, 0)}
+    assert all(claim.expires > datetime.now(UTC) for claim in claims)
+    assert _runs_of(await _taken(world, 2)) == expected[3:]
+    assert not {*_runs_of(await _taken(world, MANY))} & {*runs}
+    assert await _taken(world, 0) == []
+
+
+async def an_answered_run_comes_first_and_one_that_its_time_woke_comes_last(world: JournalWorld) -> None:
+    await _empty(world)
+    past = datetime.now(UTC) - timedelta(minutes=1)
+    asleep, asked = new_run_id(), new_run_id()
+    await world.storage.commit(Commit(run=asleep, standing=Standing(phase=Phase.SLEEPING, wake_at=past)))
+    await world.storage.commit(asking(asked, "k"))
+    started = [await _one_after_another(world) for _ in range(2)]
+    await world.answer(asked, "k", True)
+    mine = [asked, *started, asleep]
+    assert [run for run in _runs_of(await _taken(world, MANY)) if run in mine] == mine
+    assert await world.phase(asleep) is Phase.READY
+
+
+async def a_released_run_keeps_its_place(world: JournalWorld) -> None:
+    await _empty(world)
+    first, second = await _one_after_another(world), await _one_after_another(world)
+    (claim,) = await _taken(world, 1)
+    await world.storage.release(claim)
+    assert _runs_of(await _taken(world, 2)) == [first, second]
+
+
+async def claims_of_a_batch_are_fenced_like_any_other(world: JournalWorld) -> None:
+    run = await begun(world)
+    (old,) = await _taken(world, 1, run, ttl=0.02)
+    await until(lambda: is_due(world, run))
+    (new,) = await _taken(world, 1, run, worker="second")
+    assert (new.epoch, new.recovered, new.attempts) == (2, True, 1)
+    with refused(ClaimLost):
+        await world.storage.commit(Commit(run=run, events=EVENT), claim=old)
+    await world.storage.commit(Commit(run=run, events=EVENT), claim=new)
+    assert len(await world.storage.read_events(run)) == 2
+
+
+async def a_claim_of_a_batch_has_what_running_its_run_needs(world: JournalWorld) -> None:
+    run = await begun(world)
+    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run)))
+    (claim,) = await _taken(world, 1, run)
+    assert claim.facts is not None
+    assert (claim.facts.run, claim.facts.n, claim.facts.attempts) == (run, 1, 0)
+
+
+async def workers_that_look_at_once_share_the_runs_and_each_is_claimed_once(world: JournalWorld) -> None:
+    await _empty(world)
+    runs = {await begun(world) for _ in range(24)}
+    batches: list[Claim] = []
+    while found := await asyncio.gather(*(_taken(world, 3, worker=f"w{number}") for number in range(4))):
+        batches += (claims := [claim for batch in found for claim in batch])
+        if not claims:
+            break
+    mine = [claim for claim in batches if claim.run in runs]
+    assert sorted(_runs_of(mine)) == sorted(runs)
+    assert len({claim.worker for claim in mine}) > 1
+    assert all(claim.epoch == 1 for claim in mine)
+
+
+async def only_those_asked_for_are_claimed_and_only_if_they_are_due(world: JournalWorld) -> None:
+    due, other, held, waits = await begun(world), await begun(world), await begun(world), new_run_id()
+    await claimed(world, held)
+    await world.storage.commit(Commit(run=waits, standing=Standing(phase=Phase.WAITING)))
+    given = [due, held, waits, new_run_id(), due]
+    assert _runs_of(await _taken(world, 10, *given)) == [due]
+    assert await is_due(world, other)
+
+
+async def no_suspect_is_in_a_batch(world: JournalWorld) -> None:
+    run = await begun(world)
+    for worker in ("first", "second"):
+        claim = await until(lambda: world.storage.claim(run, worker=worker, ttl=30))  # noqa: B023
+        await world.storage.renew(claim, ttl=0.01)
+    await until(lambda: is_due(world, run))
+    assert await _taken(world, 1, run, worker="third") == []
+    assert run not in _runs_of(await _taken(world, MANY, worker="third"))
+    assert await is_due(world, run)
+
+
+async def a_run_that_its_maker_drives_is_in_no_batch(world: JournalWorld) -> None:
+    run = new_run_id()
+    await world.storage.save(checkpoint(run))
+    assert await _taken(world, 1, run) == []
+    assert run not in _runs_of(await _taken(world, MANY))
+
+
+async def _taken(world: JournalWorld, limit: int, *runs: RunId, worker: str = "test", ttl: float = 600) -> list[Claim]:
+    """Return the claims that a worker gets, of these runs or of any."""
+    return [*await world.storage.claim_due(worker=worker, ttl=ttl, limit=limit, runs=runs or None)]
+
+
+async def _one_after_another(world: JournalWorld) -> RunId:
+    """Return a run that is ready, and later ones are so at a later time of any clock."""
+    run = await begun(world)
+    await asyncio.sleep(0.002)
+    return run
+
+
+async def _empty(world: JournalWorld) -> None:
+    """Claim what is due from before."""
+    while await _taken(world, 500, worker="before"):
+        continue
+
+
+def _runs_of(claims: Iterable[Claim]) -> list[RunId]:
+    return [claim.run for claim in claims]
+
+
+BATCHES = checks_in(globals())

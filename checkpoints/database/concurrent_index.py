@@ -1,0 +1,63 @@
+"""Migration operations that build and drop indexes of busy tables while others write to them.
+
+On PostgreSQL they are done concurrently, so the migration must have ``atomic = False`` and hold nothing else. SQLite
+has one writer at a time anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations import AddIndex, RemoveIndex
+from django.db.migrations.state import ProjectState
+from django.db.models import Index, Model
+
+
+class AddIndexConcurrently(AddIndex):
+    """Add an index without making writers wait. What an interrupted attempt left behind is dropped first."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Build the index."""
+        _build(to_state.apps.get_model(app_label, self.model_name), self.index, schema_editor)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Drop the index."""
+        _drop(from_state.apps.get_model(app_label, self.model_name), self.index, schema_editor)
+
+
+class RemoveIndexConcurrently(RemoveIndex):
+    """Drop an index without making writers wait."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Drop the index."""
+        index = from_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
+        _drop(from_state.apps.get_model(app_label, self.model_name), index, schema_editor)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Build the index."""
+        index = to_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
+        _build(to_state.apps.get_model(app_label, self.model_name), index, schema_editor)
+
+
+def _build(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    if schema_editor.connection.vendor == "postgresql":
+        # An index whose build was interrupted exists and is not valid.
+        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")
+    schema_editor.add_index(model, index, **_options(schema_editor))
+
+
+def _drop(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    schema_editor.remove_index(model, index, **_options(schema_editor))
+
+
+def _options(schema_editor: BaseDatabaseSchemaEditor) -> dict[str, Any]:
+    return {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}

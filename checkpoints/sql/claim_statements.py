@@ -1,0 +1,128 @@
+"""The statements that find runs that are due and claim them, once for both databases.
+
+Locks are taken in the order of all writers: the run's row, then its claim's. No claim of a worker waits for a row that
+another transaction has: it is skipped, and found again.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from checkpoints import rules
+from checkpoints.sql.statements import IS_CURRENT, TIMED, Dialect, placeholders
+
+TAKEOVER_DELAYS = " ".join(f"WHEN {attempts} THEN {seconds}" for attempts, seconds in enumerate(rules.TAKEOVER_DELAYS))
+TAKEOVER_DELAY = f"CASE r.attempts {TAKEOVER_DELAYS} ELSE {rules.TAKEOVER_DELAYS[-1]} END"
+"""Seconds that a run must have been without a live claim before it is taken over."""
+SINCE = "COALESCE(r.ready_at, r.created)"
+"""Since when a run is ready: the index of such runs has it in these words."""
+
+
+class ClaimStatements:
+    """The fixed statements in one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        say = dialect.sql
+        self.run_to_take = say(
+            "SELECT r.id, r.attempts, r.epoch, phase, acted_by FROM checkpoints_run r WHERE id=?{lock}"
+        )
+        self.claim_holder = say(
+            "SELECT worker, expires, CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM checkpoints_claim WHERE run_id=?"
+        )
+        self.trust = say("UPDATE checkpoints_run SET attempts=0 WHERE id=? AND epoch=?")
+        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ?")
+
+
+@lru_cache(maxsize=8)
+def claim_statements(dialect: Dialect) -> ClaimStatements:
+    """Return the fixed statements in a dialect."""
+    return ClaimStatements(dialect)
+
+
+def resting(dialect: Dialect) -> str:
+    """Return the time before which a claim must have expired for its run ``r`` to be taken over."""
+    return dialect.later.replace("?", f"-({TAKEOVER_DELAY})")
+
+
+@lru_cache(maxsize=16)
+def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bool = False) -> str:
+    """Return the statement that selects runs that are due, in the order in which they are taken.
+
+    ``suspect``: only those that may end their workers, or only the others. ``lock``: lock them, without those that
+    others have locked. ``capped``: its first parameter is the highest priority of those that are ready. Three
+    parameters say how many it looks at of each kind, the last one how many it returns.
+    """
+    again = f"r.attempts {'>=' if suspect else '<'} {rules.SUSPECT}"
+    over = f"r.attempts {'>=' if suspect else '<'} {rules.SUSPECT - 1}"
+    had = "EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id"
+    chosen = {name: "" if suspect is None else f" AND {words}" for name, words in (("again", again), ("over", over))}
+    # One that a worker had before may be what ended it.
+    either = "" if suspect is None else f" AND CASE WHEN {had}) THEN {over} ELSE {again} END"
+    skip = dialect.skip_locked if lock else ""
+    limit = "LIMIT ?"
+    # Not the bare column: by the phase, every waiting run would be read to find those whose time has come.
+    timed = f"COALESCE(r.phase, '') IN {TIMED}"
+    return dialect.sql(
+        f"WITH fresh AS (SELECT r.id, r.priority AS priority, {SINCE} AS since"
+        f" FROM checkpoints_run r{dialect.by_index.format('run_to_take')}"
+        f" WHERE r.phase='ready' AND r.for_workers{' AND r.priority <= ?' if capped else ''} AND NOT {had})"
+        f"{chosen['again']} ORDER BY r.priority DESC, {SINCE} {limit}{skip}),"
+        f" woken AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, r.wake_at AS since FROM checkpoints_run r"
+        f" WHERE r.wake_at <= {{started}} AND r.for_workers AND {timed}"
+        f" AND NOT {had} AND c.expires > {resting(dialect)}){either} ORDER BY r.wake_at {limit}{skip}),"
+        f" abandoned AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, {SINCE} AS since"
+        " FROM checkpoints_claim c CROSS JOIN checkpoints_run r WHERE r.id=c.run_id"
+        f" AND c.expires <= {resting(dialect)} AND r.phase='ready' AND r.for_workers{chosen['over']}"
+        f" ORDER BY c.expires {limit}{skip.replace('UPDATE', 'UPDATE OF r')})"
+        " SELECT id FROM (SELECT * FROM fresh UNION ALL SELECT * FROM woken UNION ALL SELECT * FROM abandoned) found"
+        f" ORDER BY priority DESC, since {limit}"
+    )
+
+
+@lru_cache(maxsize=512)
+def lock_due(dialect: Dialect, count: int) -> str:
+    """Return the statement that locks those of ``count`` runs that are due, without those that others have locked."""
+    due = f"(r.phase='ready' OR (r.phase IN {TIMED} AND r.wake_at <= {{now}}))"
+    found = f"SELECT r.id FROM checkpoints_run r WHERE r.id IN ({placeholders(count)}) AND r.for_workers AND {due}"
+    return dialect.sql(f"{found}{dialect.skip_locked}")
+
+
+@lru_cache(maxsize=512)
+def look_at(dialect: Dialect, count: int) -> str:
+    """Return the statement that reads of ``count`` locked runs what is decided by, and what running them needs.
+
+    It is a statement of its own, after the lock: another worker may have claimed them while this one waited.
+    """
+    # One text that cannot be read must not keep the whole batch from being claimed.
+    facts = ", ".join(dialect.raw_text.format(f"r.{name}") for name in ("workflow", "version", "input"))
+    return dialect.sql(
+        f"SELECT r.id, r.attempts, r.epoch, CASE WHEN c.expires > {resting(dialect)} THEN 1 ELSE 0 END,"
+        f" CASE WHEN {IS_CURRENT} THEN c.worker END, {facts}, r.n"
+        " FROM checkpoints_run r LEFT JOIN checkpoints_claim c ON c.run_id=r.id"
+        f" WHERE r.id IN ({placeholders(count)})"
+    )
+
+
+@lru_cache(maxsize=512)
+def next_epochs(dialect: Dialect, count: int) -> str:
+    """Return the statement that begins the next epoch of ``count`` runs, with the number of their takeovers first.
+
+    A run that its time woke is ready since then; where it is ready already, its place in the order stays.
+    """
+    was = "CASE WHEN phase='ready' THEN {} ELSE {} END"
+    return dialect.sql(
+        f"UPDATE checkpoints_run SET epoch=epoch+1, attempts=?, phase='ready', wake_at=NULL,"
+        f" priority={was.format('priority', int(rules.Priority.TIMED))},"
+        f" ready_at={was.format('ready_at', 'COALESCE(wake_at, {now})')} WHERE id IN ({placeholders(count)})"
+    )
+
+
+@lru_cache(maxsize=512)
+def insert_claims(dialect: Dialect, count: int) -> str:
+    """Return the statement that inserts ``count`` claims over expired ones, and returns runs and expiries."""
+    rows = ",".join(["(?,?,?,?,?,{later})"] * count)
+    return dialect.sql(
+        f"INSERT INTO checkpoints_claim (run_id, token, worker, epoch, ttl, expires) VALUES {rows}"
+        " ON CONFLICT (run_id) DO UPDATE SET token=excluded.token, worker=excluded.worker, epoch=excluded.epoch,"
+        " ttl=excluded.ttl, expires=excluded.expires RETURNING run_id, expires"
+    )

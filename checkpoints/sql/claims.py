@@ -1,0 +1,163 @@
+"""The claims of runs as generators: who finds which runs, and who may run one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from checkpoints import rules
+from checkpoints.errors import ClaimLost, NotFound
+from checkpoints.ids import CheckpointId, RunId, new_token
+from checkpoints.records import Claim, Phase
+from checkpoints.sql.claim_statements import (
+    ClaimStatements,
+    claim_statements,
+    insert_claims,
+    lock_due,
+    look_at,
+    next_epochs,
+    select_due,
+)
+from checkpoints.sql.reads import ReadScripts, Script
+from checkpoints.sql.statements import Rows, extend_many, live_tokens
+
+ROUNDS = 3
+"""How often a batch is filled up when other workers had some of the runs that it found."""
+
+
+class ClaimedRun(NamedTuple):
+    """A claim, and the stored facts of its run: workflow, version, input and n; empty where they were not read."""
+
+    claim: Claim
+    facts: tuple[Any, ...] = ()
+
+
+class FreeRun(NamedTuple):
+    """A locked run without a live claim. ``before``: whose expired claim it has, None if it has none."""
+
+    run: RunId
+    attempts: int
+    """Takeovers in a row once it is claimed."""
+    epoch: int
+    """After the claim."""
+    recovered: bool
+    facts: tuple[Any, ...] = ()
+
+
+class ClaimScripts(ReadScripts):
+    """Finding, claiming, renewing and releasing, in one dialect."""
+
+    @property
+    def claims(self) -> ClaimStatements:
+        """Return the fixed statements about claims."""
+        return claim_statements(self.dialect)
+
+    def claim_runs(self, runs: Sequence[RunId], worker: str, ttl: float, suspects: bool) -> Script[list[ClaimedRun]]:
+        """Claim those of these runs that are due, have no live claim, and are not locked by another transaction."""
+        count = len(runs)
+        locked, rows = yield [(lock_due(self.dialect, count), (*runs,)), (look_at(self.dialect, count), (*runs,))]
+        mine = {run for (run,) in locked}
+        return (yield from self._claim([row for row in rows if row[0] in mine], worker, ttl, suspects))
+
+    def claim_due(self, worker: str, ttl: float, limit: int, most: int | None) -> Script[list[ClaimedRun]]:
+        """Claim runs that are due in their order, none that is a suspect; ``most``: of these priorities at most."""
+        find = select_due(self.dialect, suspect=False, lock=True, capped=most is not None)
+        claimed: list[ClaimedRun] = []
+        for _ in range(ROUNDS):
+            wanted = limit - len(claimed)
+            (found,) = yield [(find, (*([] if most is None else [most]), *[wanted] * 4))]
+            if found:
+                place = {run: at for at, (run,) in enumerate(found)}
+                (rows,) = yield [(look_at(self.dialect, len(place)), (*place,))]
+                claimed += yield from self._claim(sorted(rows, key=lambda row: place[row[0]]), worker, ttl, False)
+            if len(found) < wanted or len(claimed) == limit:
+                break
+        return claimed
+
+    def _claim(self, rows: Rows, worker: str, ttl: float, suspects: bool) -> Script[list[ClaimedRun]]:
+        """Claim those of these locked runs that no one has. Suspects only if they are wanted."""
+        free = []
+        for run, attempts, epoch, live, before, *facts in rows:
+            again = rules.taken_over(attempts, before, worker)
+            if not live and (suspects or not rules.is_suspect(again)):
+                free.append(FreeRun(RunId(run), again, epoch + 1, before is not None, tuple(facts)))
+        return (yield from self._insert_claims(free, worker, ttl)) if free else []
+
+    def _insert_claims(self, free: Sequence[FreeRun], worker: str, ttl: float) -> Script[list[ClaimedRun]]:
+        by_attempts = groupby(sorted(free, key=attrgetter("attempts")), key=attrgetter("attempts"))
+        batches = [(attempts, [one.run for one in group]) for attempts, group in by_attempts]
+        begin = [(next_epochs(self.dialect, len(runs)), (attempts, *runs)) for attempts, runs in batches]
+        tokens = [new_token() for _ in free]
+        rows = ((one.run, token, worker, one.epoch, ttl, ttl) for one, token in zip(free, tokens, strict=True))
+        insert = (insert_claims(self.dialect, len(free)), tuple(chain.from_iterable(rows)))
+        expiries: dict[str, Any] = dict((yield [*begin, insert])[-1])
+        return [
+            ClaimedRun(
+                Claim(
+                    run=one.run,
+                    token=token,
+                    worker=worker,
+                    epoch=one.epoch,
+                    ttl=ttl,
+                    expires=self.dialect.time(expiries[one.run]),
+                    recovered=one.recovered,
+                    attempts=one.attempts,
+                ),
+                one.facts,
+            )
+            for one, token in zip(free, tokens, strict=True)
+        ]
+
+    def take(
+        self, run: RunId, worker: str, ttl: float, head: CheckpointId | None, *, stopped: bool = False
+    ) -> Script[Claim]:
+        """Claim a run, due or not, without a live claim and whose newest checkpoint is ``head``, and return the
+        claim.
+        """
+        looks = [(self.claims.run_to_take, (run,)), (self.claims.claim_holder, (run,)), (self.sql.head, (run,))]
+        runs, claims, heads = yield looks
+        if not runs:
+            raise NotFound("Run not found", run=run)
+        _, attempts, epoch, phase, acted_by = runs[0]
+        for holder, expires, live in claims:
+            if live:
+                rules.refuse_held(run, holder, self.dialect.time(expires))
+        if not stopped:
+            rules.refuse_stopped(run, Phase(phase), acted_by)
+        rules.refuse_moved(run, heads[0][0] if heads else None, head)
+        again = rules.taken_over(attempts, claims[0][0] if claims else None, worker)
+        free = FreeRun(run, again, epoch + 1, recovered=bool(claims))
+        return (yield from self._insert_claims([free], worker, ttl))[0].claim
+
+    def renew(self, claim: Claim, ttl: float) -> Script[Claim]:
+        """Extend a claim that is still live, and return it."""
+        (rows,) = yield [(self.sql.extend_by_ttl, (ttl, ttl, claim.run, claim.token))]
+        if not rows:
+            raise ClaimLost(run=claim.run)
+        return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
+
+    def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[frozenset[str]]:
+        """Extend claims that have not expired; return the tokens of those that did, or whose run was taken away."""
+        tokens = tuple(str(claim.token) for claim in claims)
+        extend = (extend_many(self.dialect, len(tokens)), (ttl, ttl, *tokens))
+        _, rows = yield [extend, (live_tokens(self.dialect, len(tokens)), tokens)]
+        return frozenset(tokens) - {token for (token,) in rows}
+
+    def release(self, claim: Claim) -> Script[None]:
+        """Drop a claim, if it is still there."""
+        yield [(self.sql.release, (claim.run, claim.token))]
+
+    def trust(self, claim: Claim) -> Script[None]:
+        """Reset a run's count of takeovers."""
+        yield [(self.claims.trust, (claim.run, claim.epoch))]
+
+    def due(self, limit: int, suspect: bool | None) -> Script[list[RunId]]:
+        """Return runs that are due, in the order in which they are taken."""
+        (rows,) = yield [(select_due(self.dialect, suspect=suspect, lock=False), (limit,) * 4)]
+        return [RunId(id_) for (id_,) in rows]
+
+    def expire(self, prefix: str) -> Script[None]:
+        """End the claims of workers by the start of their names."""
+        yield [(self.claims.expire, (prefix, prefix))]
