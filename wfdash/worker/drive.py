@@ -115,7 +115,7 @@ async def _why_given_up(storage: DatabaseStorage, facts: RunFacts, entry: catalo
 
 async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> RunInput:
     run = recorder.lease.run
-    checkpoint = await storage.get_latest(run)
+    checkpoint = await storage.get_latest(run) if facts.n else None
     if (checkpoint.n if checkpoint else 0) < facts.n:
         raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
     if checkpoint is None:

@@ -1,13 +1,12 @@
-"""A worker: takes runs that are due and drives many of them side by side on one event loop.
+"""A worker: claims runs that are due and drives many of them side by side on one event loop.
 
-Correctness never depends on an update: due runs are also polled every second. Stopping cancels what is in flight
-and releases its claims; those runs continue from their latest checkpoint in any worker.
+Correctness never depends on an update: due runs are also polled every second (``due_runs``). Stopping cancels what is
+in flight and releases its claims; those runs continue from their latest checkpoint in any worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import random
@@ -27,6 +26,7 @@ from checkpoints.records import Claim
 from wfdash import pubsub
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
+from wfdash.worker.due_runs import CLAIM_SECONDS, DueRuns
 from wfdash.worker.jobs.deadlines import sweep_until
 from wfdash.worker.jobs.delivery import deliver_until
 from wfdash.worker.jobs.heartbeat import heartbeat_until
@@ -46,9 +46,6 @@ CANDIDATES = 50
 """Suspects of which one is chosen."""
 LEFT_SECONDS = 0.1
 """Between two looks whether functions that were left behind have ended."""
-SWEEP_SECONDS = 1.0
-SWEEP_TIMEOUT = 5.0
-"""Seconds a sweep may take: the next one makes a connection pool retry a database that was unavailable."""
 
 
 class Worker:
@@ -70,7 +67,10 @@ class Worker:
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
         self._limit = limit
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
+        self._due = DueRuns(storage, worker=self.name, ttl=self._lease.ttl, room=self._room, begin=self._begin)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
+        self._next: dict[RunId, tuple[Claim, float]] = {}
+        """Claims of runs whose last drive here has not ended yet."""
         self._recorders: dict[RunId, ClaimedRecorder] = {}
         self._again: set[RunId] = set()
         self._suspects = SuspectSlot(steady_after=self._lease.ttl)
@@ -116,34 +116,38 @@ class Worker:
         if self._stopping.is_set() or not drain:
             self._cut.set()
         self._stopping.set()
+        self._due.wake()
 
     def look_at(self, run: str) -> None:
-        """Take the run if it is due; if it is being driven here, let it look for answers, or for its end."""
+        """Claim the run if it is due; if it is being driven here, let it look for answers, or for its end."""
         run_id = RunId(run)
         if run_id in self._driving:
             self._again.add(run_id)
             if run_id in self._recorders:
                 self._recorders[run_id].wake()
                 self._renewer.renew_now()
+        elif self._room() > 0:
+            self._due.hint(run_id)
+
+    def _room(self) -> int:
+        return 0 if self._stopping.is_set() else self._limit - len(self._driving)
+
+    def _begin(self, claim: Claim, since: float) -> None:
+        """Drive a claimed run, once an earlier drive of it here has ended. ``since``: ``boottime()`` before."""
+        run = claim.run
+        if run in self._driving:
+            self._next[run] = (claim, since)
         else:
-            self._begin(run_id)
-
-    def _has_room(self) -> bool:
-        return not self._stopping.is_set() and len(self._driving) < self._limit
-
-    def _begin(self, run: RunId) -> None:
-        if self._has_room() and run not in self._driving:
-            self._driving[run] = asyncio.create_task(self._drive(run), name=f"run {run}")
+            self._driving[run] = asyncio.create_task(self._drive(claim, since), name=f"run {run}")
 
     async def _sweep_until_stopped(self) -> None:
         while not self._stopping.is_set():
             try:
-                async with asyncio.timeout(SWEEP_TIMEOUT):
+                async with asyncio.timeout(CLAIM_SECONDS):
                     await self._sweep()
             except Exception:
                 log.exception("Could not look for due runs; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), SWEEP_SECONDS)
+            await self._due.rest(self._stopping)
 
     async def _trust_survivor(self) -> None:
         """A suspect that has run for long without ending this process makes way for the next."""
@@ -155,18 +159,29 @@ class Worker:
     async def _sweep(self) -> None:
         await self._trust_survivor()
         await self._storage.sync_clock()
-        for run in await self._storage.due(limit=self._limit, suspect=False):
-            self._begin(run)
-        # In a full worker it would have the slot and never be driven.
-        if self._has_room() and self._suspects.is_free():
-            found = await self._storage.due(limit=CANDIDATES, suspect=True)
-            if self._has_room() and (chosen := [run for run in found if run not in self._driving]):
-                self._suspects.take(random.choice(chosen))  # noqa: S311 (any may be next)
-                self._begin(RunId(self._suspects.run))
+        await self._claim_suspect()
+        await self._due.look()
 
-    async def _drive(self, run: RunId) -> None:
+    async def _claim_suspect(self) -> None:
+        # In a full worker it would have the slot and never be driven.
+        if self._room() < 1 or not self._suspects.is_free():
+            return
+        found = await self._storage.due(limit=CANDIDATES, suspect=True)
+        chosen = [run for run in found if run not in self._driving]
+        if self._room() < 1 or not chosen:
+            return
+        run, since = random.choice(chosen), boottime()  # noqa: S311 (any may be next)
+        self._suspects.take(run)
+        claim = await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl)
+        if claim is None:
+            self._suspects.clear(run)
+        else:
+            self._begin(claim, since)
+
+    async def _drive(self, claim: Claim, since: float) -> None:
+        run = claim.run
         try:
-            await self._claim_and_advance(run)
+            await self._advance(claim, since)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -174,26 +189,24 @@ class Worker:
         finally:
             self._recorders.pop(run, None)
             self._driving.pop(run, None)
-            self._suspects.clear(run)
-            if run in self._again:
+            self._progressed(run)
+            if run in self._next:
+                self._begin(*self._next.pop(run))
+            elif run in self._again:
                 self._again.discard(run)
                 self.look_at(run)
 
-    async def _claim_and_advance(self, run: RunId) -> None:
+    async def _advance(self, claim: Claim, since: float) -> None:
+        run = claim.run
         self._again.discard(run)
-        since = boottime()
-        lone = run == self._suspects.run
-        claim = await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl, suspects=lone)
-        if claim is None:
-            return
         try:
-            facts = await self._storage.read_run(run)
+            facts = claim.facts or await self._storage.read_run(run)
         except Damaged as error:
             await fail(ClaimedRecorder(self._pruner, claim, "", clock=self._storage.now), error)
             return
         recorder = ClaimedRecorder(self._pruner, claim, facts.workflow, clock=self._storage.now)
         recorder.renewer = self._renewer
-        recorder.progressed = partial(self._suspects.clear, run)
+        recorder.progressed = partial(self._progressed, run)
         self._recorders[run] = recorder
         if self._stopping.is_set():
             await self._storage.release(claim)
@@ -204,6 +217,11 @@ class Worker:
         if outcome is None:
             # Maybe it was cancelled; a run that ends here notifies the housekeeper itself.
             await self._pruner.tidy(run)
+
+    def _progressed(self, run: RunId) -> None:
+        """Note that a run has made a checkpoint here, or is not driven here any more."""
+        self._suspects.clear(run)
+        self._due.begun(run)
 
     async def _leave(self, claim: Claim) -> None:
         """Release the claim once no synchronous function of its run runs here any more: it must not run twice."""
@@ -233,11 +251,15 @@ class Worker:
             task.cancel()
 
     async def _release_all(self) -> None:
-        tasks = list(self._driving.values())
+        await self._due.aclose()
+        # A task that was cancelled before it began would not release its claim.
+        await asyncio.sleep(0)
+        tasks, waiting = list(self._driving.values()), [claim for claim, _ in self._next.values()]
         self._again.clear()
+        self._next.clear()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *map(self._storage.release, waiting), return_exceptions=True)
         await self._pruner.aclose()
         await asyncio.to_thread(self._renewer.close)
 

@@ -1,0 +1,164 @@
+"""Finds runs that are due and claims them for one worker: hinted ones at once, the others in batches, in their order.
+
+A hint only makes it look sooner: every second it looks for what no hint named. While there is more than one batch it
+continues as fast as the worker begins what it has. So no worker takes what others could begin sooner, and they share a
+backlog by how fast each of them is. All workers look at the same moments of the database's clock: what became ready in
+between is there for all of them at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from checkpoints.claims.renewal import boottime
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.ids import RunId
+from checkpoints.records import Claim
+from checkpoints.rules import Priority
+
+log = logging.getLogger(__name__)
+
+BATCH = 32
+"""Runs that are claimed in one transaction."""
+LOOK_SECONDS = 1.0
+CLAIM_SECONDS = 5.0
+"""Seconds a look may take: the next one makes a connection pool retry a database that was unavailable."""
+BEGIN_SECONDS = 0.25
+"""Until so long after a batch its runs count as begun: those that resume a long step commit nothing for a while."""
+ROOM_SECONDS = 0.01
+"""So long a worker that was full waits for more room: runs that end at the same time make room for one batch."""
+TURNS = {8: Priority.STARTED, 16: Priority.TIMED}
+"""Batches of a backlog, of each 16, that leave out what has a higher priority: no run waits forever for others."""
+
+
+class DueRuns:
+    """What a worker finds. Use it on one event loop."""
+
+    def __init__(
+        self,
+        storage: DatabaseStorage,
+        *,
+        worker: str,
+        ttl: float,
+        room: Callable[[], int],
+        begin: Callable[[Claim, float], None],
+    ) -> None:
+        """``room()`` says how many more runs the worker takes; ``begin(claim, since)`` gets each that was claimed,
+        ``since`` being ``boottime()`` before that.
+        """
+        self._storage = storage
+        self._worker = worker
+        self._ttl = ttl
+        self._room = room
+        self._begin = begin
+        self._reserved = 0
+        self._hinted: dict[RunId, None] = {}
+        self._claiming: asyncio.Task[None] | None = None
+        self._beginning: set[RunId] = set()
+        self._begun_by = 0.0
+        self._changed = asyncio.Event()
+        self._backlog = False
+        self._batches = 0
+
+    def hint(self, run: RunId) -> None:
+        """Claim this run at once if it is due and there is room."""
+        self._hinted[run] = None
+        if self._claiming is None:
+            self._claiming = asyncio.create_task(self._claim_hinted(), name="claim hinted runs")
+
+    def begun(self, run: RunId) -> None:
+        """Note that a run has made its first checkpoint here, or has ended."""
+        self._beginning.discard(run)
+        if self._backlog:
+            self._changed.set()
+
+    def wake(self) -> None:
+        """Let ``rest`` see at once that it is to stop."""
+        self._changed.set()
+
+    async def look(self) -> None:
+        """Claim the first batch of what is due."""
+        await self._claim()
+
+    async def rest(self, stopping: asyncio.Event) -> None:
+        """Return once it is time to look again; until then claim what is left of a backlog."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LOOK_SECONDS - self._storage.now().timestamp() % LOOK_SECONDS
+        while not stopping.is_set() and (left := until - loop.time()) > 0:
+            if not self._backlog:
+                await _waited(stopping, left)
+            elif self._free() < 1:
+                self._changed.clear()
+                await _waited(self._changed, left)
+                await asyncio.sleep(ROOM_SECONDS)
+            elif self._beginning and (soon := self._begun_by - loop.time()) > 0:
+                self._changed.clear()
+                await _waited(self._changed, min(left, soon))
+            else:
+                await self._claim_more()
+
+    async def aclose(self) -> None:
+        """Claim nothing more; what is being claimed is begun."""
+        self._hinted.clear()
+        if self._claiming is not None:
+            await self._claiming
+
+    def _free(self) -> int:
+        return self._room() - self._reserved
+
+    async def _claim(self, hinted: Sequence[RunId] | None = None, most: Priority | None = None) -> None:
+        """Claim and begin one batch, of all that is due or of the hinted ones."""
+        limit = min(BATCH, self._free())
+        if limit < 1:
+            self._backlog = True
+            return
+        self._reserved += limit
+        since = boottime()
+        try:
+            claims = await self._storage.claim_due(
+                worker=self._worker, ttl=self._ttl, limit=limit, runs=hinted, most=most
+            )
+        finally:
+            self._reserved -= limit
+        for claim in claims:
+            self._beginning.add(claim.run)
+            self._begin(claim, since)
+        if hinted is None:
+            self._begun_by = asyncio.get_running_loop().time() + BEGIN_SECONDS
+            if most is None:
+                self._backlog = len(claims) == limit
+
+    async def _claim_more(self) -> None:
+        self._batches = self._batches % max(TURNS) + 1
+        try:
+            async with asyncio.timeout(CLAIM_SECONDS):
+                await self._claim(most=TURNS.get(self._batches))
+        except Exception:
+            self._backlog = False
+            log.exception("Could not claim due runs; retrying")
+
+    async def _claim_hinted(self) -> None:
+        try:
+            while self._hinted and (limit := min(BATCH, self._free())) > 0:
+                runs = list(islice(self._hinted, limit))
+                for run in runs:
+                    del self._hinted[run]
+                async with asyncio.timeout(CLAIM_SECONDS):
+                    await self._claim(runs)
+            if self._hinted:
+                self._backlog = True
+        except Exception:
+            log.exception("Could not claim runs that became due; they will be found")
+        finally:
+            self._hinted.clear()
+            self._claiming = None
+
+
+async def _waited(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, at most so long."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
