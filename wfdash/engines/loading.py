@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import entry_points
 
 from wfdash.contract import Engine
 
@@ -32,7 +33,7 @@ def load_engines(paths: Sequence[str]) -> tuple[list[Engine], list[Missing]]:
     """Return the engines of these dotted paths and of installed packages, each once, in this order."""
     engines: list[Engine] = []
     missing: list[Missing] = []
-    for path in dict.fromkeys([*paths, *_offered(entry_points(group=GROUP))]):
+    for path in dict.fromkeys([*paths, *offered()]):
         try:
             engines.append(_load(path))
         except Exception as error:
@@ -41,8 +42,13 @@ def load_engines(paths: Sequence[str]) -> tuple[list[Engine], list[Missing]]:
     return engines, missing
 
 
-def _offered(found: Iterable[EntryPoint]) -> list[str]:
-    return sorted(point.value.replace(":", ".") for point in found)
+@cache
+def offered() -> tuple[str, ...]:
+    """Return the paths of the engines that installed packages offer, looked up once per process.
+
+    Metadata of all packages are read for it, which takes longer than everything else that a reload does.
+    """
+    return tuple(sorted(point.value.replace(":", ".") for point in entry_points(group=GROUP)))
 
 
 def _load(path: str) -> Engine:
