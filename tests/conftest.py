@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from tests.workers.rewriting import rewrite_share
 
 pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
 
+ROOT = Path(__file__).resolve().parents[1]
 LONG = os.environ.get("WFDASH_LONG") == "1"
 """Whether properties are tested with many more examples, as ``make faults`` does."""
 hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
@@ -42,6 +44,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Arrange the tests for several workers."""
     arrange(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[Any]:
+    """Collect tests, and no garbage: what tests are made of stays, and would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -137,35 +150,59 @@ def sqlite_alias(
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a migrated file to copy: a migration costs seconds. One for all workers, and for both passes of CI."""
-    folder = tmp_path_factory.getbasetemp()
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder for what is made once: for all workers, and for both passes of CI."""
     if "SHARED_BY_PASSES" in os.environ:
-        folder = Path(os.environ["SHARED_BY_PASSES"])
-    elif "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    with (folder / "template.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "template" / "wfdash.sqlite3").exists():
-            make_template(folder / "making")
-            (folder / "making").rename(folder / "template")
-    return folder / "template" / "wfdash.sqlite3"
-
-
-def make_template(folder: Path) -> None:
-    """Migrate in a process that knows nothing of the tests' settings."""
-    folder.mkdir()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-    command = [sys.executable, "-m", "wfdash", "manage", "migrate", "-v0"]
-    subprocess.run(command, env=kept | {"WFDASH_AUDIT_KEY": AUDIT_KEY, "WFDASH_DATA": str(folder)}, check=True)
+        return Path(os.environ["SHARED_BY_PASSES"])
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings: None, sqlite_template: Path) -> None:
-    """Let the tests' own database begin as a copy, too."""
+def sqlite_template(shared_folder: Path) -> Path:
+    """Give a migrated file to copy, as a server has it: a migration costs seconds."""
+    return made_once(shared_folder / "template", "wfdash.settings") / "wfdash.sqlite3"
+
+
+def made_once(folder: Path, settings: str) -> Path:
+    """Return a data directory with a migrated database, which the first worker makes."""
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            migrate_new(folder.with_suffix(".making"), settings).rename(folder)
+    return folder
+
+
+def migrate_new(folder: Path, settings: str) -> Path:
+    """Make a data directory, in a process that knows nothing of this one's settings."""
+    folder.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+    own = {"DJANGO_SETTINGS_MODULE": settings, "WFDASH_AUDIT_KEY": AUDIT_KEY, "WFDASH_DATA": str(folder)}
+    subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], cwd=ROOT, env=kept | own, check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, shared_folder: Path) -> Iterator[None]:
+    """Let the tests' own database begin as a copy, too: of one that has the tables of the tests' settings.
+
+    To find out that nothing is left to migrate takes a second of every worker.
+    """
     default = connections["default"]
-    if default.vendor == "sqlite":
-        shutil.copy(sqlite_template, default.settings_dict["TEST"]["NAME"])
+    if default.vendor != "sqlite":
+        yield
+        return
+    name = default.settings_dict["TEST"]["NAME"]
+    shutil.copy(made_once(shared_folder / "tests", "tests.settings") / "wfdash.sqlite3", name)
+
+    def use_copy(**options: Any) -> str:
+        default.close()
+        default.settings_dict["NAME"] = name
+        return str(name)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(default.creation, "create_test_db", use_copy)
+        yield
 
 
 @pytest.fixture(scope="session")
