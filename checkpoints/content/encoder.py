@@ -1,7 +1,8 @@
 """Encoder from a JSON value to chunks; entries that did not change since the last call are not encoded again.
 
 A checkpoint's content is ``{"body": {"state": {...}, "position": {...}}, "requests": [...]}``. Down to the state's keys
-every dict is encoded entry by entry, and each encoded entry is kept for the next call.
+every dict is encoded entry by entry, and each encoded entry is kept for the next call. So is a dict of long texts under
+a key of the state, such as documents by name.
 """
 
 from __future__ import annotations
@@ -137,16 +138,15 @@ class EncodingPass:
     def encode_dict(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> tuple[bytes, int]:
         """Return the node of a dict, and the bytes of its JSON."""
         before, entries = self._known.get(path, NO_ENTRIES), dict[str, EncodedEntry]()
-        quick = (
-            self._replace_entries(value, path, before, chunks) if self._frozen and before.levels is not None else None
-        )
-        if quick is not None:
-            return quick
+        if self._frozen or len(path) > DEPTH:
+            quick = self._replace_entries(value, path, before, chunks)
+            if quick is not None:
+                return quick
         inner, size = dict[str, bytes](), 1 + max(len(value), 1)
         for key, item in value.items():
             entry = before.entries.get(key)
-            if entry is not None and self._frozen and entry.value is item:
-                self._keep_entry(entry, (*path, key) if len(path) < DEPTH else None)
+            if entry is not None and entry.value is item and (self._frozen or type(item) is str):
+                self._keep_entry(entry, (*path, key) if len(path) <= DEPTH else None)
             else:
                 entry = self._entry(key, item, path, entry, chunks)
             entries[key] = entry
@@ -154,7 +154,7 @@ class EncodingPass:
         levels = None
         if len(path) < DEPTH and len(entries) <= MAX_IN_PLACE:
             node = in_place(entries.values())
-        elif len(path) == DEPTH and all(entry.is_node for entry in entries.values()):
+        elif len(path) >= DEPTH and all(entry.is_node for entry in entries.values()):
             levels = build_levels([(entry.text, entry.mark >> 3) for entry in entries.values()], inner)
             node = levels.node
         else:
@@ -210,6 +210,12 @@ class EncodingPass:
                 chunks.update(found)
                 return EncodedEntry(value, "", named(name, node), True, len(name) + 1 + size, mark)
             del self._fresh[inner]
+        if len(inner) == DEPTH + 1 and are_long_texts(item):
+            own = dict[str, bytes]()
+            node, size = self.encode_dict(item, inner, chunks)
+            node = named(name, stored(node, own))
+            self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+            return EncodedEntry(value, "", node, True, len(name) + 1 + size, mark, frozenset(own))
         text = dumps(item)
         length = len(name) + 1 + len(text)
         if len(text) <= LEAF:
@@ -246,6 +252,13 @@ class EncodingPass:
         new = {key: data for key, data in own.items() if key not in before}
         self._reuses_chunks = self._reuses_chunks or len(new) < len(own)
         chunks.update(new)
+
+
+def are_long_texts(value: Json) -> bool:
+    """Return whether a value is a dict of nothing but texts, long ones on average."""
+    if type(value) is not dict or not value or type(next(iter(value.values()))) is not str:
+        return False
+    return {*map(type, value.values())} == {str} and sum(map(len, value.values())) > LEAF * len(value)
 
 
 def in_place(entries: Iterable[EncodedEntry]) -> bytes:
