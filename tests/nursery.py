@@ -1,6 +1,7 @@
 """Processes that begin with the libraries imported: forked from one that has done so, and nothing else.
 
-Half of a server's start are imports of what no setting changes. ``start`` takes the commands that the tests use, of
+Most of a server's start are imports of what no setting changes: of the libraries and, with Django set up for no one,
+of wfdash itself. A fork sets Django up again, for its own settings. ``start`` takes the commands that the tests use, of
 ``wfdash`` and of ``python -m``, and returns what ``subprocess.Popen`` would. Commands as people run them are tested
 by ``test_cli``.
 """
@@ -23,7 +24,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +43,8 @@ checkpoints.manager checkpoints.sql.sqlite
 wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
 """
 """What reads no settings, starts no thread and opens nothing."""
+OURS = "wfdash.actions wfdash.catalog wfdash.http wfdash.live.routing wfdash.urls wfdash.worker.worker"
+"""What needs models, reads settings only when it is called, and opens nothing. No ``admin``: it reads them at once."""
 MOST = 2**18
 """Bytes of an order, its environment included."""
 START_SECONDS, RUN_SECONDS, STOP_SECONDS = 60.0, 180.0, 10.0
@@ -190,11 +193,44 @@ def become(order: dict[str, Any], files: list[int]) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
+def import_ours() -> None:
+    """Import wfdash with its models, on an empty folder; then Django is again as if no one had set it up."""
+    from django.apps import AppConfig, apps
+    from django.conf import empty, settings
+    from django.db import connections
+
+    with TemporaryDirectory() as folder:
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "wfdash.settings", "WFDASH_DATA": folder}
+        # As django.setup() does, but for what apps do once they are ready, and for daphne, which opens an event loop.
+        for config in (AppConfig.create(name) for name in settings.INSTALLED_APPS if name != "daphne"):
+            config.apps, apps.app_configs[config.label] = apps, config
+        apps.apps_ready = True
+        for config in apps.app_configs.values():
+            config.import_models()
+        apps.clear_cache()
+        apps.models_ready = True
+        for module in OURS.split():
+            importlib.import_module(module)
+    apps.app_configs.clear()
+    apps.apps_ready = apps.models_ready = False
+    apps.clear_cache()
+    # Django has no word for taking settings back: this is what it keeps of them.
+    settings._wrapped = empty
+    del sys.modules["wfdash.settings"]
+    for alias in connections:
+        with contextlib.suppress(AttributeError):
+            del connections[alias]
+    del connections.settings
+    connections._settings = None
+    assert "twisted.internet.reactor" not in sys.modules
+
+
 def main() -> None:
     """Import everything, then take orders."""
     orders = socket.socket(fileno=int(sys.argv[1]))
     for library in LIBRARIES.split():
         importlib.import_module(library)
+    import_ours()
     gc.collect()
     gc.freeze()
     serve(orders)
