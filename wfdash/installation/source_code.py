@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 LARGEST = 400_000
@@ -55,16 +56,17 @@ def load_sources(places: Iterable[tuple[str, str, int]]) -> tuple[SourceFile, ..
 
 def _spans(text: str, steps: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int]]:
     """Return where each function begins, its decorators included, and where it ends."""
-    ends = dict(_functions(text))
+    ends = _functions(text)
     return {step: (line, ends.get(line, line)) for step, line in steps}
 
 
-def _functions(text: str) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=MOST_FILES)
+def _functions(text: str) -> Mapping[int, int]:
+    """Return the last line of each function by its first: of all workflows of a file, which is parsed once."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            yield first, node.end_lineno or first
+        return {}
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    firsts = [min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in found]
+    return {first: node.end_lineno or first for first, node in zip(firsts, found, strict=True)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -32,9 +33,15 @@ def named_schemas(function: Function) -> Iterator[dict[str, Json]]:
     for kind in {id(one): one for one in (*names.values(), *through)}.values():
         if _is_model(kind):
             try:
-                yield codec_for(kind).adapter.json_schema(schema_generator=Quiet)
+                yield _schema_of(kind)
             except (PydanticSchemaGenerationError, PydanticUserError, TypeError, ValueError):
                 continue
+
+
+@lru_cache(maxsize=512)
+def _schema_of(kind: type) -> dict[str, Json]:
+    """Return a type's schema: made once, however many steps of a module can name the type."""
+    return codec_for(kind).adapter.json_schema(schema_generator=Quiet)
 
 
 def _is_model(kind: Any) -> bool:
