@@ -171,14 +171,35 @@ def add_item(pages: Pages, key: str | None, item: Json, chunks: dict[str, bytes]
 
     Where a page ends is decided by the key if there is one, so that a new value moves no boundary.
     """
-    text, name = dumps(item), b"" if key is None else key_text(key)
+    text = dumps(item)
+    if key is None:
+        list_part(item, text, chunks).add_to(pages)
+        return
+    name, mark = key_text(key), zlib.crc32(key.encode())
     if len(text) <= LEAF:
-        entry = text if key is None else name + b":" + text
-        pages.add_entry(entry, zlib.crc32(entry if key is None else key.encode()))
+        pages.add_entry(name + b":" + text, mark)
     else:
-        node = stored(tree(item, text, chunks), chunks)
-        node = b'{"i":' + node + b"}" if key is None else named(name, node)
-        pages.add_node(node, zlib.crc32(node if key is None else key.encode()))
+        pages.add_node(named(name, stored(tree(item, text, chunks), chunks)), mark)
+
+
+class ListPart(NamedTuple):
+    """An item of a list: its JSON, or its node if that is long, and its mark."""
+
+    text: bytes
+    mark: int
+    is_node: bool
+
+    def add_to(self, pages: Pages) -> None:
+        """Add it to its list's pages."""
+        (pages.add_node if self.is_node else pages.add_entry)(self.text, self.mark)
+
+
+def list_part(item: Json, text: bytes, chunks: dict[str, bytes]) -> ListPart:
+    """Return an item of a list whose JSON is ``text``; its chunks are added to ``chunks``."""
+    if len(text) > LEAF:
+        node = b'{"i":' + stored(tree(item, text, chunks), chunks) + b"}"
+        return ListPart(node, zlib.crc32(node), True)
+    return ListPart(text, zlib.crc32(text), False)
 
 
 class Leaf(NamedTuple):

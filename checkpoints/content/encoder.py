@@ -1,28 +1,30 @@
 """Encoder from a JSON value to chunks; entries that did not change since the last call are not encoded again.
 
 A checkpoint's content is ``{"body": {"state": {...}, "position": {...}}, "requests": [...]}``. Down to the state's keys
-every dict is encoded entry by entry, and each encoded entry is kept for the next call. So is a dict of long texts under
-a key of the state, such as documents by name.
+every dict is encoded entry by entry, and each encoded entry is kept for the next call. So is what a key
+of the state has, if it is a dict of long texts, such as documents by name, or a list of long items, such as messages.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.chunks import (
     INLINE,
     LEAF,
     Leaf,
+    ListPart,
     Pages,
     digest,
     joined,
     key_text,
+    list_part,
     named,
     stored,
     text_leaf,
@@ -57,6 +59,17 @@ class EncodedEntry:
     """The chunks of a long value, unless it was encoded entry by entry."""
     leaves: tuple[Leaf, ...] = ()
     """Those of a long text, in order."""
+    items: Sequence[EncodedItem] = ()
+    """Those of a list of long items."""
+
+
+class EncodedItem(NamedTuple):
+    """An item of a list: the object itself, as that of an entry, its JSON, its part of the list and its chunks."""
+
+    value: Json
+    text: bytes
+    part: ListPart
+    inner: frozenset[str]
 
 
 NOT_KEPT = object()
@@ -216,7 +229,13 @@ class EncodingPass:
             node = named(name, stored(node, own))
             self._add_new(own, before.inner if before is not None else frozenset(), chunks)
             return EncodedEntry(value, "", node, True, len(name) + 1 + size, mark, frozenset(own))
-        text = dumps(item)
+        listed = before.length if before is not None and before.items else 0
+        text = b"" if listed else dumps(item)
+        if len(inner) == DEPTH + 1 and are_long_items(item, listed or len(text)):
+            entry = self._encode_list(name, item, mark, before, chunks)
+            if entry is not None:
+                return entry
+        text = text or dumps(item)
         length = len(name) + 1 + len(text)
         if len(text) <= LEAF:
             return EncodedEntry(value, "", name + b":" + text, False, length, mark)
@@ -248,6 +267,43 @@ class EncodingPass:
         mark = zlib.crc32(key.encode())
         return EncodedEntry(item, "", node, True, length, mark, frozenset(inner), tuple(leaves))
 
+    def _encode_list(
+        self, name: bytes, item: list[Json], mark: int, before: EncodedEntry | None, chunks: dict[str, bytes]
+    ) -> EncodedEntry | None:
+        """Return the entry of a list of long items, None if it is short.
+
+        Those that were there before, as many places from the beginning or from the end, are not encoded again.
+        """
+        known, own = before.items if before is not None else (), dict[str, bytes]()
+        pages, items = Pages("L", own), list[EncodedItem]()
+        for place, one in enumerate(item):
+            places = (place, place + len(known) - len(item))
+            found = self._item(one, [known[at] for at in places if 0 <= at < len(known)], own)
+            found.part.add_to(pages)
+            items.append(found)
+        size = 1 + sum(len(one.text) + 1 for one in items)
+        if size <= LEAF:
+            return None
+        node = named(name, stored(pages.node(), own))
+        inner = frozenset(own).union(*(one.inner for one in items))
+        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        value = item if self._frozen else NOT_KEPT
+        return EncodedEntry(value, "", node, True, len(name) + 1 + size, mark, inner, items=items)
+
+    def _item(self, item: Json, known: Sequence[EncodedItem], chunks: dict[str, bytes]) -> EncodedItem:
+        """Return an item of a list: one of ``known`` if it is the same."""
+        fixed = self._frozen or type(item) is str
+        found = next((old for old in known if old.value is item), None) if fixed else None
+        text = b"" if found is not None else dumps(item)
+        found = found or next((old for old in known if old.text == text), None)
+        if found is not None:
+            self._reuses_chunks = True
+            return found
+        own = dict[str, bytes]()
+        part = list_part(item, text, own)
+        chunks.update(own)
+        return EncodedItem(item if fixed else NOT_KEPT, text, part, frozenset(own))
+
     def _add_new(self, own: dict[str, bytes], before: frozenset[str], chunks: dict[str, bytes]) -> None:
         new = {key: data for key, data in own.items() if key not in before}
         self._reuses_chunks = self._reuses_chunks or len(new) < len(own)
@@ -259,6 +315,11 @@ def are_long_texts(value: Json) -> bool:
     if type(value) is not dict or not value or type(next(iter(value.values()))) is not str:
         return False
     return {*map(type, value.values())} == {str} and sum(map(len, value.values())) > LEAF * len(value)
+
+
+def are_long_items(value: Json, size: int) -> bool:
+    """Return whether a value, with about so many bytes of JSON, is a list of long items on average."""
+    return type(value) is list and len(value) > 0 and size >= max(INLINE, len(value) * LEAF // 4)
 
 
 def in_place(entries: Iterable[EncodedEntry]) -> bytes:
