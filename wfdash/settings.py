@@ -20,6 +20,7 @@
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
+``WFDASH_HOLD``      1: pages are served, nothing is driven or sent, and every page says so: for a restored copy
 ``WFDASH_DRAIN``     seconds for running steps to end when a process stops (default: 30 in ``wfdash worker``, else 5)
 ``WFDASH_MIGRATE``   1 (default): ``wfdash up`` brings the database up to date; 0: it waits for ``wfdash migrate``
 ``WFDASH_SECRET_KEY``  what sessions and links are signed with: the same in all processes on one PostgreSQL (default:
@@ -164,6 +165,7 @@ WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")
 WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
+WFDASH_HOLD = env_flag("WFDASH_HOLD", False)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_DRAIN = env_seconds("WFDASH_DRAIN", 0) if os.environ.get("WFDASH_DRAIN") else None
 WFDASH_RELOAD = env_flag("WFDASH_RELOAD", False)

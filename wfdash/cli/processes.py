@@ -145,7 +145,11 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
             watch()
 
     status = server.serve(
-        host=options.host, port=options.port, data=settings.DATA_DIR, embed=settings.WFDASH_EMBED, on_ready=announce
+        host=options.host,
+        port=options.port,
+        data=settings.DATA_DIR,
+        embed=settings.WFDASH_EMBED and not settings.WFDASH_HOLD,
+        on_ready=announce,
     )
     exit_process(status)
     return status
@@ -158,8 +162,7 @@ def _work(options: argparse.Namespace) -> int:
         return status
     from wfdash.worker.process import serve_worker
 
-    serve_worker(_say)
-    return 0
+    return _usable(settings, lambda: serve_worker(_say))
 
 
 def _migrate(options: argparse.Namespace) -> int:

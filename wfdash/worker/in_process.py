@@ -21,14 +21,14 @@ _worker: EmbeddedWorker | None = None
 
 
 def start_worker() -> None:
-    """Run workflows in this process from now on, unless it does already or ``WFDASH_EMBED`` forbids it.
+    """Run workflows in this process from now on, unless it does, or ``WFDASH_EMBED`` or ``WFDASH_HOLD`` forbids it.
 
     Another process on the same data directory that does keeps doing it alone. ``OSError``, ``ValueError`` if the
     directory cannot be used.
     """
     global _worker
     with _lock:
-        if _worker is None and settings.WFDASH_EMBED:
+        if _worker is None and settings.WFDASH_EMBED and not settings.WFDASH_HOLD:
             make_private(settings.WFDASH_DATA_DIR)
             worker = EmbeddedWorker(settings.WFDASH_DATA_DIR / "worker.lock")
             worker.start()

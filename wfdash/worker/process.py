@@ -7,6 +7,9 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
 from checkpoints.database.storage import DatabaseStorage
 from wfdash.pubsub.process import signals
 from wfdash.worker.shutdown import DRAIN_SECONDS, drain_seconds, exit_after, exit_process, stop_seconds
@@ -17,7 +20,10 @@ def serve_worker(say: Callable[[str], None]) -> None:
     """Run workflows until SIGINT or SIGTERM, then let running steps end for a while, release all and end the process.
 
     A second signal ends it at once. A synchronous step function that takes longer does not hold it.
+    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it.
     """
+    if settings.WFDASH_HOLD:
+        raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
     with asyncio.Runner() as loop:
         loop.run(_serve(say))
         # Not by ``asyncio.run``: it waits for every thread, as long as it takes.

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
-import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 
+from checkpoints.claims.holder import process_name
 from checkpoints.claims.renewal import ClaimRenewer, boottime
 from checkpoints.config import CheckpointConfig
 from checkpoints.database.storage import DatabaseStorage
@@ -27,6 +26,7 @@ from wfdash import pubsub
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, DueRuns
+from wfdash.worker.jobs.dead_workers import end_dead_until
 from wfdash.worker.jobs.deadlines import sweep_until
 from wfdash.worker.jobs.delivery import deliver_until
 from wfdash.worker.jobs.heartbeat import heartbeat_until
@@ -61,7 +61,7 @@ class Worker:
         retention: CheckpointConfig | None = None,
     ) -> None:
         """``retention``: what is saved and kept; by default what the settings say."""
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{new_token()[-6:]}"
+        self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
@@ -93,6 +93,7 @@ class Worker:
         loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "scheduler": fire_until}
         loops |= {"metrics": count_until, "webhooks": feed_until, "remove old runs": remove_old_until}
         loops["heartbeat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
+        loops["dead workers"] = partial(end_dead_until, storage=self._storage)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints.database.direct import name_connections
 from wfdash.worker.process import serve_worker
@@ -18,4 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until SIGINT or SIGTERM, then end the process."""
         name_connections("worker")
-        serve_worker(self.stdout.write)
+        try:
+            serve_worker(self.stdout.write)
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from None

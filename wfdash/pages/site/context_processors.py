@@ -195,6 +195,11 @@ class SiteContext:
         return bool(self.name) and bool(self._viewer.may_anywhere("start"))
 
     @property
+    def on_hold(self) -> bool:
+        """Return whether nothing continues here and nothing is sent."""
+        return bool(settings.WFDASH_HOLD)
+
+    @property
     def without_role(self) -> bool:
         """Return whether this person is signed in and may see nothing yet."""
         return bool(self.name) and not self._viewer.rights

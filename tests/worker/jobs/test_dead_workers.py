@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.claims.holder import process_name, start_time
+from checkpoints.models import Claim, Event, WorkerBeat
+from tests.worker.conftest import reaches, until
+from wfdash import actions
+from wfdash.worker.jobs.dead_workers import find_dead
+from wfdash.worker.jobs.heartbeat import start_heartbeat
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def name_of_an_ended_worker() -> str:
+    """Return the name that a worker had which was killed."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        started = start_time(child.pid)
+        child.kill()
+    ours = f":{os.getpid()}:"
+    host, _, place = process_name().partition(ours)
+    return f"{host}:{child.pid}:{place.partition('-')[0]}-{started}:abcdef"
+
+
+def test_only_workers_that_have_certainly_ended_are_found() -> None:
+    dead = name_of_an_ended_worker()
+    living = [f"{process_name()}abcdef", "elsewhere:1:0123456789ab-5:abcdef", "home-0123:17:abcdef"]
+    for name in (dead, *living):
+        start_heartbeat(name)
+    assert find_dead() == [dead]
+
+
+@pytest.mark.process
+def test_a_run_of_a_killed_worker_continues_before_its_claim_expires(otto, serve, start_worker) -> None:
+    from wfdash.workflow import Workflow
+
+    workflow = Workflow("short")
+
+    @workflow.step(start=True)
+    async def only(message: int) -> int:
+        return message
+
+    serve(workflow)
+    run = actions.start_run(otto, "short", 1)
+    dead = name_of_an_ended_worker()
+    start_heartbeat(dead)
+    later = timezone.now() + timedelta(hours=1)
+    Claim.objects.create(run=run, token=ids.new_token(), worker=dead, epoch=0, expires=later)
+    start_worker()
+    until(reaches(run, "completed"))
+    assert Event.objects.filter(run=run, kind="run.recovered").exists()
+    until(lambda: not WorkerBeat.objects.filter(pk=dead).exists())

@@ -1,0 +1,49 @@
+"""Ends the claims of workers on this machine that were killed: their runs need not wait until those expire.
+
+A worker of which that is not certain (on another machine, in another container) counts as alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from functools import partial
+
+from checkpoints.claims.holder import is_gone
+from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.models import WorkerBeat
+from wfdash.worker.jobs.db_thread import DbThread
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+
+async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage) -> None:
+    """Look for them each second until stopped."""
+    thread = DbThread("wfdash-dead-workers")
+    try:
+        while not stopping.is_set():
+            try:
+                for worker in await thread.call(find_dead):
+                    await storage.expire_claims(worker_prefix=worker)
+                    await thread.call(partial(forget_dead, worker))
+            except Exception:
+                log.exception("Could not look for workers that have ended; retrying")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
+    finally:
+        await thread.aclose(wait=False)
+
+
+def find_dead() -> list[str]:
+    """Return the names of workers that ended without a word and ran on this machine (one small query)."""
+    return [name for name in WorkerBeat.objects.values_list("pk", flat=True)[:1000] if is_gone(name)]
+
+
+def forget_dead(worker: str) -> None:
+    """Remove the heartbeat of a worker whose claims have been ended."""
+    log.warning("Worker %s has ended without a word; its runs continue in others", worker)
+    with write():
+        WorkerBeat.objects.filter(pk=worker).delete()
