@@ -15,6 +15,7 @@ from checkpoints.langgraph.pieces import NONE, Dump, Pieces, Stored, Typed, size
 from checkpoints.langgraph.texts import NO_TEXTS, StoredTexts, store_texts
 from checkpoints.langgraph.values import Json, ThreadPlace, canonical
 
+LACKING = "the stored checkpoint lacks its parts: choose an older one"
 FORMAT = 1
 """Of the rows' contents."""
 INLINE = 4096
@@ -187,12 +188,14 @@ def content_of(payload: bytes) -> dict[str, Any]:
     """Return the content of a row. ``Damaged``; ``Incompatible`` if a newer version wrote it."""
     try:
         content = loads(payload)
-        written = content["f"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise Damaged("the stored checkpoint lacks its parts: choose an older one") from error
-    if written > FORMAT:
-        raise Incompatible(f"a checkpoint has format {written}, this code reads up to {FORMAT}: upgrade wfdash")
-    return content  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise Damaged(LACKING) from error
+    match content:
+        case {"f": int() as written} if written > FORMAT:
+            raise Incompatible(f"a checkpoint has format {written}, this code reads up to {FORMAT}: upgrade wfdash")
+        case {"f": int(), "h": list(), "c": dict()} | {"f": int(), "w": list()}:
+            return content  # type: ignore[no-any-return]
+    raise Damaged(LACKING)
 
 
 def stored_in(content: Mapping[str, Any]) -> list[Stored]:

@@ -29,6 +29,8 @@ LEAST, MOST = 1024, 8192
 """Bytes of a piece: at least (but for a header and the last) and at most."""
 TOP = 24
 """Hashes in a row at most."""
+DEEPEST = 12
+"""Levels of hashes over the pieces of a value: of 6 hashes at least each, as ``_groups`` makes them."""
 HASH = 20
 """Bytes of a hash."""
 SPLIT = 16
@@ -169,7 +171,7 @@ def hashes_of(stored: Stored) -> tuple[int, list[str]]:
     match stored:
         case [str(), str()]:
             return 0, []
-        case [str(), int() as depth, *hashes] if all(isinstance(key, str) for key in hashes):
+        case [str(), int() as depth, *hashes] if 0 <= depth <= DEEPEST and all(isinstance(key, str) for key in hashes):
             return depth, hashes
     raise Damaged("a stored value cannot be read: choose an older checkpoint")
 
@@ -186,7 +188,10 @@ def load(stored: Stored, chunks: Mapping[str, bytes]) -> Typed:
     """Return a value as its serializer wrote it. ``Damaged`` if a chunk is missing."""
     depth, hashes = hashes_of(stored)
     if isinstance(stored[1], str):
-        return stored[0], b64decode(stored[1])
+        try:
+            return stored[0], b64decode(stored[1])
+        except ValueError as error:
+            raise Damaged(f"a stored value cannot be read: choose an older checkpoint ({error})") from error
     for _ in range(depth):
         hashes = [key for node in hashes for key in hashes_in(_found(node, chunks))]
     return stored[0], b"".join([_found(key, chunks) for key in hashes])

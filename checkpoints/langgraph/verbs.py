@@ -24,10 +24,10 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from checkpoints.errors import InvalidValue
+from checkpoints.errors import Damaged, InvalidValue
 from checkpoints.langgraph.access import Verb as Script
 from checkpoints.langgraph.company import MOMENT, Company, WaitingWrites, tell
-from checkpoints.langgraph.encoding import Heads, StoredChannel, StoredHead, encode, encode_writes
+from checkpoints.langgraph.encoding import LACKING, Heads, StoredChannel, StoredHead, encode, encode_writes
 from checkpoints.langgraph.pieces import Typed, extent, load
 from checkpoints.langgraph.pruning import ThreadPruning, ThreadSurvey
 from checkpoints.langgraph.reads import DeltaHistory, ReadCheckpoint, ThreadRow, first_group
@@ -58,6 +58,8 @@ class Wait:
 
 Verb: TypeAlias = Generator[DatabaseCall | Wait, Any, T]
 
+WRITTEN = frozenset({"null", "bytes", "bytearray", "msgpack"})
+"""The kinds of values that LangGraph's serializer writes, without pickles."""
 STRATEGIES = ("keep_latest", "delete")
 
 
@@ -266,6 +268,8 @@ class Verbs:
         row = found.row
         values = {name: self._load(stored, found.chunks) for name, stored in found.content["c"].items()}
         rest = self._load(found.content["h"], found.chunks)
+        if not isinstance(rest, dict):
+            raise Damaged(LACKING)
         return CheckpointTuple(
             config=config_of(row.name, row.ns, row.checkpoint),
             checkpoint={**rest, "channel_values": values},  # type: ignore[typeddict-item]
@@ -277,7 +281,15 @@ class Verbs:
         )
 
     def _load(self, stored: list[Any], chunks: Mapping[str, bytes]) -> Any:
-        return self._serde.loads_typed(load(stored, chunks))
+        """Return a value. ``Damaged`` for what its serializer cannot read, or has not written."""
+        kind, data = load(stored, chunks)
+        # LangGraph's serializer reads more than it writes: JSON that names classes, from years ago.
+        if isinstance(self._serde, JsonPlusSerializer) and kind not in WRITTEN:
+            raise Damaged(f"a stored value is of the kind {kind!r}, which this saver never writes")
+        try:
+            return self._serde.loads_typed((kind, data))
+        except Exception as error:  # Whatever stored bytes break in a serializer, they are broken.
+            raise Damaged(f"a stored value cannot be read: choose an older checkpoint ({error})") from error
 
     def _remove(self, key: str, choose: Any) -> Verb[None]:
         """Remove from a thread what ``choose`` says, and the chunks that no thread needs any more."""
@@ -297,7 +309,7 @@ class Verbs:
 
     def _remember(self, place: ThreadPlace, found: ReadCheckpoint, checkpoint: Checkpoint) -> None:
         """Note what is stored of a checkpoint that was read, for the one that follows it."""
-        row, versions, known = found.row, checkpoint["channel_versions"], self._heads.get(place)
+        row, versions, known = found.row, checkpoint.get("channel_versions") or {}, self._heads.get(place)
         if known is not None and (known.row, known.turn) == (row.row, row.turn):
             return
         channels = {
