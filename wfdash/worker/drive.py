@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import traceback
 from dataclasses import dataclass
 
 from checkpoints import rules
@@ -19,12 +18,13 @@ from checkpoints.claims.renewal import ClaimRenewer
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.events import EventKind
-from checkpoints.records import Claim, Commit, ErrorInfo, Phase, RunFacts, Standing
+from checkpoints.records import Claim, Commit, Phase, RunFacts, Standing
 from wfdash import catalog, pubsub
 from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
 from wfdash.errors import WfdashError, WrongState
 from wfdash.telemetry import tracing
 from wfdash.timemachine import follow_ups
+from wfdash.values.exceptions import error_info, message_of
 from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.worker.version_holds import carry_or_hold
 
@@ -135,10 +135,10 @@ def _recovered(claim: Claim) -> Commit:
 async def fail(recorder: ClaimedRecorder, error: Exception) -> None:
     """Record that the run failed outside any step; its checkpoints stay as they are."""
     run = recorder.lease.run
-    log.error("Run %s failed: %s", run, error, exc_info=error)
+    log.error("Run %s failed: %s", run, message_of(error), exc_info=error)
     expected = isinstance(error, CheckpointsError | WfdashError)
-    trace = "" if expected else "".join(traceback.format_exception(error))
-    info = ErrorInfo(type=type(error).__name__, message=str(error), traceback=trace)
+    info = error_info(error)
+    info = info.model_copy(update={"traceback": ""}) if expected else info
     event = EventKind.RUN_FAILED.draft(error=info.model_dump(exclude={"traceback"}))
     commit = Commit(run=run, events=(event,), standing=Standing(phase=Phase.FAILED, error=info))
     with contextlib.suppress(ClaimLost):

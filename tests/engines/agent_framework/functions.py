@@ -17,6 +17,8 @@ with warnings.catch_warnings():
 
 CALLS: list[str] = []
 """What the steps have done."""
+TORN = "torn"
+"""What a step that fails says."""
 
 
 @step
@@ -75,7 +77,7 @@ async def stubborn(text: str) -> str:
 
 @step
 async def tear(text: str) -> str:
-    raise ValueError("torn")
+    raise ValueError(TORN)
 
 
 @workflow

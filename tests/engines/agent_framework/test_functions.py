@@ -96,6 +96,14 @@ async def test_an_error_in_a_step_fails_the_run_in_that_step():
     assert (desk.outcome.error.step, desk.error) == ("tear", "torn")
 
 
+async def test_the_words_of_an_error_are_cut_and_can_be_stored(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(functions, "TORN", "half \ud800 " + "x" * 1_000_000)
+    desk = Desk(functions.broken)
+    await desk.start("x")
+    assert desk.error.startswith("half \\ud800 xxx")
+    assert len(desk.outcome.model_dump_json()) < 1_000_000
+
+
 async def test_a_hundred_questions_of_a_function_are_answered_in_turn():
     desk = Desk(functions.survey)
     await desk.start("x")

@@ -245,3 +245,34 @@ async def test_a_failing_node_is_named():
         raise ValueError("no such order")
 
     assert error(await Ride(graph_of(fails)).start({})) == "fails: ValueError: no such order"
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (ValueError("half \ud800 " + "x" * 1_000_000), "fails: ValueError: half \\ud800 xxx"),
+        (Wordless(), "fails: Wordless: "),
+    ],
+)
+async def test_the_words_of_an_error_are_cut_and_can_be_stored(problem: Exception, said: str):
+    def fails(state: State) -> Any:
+        raise problem
+
+    ride = Ride(graph_of(fails))
+    assert error(await ride.start({})).startswith(said)
+    assert sum(len(commit.model_dump_json()) for commit in ride.recorder.commits) < 500_000
+
+
+async def test_a_value_nested_too_deep_is_named():
+    def nests(state: State) -> Any:
+        value: Any = 1
+        for _ in range(900):
+            value = [value]
+        return {"cold": value}
+
+    assert "nested too deep" in error(await Ride(graph_of(nests)).start({}))

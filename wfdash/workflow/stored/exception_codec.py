@@ -9,20 +9,11 @@ from typing import Any
 
 from wfdash.values.class_names import class_name, find_class
 from wfdash.values.codec import check_plain, copy_plain
+from wfdash.values.exceptions import message_of
 from wfdash.workflow.errors import CallFailed, NotStorable
 from wfdash.workflow.stored.position import RecordedError
 
-MOST_WORDS = 20_000
 ENGINE = Path(__file__).parents[1]
-
-
-def message_of(error: BaseException) -> str:
-    """Return an exception's message: cut, storable, and empty if ``str`` fails on it."""
-    try:
-        text = str(error)[:MOST_WORDS]
-    except Exception:
-        return ""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def is_engine_code(code: CodeType) -> bool:

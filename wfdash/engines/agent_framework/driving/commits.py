@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
-from checkpoints.records import Checkpoint, Commit, ErrorInfo, EventDraft, Json, Phase, Reason, Request, Standing
+from checkpoints.records import Checkpoint, Commit, EventDraft, Json, Phase, Reason, Request, Standing
 from checkpoints.storage import Recorder
 from wfdash.contract import Failed, Finished, Outcome, Waiting
 from wfdash.engines.agent_framework.definition.definitions import receivers
@@ -23,6 +22,7 @@ from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, convers
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
 from wfdash.questions.conversation import conversation
+from wfdash.values.exceptions import error_info
 
 MOST_MESSAGES = 30
 """Messages that a card shows, from the end; the run's page has all."""
@@ -155,10 +155,9 @@ class Commits:
         """Leave the run failed. Before its first checkpoint the error is raised: the worker records it."""
         if self.head is None:
             raise error
-        message = str(error).strip() or type(error).__name__
-        step = self.events.fail({"type": type(error).__name__, "message": message})
-        trace = "".join(traceback.format_exception(error))
-        info = ErrorInfo(type=type(error).__name__, message=message, step=step or None, traceback=trace)
+        info = error_info(error)
+        step = self.events.fail({"type": info.type, "message": info.message})
+        info = info.model_copy(update={"step": step or None})
         event = EventKind.RUN_FAILED.draft_of(info.step, {"error": info.model_dump(exclude={"traceback"})})
         standing = Standing(phase=Phase.FAILED, error=info)
         await self._steps.commit(Commit(run=self.driven.run, events=(event,), standing=standing))

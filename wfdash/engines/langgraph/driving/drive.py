@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from langgraph.types import Command
 from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, WorkflowId
-from checkpoints.records import Answer, ErrorInfo, Json, Phase, Reason, Standing
+from checkpoints.records import Answer, Json, Phase, Reason, Standing
 from checkpoints.storage import Confirming, Recorder
 from wfdash.contract import Continue, Failed, Finished, Outcome, Resume, RunInput, Waiting
 from wfdash.engines.langgraph.definition.graphs import Ready
@@ -27,9 +26,9 @@ from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.thread import Thread
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.errors import WorkflowError
+from wfdash.values.exceptions import error_info
 
 MODES = ["tasks", "custom"]
-LONGEST_TRACE = 8_000
 
 
 class GraphDrive:
@@ -194,12 +193,7 @@ class GraphDrive:
         step = self._tasks.step_of(*ns_task) if ns_task is not None else None
         if isinstance(error, WorkflowError):
             step = self._committer.step or None
-        info = ErrorInfo(
-            type=type(error).__name__,
-            message=str(error) or type(error).__name__,
-            step=step,
-            traceback="".join(traceback.format_exception(error))[-LONGEST_TRACE:],
-        )
+        info = error_info(error, step)
         face: Json = {"type": info.type, "message": info.message, "step": step}
         events = [EventKind.RUN_FAILED.draft(step, error=face)]
         self._committer.touch(Reason.FAILURE)

@@ -34,6 +34,7 @@ from wfdash.engines.langgraph.private import (
 )
 from wfdash.engines.langgraph.stored.thread import Space, Thread
 from wfdash.engines.langgraph.stored.values import decode, encode
+from wfdash.values.exceptions import message_of
 
 HELD = 0.02
 """Seconds that what a task has written waits for the checkpoint that takes it in."""
@@ -168,7 +169,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
                     self._store(ns, space, written.pop(0))
 
     def _store(self, ns: str, space: Space, one: _Written) -> None:
-        named = [(channel, encode(value, f"what a step wrote to {channel!r}")[0]) for channel, value in one.writes]
+        named = [(name, encode(_kept(value), f"what a step wrote to {name!r}")[0]) for name, value in one.writes]
         if self._thread.write(ns, one.checkpoint, one.task, one.path, named):
             self._count(space, one.task, dict(one.writes))
 
@@ -266,6 +267,11 @@ class DriveSaver(BaseCheckpointSaver[int]):
                     history["seed"] = decode(kept["seed"])
                 found[name] = history
         return found
+
+
+def _kept(value: Any) -> Any:
+    """Return what is stored of a written value: of an exception its ``repr``, as LangGraph does, but cut."""
+    return f"{type(value).__name__}({message_of(value)!r})" if isinstance(value, BaseException) else value
 
 
 def _delay(writes: Sequence[tuple[str, Any]]) -> float:

@@ -20,6 +20,7 @@ from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.show import text_of
 from wfdash.engines.langgraph.stored.thread import Thread, is_hidden, path_of
 from wfdash.engines.running_steps import RunningSteps
+from wfdash.values.exceptions import message_of
 from wfdash.values.truncate import truncate
 
 PULLED = "~__pregel_pull, "
@@ -145,8 +146,8 @@ class Tasks:
         if isinstance(error := channels.get(ERROR), BaseException):
             if isinstance(error, asyncio.CancelledError):
                 return None
-            facts: dict[str, Json] = {"error": {"type": type(error).__name__, "message": str(error)}, "attempt": 1}
-            return _Ending(EventKind.STEP_FAILED, facts, now)
+            face: Json = {"type": type(error).__name__, "message": message_of(error)}
+            return _Ending(EventKind.STEP_FAILED, {"error": face, "attempt": 1}, now)
         if INTERRUPT in channels:
             return _Ending(EventKind.STEP_WAITING, {}, now)
         if all(channel in CONTROL for channel in channels):

@@ -80,7 +80,11 @@ def encode(value: Any, where: str) -> tuple[Json, Json]:
     Of plain JSON both are the same object, a copy.
     """
     value = delta_value(value)
-    copy = plain(value)
+    try:
+        copy = plain(value)
+    except RecursionError as error:
+        text = f"{where}: its lists and objects are nested too deep to be stored: keep fewer levels there"
+        raise NotStorable(text, path=where) from error
     if copy is not FOREIGN:
         return {"json": copy}, copy
     try:

@@ -17,6 +17,7 @@ from wfdash.questions.policy import Policy
 from wfdash.questions.signals import fails_after, key_prefix, waiting_for
 from wfdash.questions.tools import ToolCall, ToolDecision
 from wfdash.values.codec import Codec, codec_for, copy_plain, return_type
+from wfdash.values.exceptions import message_of
 from wfdash.values.fingerprints import identify, parts_to_keep
 from wfdash.workflow.answers.answer_types import marked
 from wfdash.workflow.authoring.retry import Retry
@@ -29,7 +30,7 @@ from wfdash.workflow.runtime.step.repeated_calls import await_decision
 from wfdash.workflow.runtime.step.reports import StepReports
 from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
 from wfdash.workflow.stored.call_intent import intent
-from wfdash.workflow.stored.exception_codec import decode_exception, encode_exception, message_of
+from wfdash.workflow.stored.exception_codec import decode_exception, encode_exception
 from wfdash.workflow.stored.position import JournalEntry
 
 T = TypeVar("T")

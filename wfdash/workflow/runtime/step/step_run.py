@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
 from checkpoints.records import ErrorInfo, Json
+from wfdash.values.exceptions import error_info
 from wfdash.values.truncate import truncate
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidCall, StepTimeout
@@ -20,7 +20,7 @@ from wfdash.workflow.runtime.step.context import Context
 from wfdash.workflow.runtime.step.step_logs import attribute_logs_to, report_left_out
 from wfdash.workflow.runtime.step.step_ops import Host, StepOps
 from wfdash.workflow.runtime.step.threads import belong_to, in_thread
-from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code, message_of
+from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code
 from wfdash.workflow.stored.position import Activation, Packed
 
 
@@ -122,6 +122,4 @@ def describe_error(error: BaseException, node: Node) -> ErrorInfo:
     here = error.__traceback__
     while here is not None and is_engine_code(here.tb_frame.f_code) and here.tb_next is not None:
         here = here.tb_next
-    text = "".join(traceback.format_exception(type(error), error, here))[-20_000:]
-    text = text.encode(errors="backslashreplace").decode()
-    return ErrorInfo(type=type(error).__name__, message=message_of(error), step=node.name, traceback=text)
+    return error_info(error, node.name, since=here)
