@@ -1,4 +1,4 @@
-"""The engine of Agent Framework keeps what engines promise: in memory, on SQLite and on PostgreSQL."""
+"""The engine of Agent Framework keeps what engines promise, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _preview(client: Client, options: argparse.Namespace, output: Output) -> Non
         ("opens again", [str(one.request.card.get("subject", one.request.key)) for one in found.reopens]),
         ("closes", [one.subject for one in found.closes]),
     ):
-        output.line(f"{text}: {', '.join(names) or 'nothing'}")
+        output.line(f"{text}: {', '.join(' '.join(name.split()) for name in names) or 'nothing'}")
     output.line(f"{found.verb} exactly this with: --seen {found.mark}")
     return None
 

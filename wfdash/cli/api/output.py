@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol
 
+from wfdash.domain.invisible import escaped
+
 WIDEST = 80
 """Characters of a cell where no terminal says how many there is room for."""
 
@@ -39,8 +41,8 @@ class Output:
         return sys.stderr.isatty()
 
     def data(self, value: Any) -> None:
-        """Print JSON."""
-        sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+        """Print JSON, in which characters that could deceive or move the cursor are escaped."""
+        sys.stdout.write(escaped(json.dumps(plain(value), indent=2, ensure_ascii=False)) + "\n")
 
     def line(self, text: str) -> None:
         """Print a line for people; nothing where JSON is wanted."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoints.events import EventKind
 from wfdash.cli.api.answers import prompt_answer
 from wfdash.cli.api.output import STYLES, Output, clean, moment
+from wfdash.domain.invisible import escaped
 
 if TYPE_CHECKING:
     from wfdash.client import Client
@@ -98,7 +99,7 @@ def _printer(output: Output) -> Any:
 
 def _print(output: Output, event: EventRecord, run: str = "") -> None:
     if output.as_json:
-        sys.stdout.write(event.model_dump_json() + "\n")
+        sys.stdout.write(escaped(event.model_dump_json()) + "\n")
         sys.stdout.flush()
     elif event.kind not in QUIET:
         output.line(f"{moment(event.at.isoformat())}  {run}{sentence(event)}")
