@@ -58,3 +58,11 @@ def test_what_is_offered_is_chosen_first_and_another_text_may_be_written() -> No
     assert first.field is not None
     assert [option.label for option in first.field.options] == ["red", "blue"]
     assert form.bind(QueryDict("value?=1&value.1=green")).value == "green"
+
+
+@pytest.mark.parametrize("options", [[], ["red", "blue"]])
+@pytest.mark.parametrize("picked", ["", "value?=0", "value?=0&value.0!=&value.0=", "value?=1&value.1!=", "value?=2"])
+def test_nothing_is_no_answer(picked: str, options: list[Any]) -> None:
+    bound = FormView.from_schema(open_answer(options)).bind(QueryDict(picked))
+    assert [problem["msg"] for problem in bound.errors] == ["This field is required"]
+    assert len(bound.complaints) == 1

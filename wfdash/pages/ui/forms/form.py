@@ -27,6 +27,9 @@ from wfdash.schemas.validate import problems_of
 Problem = Mapping[str, Any]
 
 
+REQUIRED = "This field is required"
+
+
 @dataclass(frozen=True, kw_only=True)
 class FormError:
     """A line of the error summary; ``target`` is the id of the control, empty for the form as a whole."""
@@ -185,6 +188,14 @@ class BoundForm(FormView):
             loc = tuple(problem["loc"])
             if not any(loc[: len(taken)] == taken for taken in reading):
                 yield problem
+        if self.initial is MISSING and not reading and self._is_open_choice:
+            yield {"loc": [], "msg": REQUIRED}
+
+    @property
+    def _is_open_choice(self) -> bool:
+        """Return whether the value is one of several kinds, null among them only as JSON that someone writes."""
+        spec = self.schemas.spec(self.schema)
+        return spec.kind == "union" and not spec.nullable and not problems_of(dict(self.schema), None)
 
     def _schema_problems(self) -> Iterator[Problem]:
         """Yield schema errors, inside a union those of the branch that was picked: none if the whole is valid."""
