@@ -53,8 +53,11 @@ async def assess(claim: Claim) -> Claim: return claim
 """Pages whose blocks are parts, each with what stands around it in a reader's code."""
 OTHERS = ("airflow", "prefect", "temporalio")
 """Systems that the pages show code of, without being installed."""
-BENEATH = ("logfire_api", "mcp", "openai")
-"""What only a framework imports, of thousands of modules: no page shows a type of it."""
+BENEATH = (
+    *("genai_prices", "griffe", "logfire_api", "mcp", "mcp_types", "openai", "opentelemetry", "starlette", "uvicorn"),
+    *("cryptography", "dns", "flask", "httpcore2", "httpx2", "jinja2", "psycopg", "psycopg_pool", "rich", "werkzeug"),
+)
+"""What only frameworks and other libraries import, of thousands of modules: no page shows a type of it."""
 CACHE = ROOT / ".mypy_cache" / "guides"
 
 
@@ -102,7 +105,8 @@ def checked(folder: Path) -> subprocess.CompletedProcess[str]:
     lines = ["[mypy]", "strict = true", f"mypy_path = {ROOT}", "follow_imports = silent"]
     # Decorators of systems that are not there have no type.
     lines += [f"[mypy-{name}.*]\nignore_missing_imports = true" for name in OTHERS]
-    lines += [f"[mypy-{name},mypy-{name}.*]\nfollow_imports = skip" for name in BENEATH]
+    skipped = "follow_imports = skip\nfollow_imports_for_stubs = true"
+    lines += [f"[mypy-{name},{name}.*]\n{skipped}" for name in BENEATH]
     asking = ",".join(
         f"mypy-{path.stem}".removeprefix("mypy-" * bool(n)) for n, path in enumerate(folder.glob("part_ask*"))
     )
