@@ -19,6 +19,7 @@
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
+``WFDASH_HINTS``     procrastinate: workers take runs from queues of Procrastinate (docs/operating.md)
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
 ``WFDASH_HOLD``      1: pages are served, nothing is driven or sent, and every page says so: for a restored copy
 ``WFDASH_DRAIN``     seconds for running steps to end when a process stops (default: 30 in ``wfdash worker``, else 5)
@@ -74,6 +75,7 @@ from wfdash.installation.environment import (
     env_list,
     env_networks,
     env_seconds,
+    hints_of,
     read_secret_files,
     signals_of,
 )
@@ -245,6 +247,11 @@ TEMPLATES = [
 
 DATABASES = {"default": read_database(DATA_DIR, os.environ) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
 WFDASH_DATABASE_DIRECT = os.environ.get("WFDASH_DATABASE_DIRECT", "")
+WFDASH_HINTS = hints_of(os.environ.get("WFDASH_HINTS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")))
+if WFDASH_HINTS:
+    INSTALLED_APPS.append("procrastinate.contrib.django")
+    # It would import the module tasks of every app, which may be another queue's.
+    PROCRASTINATE_AUTODISCOVER_MODULE_NAME = ""
 WFDASH_SIGNALS = signals_of(os.environ.get("WFDASH_SIGNALS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")))
 
 DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")

@@ -17,6 +17,7 @@ from checkpoints.sql.tables import EVENT, event_row
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotAllowed, NotFound, WrongState
+from wfdash.hints import current_hints
 
 
 def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
@@ -120,7 +121,8 @@ def move_run(run: Run, expected: Q, verb: str, viewer: Viewer, **changes: Any) -
 
 
 def notify_workers(run_id: str) -> None:
-    on_commit(lambda: pubsub.runs_due.publish(run_id))
+    """Let a worker look at the run once the caller's transaction is committed."""
+    current_hints().send(run_id)
 
 
 def notify_inbox(workflow: str) -> None:

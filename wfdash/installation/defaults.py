@@ -29,6 +29,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_EMBED": True,
     "WFDASH_ENCRYPTION_KEYS": "",
     "WFDASH_ENGINES": list(ENGINES),
+    "WFDASH_HINTS": "",
     "WFDASH_HOLD": False,
     "WFDASH_HOOKS_HOSTS": [],
     "WFDASH_HOOKS_LOCAL": False,

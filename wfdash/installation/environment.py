@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import MutableMapping
+from importlib.util import find_spec
 from pathlib import Path
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -110,3 +111,14 @@ def signals_of(value: str, *, on_postgres: bool) -> str:
     if value == "postgres" and not on_postgres:
         raise ValueError("WFDASH_SIGNALS is postgres, and the database is not: set WFDASH_DATABASE, or leave it empty")
     return value or ("postgres" if on_postgres else "off")
+
+
+def hints_of(value: str, *, on_postgres: bool) -> str:
+    """Return what carries hints to workers, from the setting: ``procrastinate``, or empty: signals. ``ValueError``."""
+    if value not in {"", "procrastinate"}:
+        raise ValueError(f"WFDASH_HINTS must be procrastinate or empty, not {value!r}")
+    if value and not on_postgres:
+        raise ValueError("WFDASH_HINTS is procrastinate, which needs PostgreSQL: set WFDASH_DATABASE or leave it empty")
+    if value and find_spec("procrastinate") is None:
+        raise ValueError("WFDASH_HINTS is procrastinate, which is not installed: pip install 'wfdash[cluster]'")
+    return value

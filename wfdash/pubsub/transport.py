@@ -40,8 +40,9 @@ class Unheard(Exception):
 class Outage:
     """Logs one line when the first part fails, and one when all work again."""
 
-    def __init__(self, bus: str) -> None:
-        self._bus = bus
+    def __init__(self, carrier: str, late: str = LATE) -> None:
+        """``late`` is the first line, with places for the carrier, the class of the error and what it says."""
+        self._carrier, self._late = carrier, late
         self._since = 0.0
         self._failing: set[str] = set()
         self._lock = Lock()
@@ -56,7 +57,7 @@ class Outage:
             if not self._failing:
                 self._since = time.monotonic()
                 text = str(error).strip().split("\n", 1)[0]
-                log.warning(LATE, self._bus, type(error).__name__, text)
+                log.warning(self._late, self._carrier, type(error).__name__, text)
             self._failing.add(part)
 
     def end(self, part: str) -> None:
@@ -65,7 +66,7 @@ class Outage:
             with self._lock:
                 self._failing.discard(part)
                 if not self._failing:
-                    log.info("%s carries changes again after %.0f s", self._bus, time.monotonic() - self._since)
+                    log.info("%s works again after %.0f s", self._carrier, time.monotonic() - self._since)
 
 
 class Transport:

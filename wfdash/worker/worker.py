@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Damaged
 from checkpoints.ids import RunId, new_token
 from checkpoints.records import Claim
-from wfdash import pubsub
+from wfdash.hints import current_hints
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, DueRuns
@@ -84,14 +83,13 @@ class Worker:
 
     async def serve(self) -> None:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
-        loop = asyncio.get_running_loop()
-        unsubscribe = pubsub.runs_due.subscribe(_across(loop, self.look_at))
         stop_logging = capture_step_logs()
         watchdog = Watchdog(self._storage)
         watchdog.start()
         loops = {"release held runs": release_until, "deadlines": sweep_until, "delivery": deliver_until}
         loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "scheduler": fire_until}
         loops |= {"metrics": count_until, "webhooks": feed_until, "remove old runs": remove_old_until}
+        loops["hints"] = partial(current_hints().serve, self)
         loops["heartbeat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
         loops["dead workers"] = partial(end_dead_until, storage=self._storage)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
@@ -99,7 +97,6 @@ class Worker:
             await self._sweep_until_stopped()
             await self._drain()
         finally:
-            unsubscribe()
             stop_logging()
             for task in aside:
                 task.cancel()
@@ -121,14 +118,28 @@ class Worker:
 
     def look_at(self, run: str) -> None:
         """Claim the run if it is due; if it is being driven here, let it look for answers, or for its end."""
+        if run in self._driving:
+            self.wake(run)
+        elif self._room() > 0:
+            self._due.hint(RunId(run))
+
+    def wake(self, run: str) -> None:
+        """If the run is being driven here, let it look for answers, or for its end."""
         run_id = RunId(run)
         if run_id in self._driving:
             self._again.add(run_id)
             if run_id in self._recorders:
                 self._recorders[run_id].wake()
                 self._renewer.renew_now()
+
+    async def take(self, run: str) -> None:
+        """Claim the run if it is due and begin to drive it; returns once that is done. A full worker leaves it."""
+        if run in self._driving:
+            self.wake(run)
         elif self._room() > 0:
-            self._due.hint(run_id)
+            since, runs = boottime(), [RunId(run)]
+            for claim in await self._storage.claim_due(worker=self.name, ttl=self._lease.ttl, limit=1, runs=runs):
+                self._begin(claim, since)
 
     def _room(self) -> int:
         return 0 if self._stopping.is_set() else self._limit - len(self._driving)
@@ -263,12 +274,3 @@ class Worker:
         await asyncio.gather(*tasks, *map(self._storage.release, waiting), return_exceptions=True)
         await self._pruner.aclose()
         await asyncio.to_thread(self._renewer.close)
-
-
-def _across(loop: asyncio.AbstractEventLoop, listener: Callable[[str], None]) -> Callable[[str], None]:
-    """Return the listener as one that may be called from any thread."""
-
-    def hand_over(run: str) -> None:
-        loop.call_soon_threadsafe(listener, run)
-
-    return hand_over

@@ -25,6 +25,7 @@ from checkpoints.database.alias import alias, connection
 from checkpoints.sql.durability import parse_durability
 from wfdash import catalog
 from wfdash.installation.defaults import DEFAULTS
+from wfdash.installation.environment import hints_of
 from wfdash.pubsub.process import choose_bus
 
 Messages = Iterator[CheckMessage]
@@ -36,6 +37,7 @@ MIDDLEWARE = (
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
 )
+QUEUE = "procrastinate.contrib.django"
 CSRF = "django.middleware.csrf.CsrfViewMiddleware"
 
 
@@ -58,6 +60,12 @@ def register_checks() -> None:
     register(_listed(check_deployment), "wfdash", deploy=True)
 
 
+def refuse_hints(given: str) -> None:
+    """Raise ``ValueError`` if what is to carry hints to workers is not there."""
+    if hints_of(given, on_postgres=connection().vendor == "postgresql") and not apps.is_installed(QUEUE):
+        raise ValueError(f"WFDASH_HINTS needs Procrastinate's tables: add {QUEUE} to INSTALLED_APPS, then migrate")
+
+
 def check_settings() -> Messages:
     """Find settings with which pages fail."""
     given = [_class_of(path) for path in settings.MIDDLEWARE]
@@ -71,6 +79,7 @@ def check_settings() -> Messages:
     readers: dict[str, Callable[[Any], object]] = {
         "WFDASH_DURABILITY": parse_durability,
         "WFDASH_ENCRYPTION_KEYS": encryptor_of,
+        "WFDASH_HINTS": refuse_hints,
         "WFDASH_SIGNALS": lambda given: choose_bus(),
     }
     for name, read in readers.items():

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connections
+
+from checkpoints import ids
+from checkpoints.models import Run
+from checkpoints.sql.postgres.conninfo import parameters_of
+from wfdash import catalog
+from wfdash.hints import Hints
+from wfdash.hints.signalled import SignalledHints
+
+NEEDS = pytest.mark.skipif(importlib.util.find_spec("procrastinate") is None, reason="needs the extra cluster")
+QUEUED = pytest.param("postgres", marks=[pytest.mark.postgres, NEEDS])
+
+
+class Looking:
+    """A worker that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.woken: list[str] = []
+        self.error: Exception | None = None
+
+    def look_at(self, run: str) -> None:
+        self.heard.append(run)
+
+    def wake(self, run: str) -> None:
+        self.woken.append(run)
+
+    async def take(self, run: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.look_at(run)
+
+
+@pytest.fixture(params=["sqlite", QUEUED])
+def hints(request, settings, django_db_blocker, monkeypatch) -> Iterator[Hints]:
+    """Each adapter on a database that it works on, which is wfdash's."""
+    settings.WFDASH_DATABASE_ALIAS = name = request.getfixturevalue(f"{request.param}_alias")
+    found = [SimpleNamespace(name="expense"), SimpleNamespace(name="é" * 200)]
+    monkeypatch.setattr(catalog, "entries", lambda: found)
+    with django_db_blocker.unblock():
+        if request.param == "postgres":
+            request.getfixturevalue("procrastinate_tables")
+            yield queued_hints()
+        else:
+            yield SignalledHints()
+        Run.objects.using(name).all().delete()
+        connections[name].close()
+
+
+def queued_hints() -> Hints:
+    from wfdash.hints.queued import QueuedHints
+
+    return QueuedHints()
+
+
+@pytest.fixture(scope="session")
+def procrastinate_tables(postgres_alias: str) -> None:
+    """Procrastinate's tables beside ours, as its migrations make them."""
+    from procrastinate.schema import SchemaManager
+
+    with psycopg.connect(**parameters_of(connections[postgres_alias].settings_dict), autocommit=True) as connection:
+        connection.execute(SchemaManager.get_schema())
+
+
+@pytest.fixture
+def make_run(hints: Hints, settings) -> Callable[..., str]:
+    """Make a run that is due."""
+
+    def make(workflow: str = "expense", **facts: Any) -> str:
+        run, now = ids.new_run_id(), datetime.now(UTC)
+        given = {"workflow": workflow, "version": "v1", "created": now, "updated": now, "phase": "ready", **facts}
+        Run.objects.using(settings.WFDASH_DATABASE_ALIAS).create(id=run, family=run, **given)
+        return run
+
+    return make
+
+
+@pytest.fixture
+def serve(hints: Hints) -> Iterator[Callable[[], Looking]]:
+    """Start a worker that is given hints."""
+    ends: list[Callable[[], None]] = []
+
+    def start() -> Looking:
+        worker, started = Looking(), threading.Event()
+        loop = asyncio.new_event_loop()
+
+        async def work() -> None:
+            stopping = asyncio.Event()
+            serving = asyncio.ensure_future(hints.serve(worker, stopping))
+            ended = asyncio.Event()
+            ends.append(lambda: loop.call_soon_threadsafe(lambda: (stopping.set(), ended.set())))
+            await asyncio.sleep(0)
+            started.set()
+            await ended.wait()
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+        thread = threading.Thread(target=loop.run_until_complete, args=(work(),))
+        thread.start()
+        assert started.wait(30)
+        ends.append(thread.join)
+        ends.append(loop.close)
+        return worker
+
+    yield start
+    for end in ends:
+        end()

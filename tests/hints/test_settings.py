@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.hints.conftest import NEEDS
+from wfdash.hints import current_hints
+from wfdash.hints.signalled import SignalledHints
+from wfdash.installation.environment import hints_of
+
+
+def test_signals_are_the_default() -> None:
+    assert isinstance(current_hints(), SignalledHints)
+    assert hints_of("", on_postgres=False) == ""
+
+
+@NEEDS
+def test_a_queue_is_used_where_it_is_set(settings) -> None:
+    from wfdash.hints.queued import QueuedHints
+
+    settings.WFDASH_HINTS = hints_of("procrastinate", on_postgres=True)
+    assert isinstance(current_hints(), QueuedHints)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [("procrastinate", "WFDASH_DATABASE"), ("celery", "must be procrastinate")]
+)
+def test_a_setting_that_cannot_be_meant_is_refused_with_what_could_be(value, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        hints_of(value, on_postgres=False)
+
+
+def test_a_queue_that_is_not_installed_is_refused_with_what_to_install(monkeypatch) -> None:
+    monkeypatch.setattr("wfdash.installation.environment.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'wfdash\[cluster\]'"):
+        hints_of("procrastinate", on_postgres=True)

@@ -1,0 +1,73 @@
+"""Hints: *a worker should look at run R*. What carries them is a port: signals, or a queue.
+
+A hint carries no truth: it may be lost, doubled, late or of a run that is not due. The claim decides who executes a
+run, and every worker looks for due runs each second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from django.conf import settings
+
+from checkpoints.database.alias import on_commit
+from wfdash import pubsub
+
+
+class HintedWorker(Protocol):
+    """A worker, as hints see it; its methods are called on its event loop."""
+
+    def look_at(self, run: str) -> None:
+        """Claim the run soon if it is due; if it is executed here, let it look for answers."""
+
+    def wake(self, run: str) -> None:
+        """If the run is executed here, let it look for answers, or for its end."""
+
+    async def take(self, run: str) -> None:
+        """Claim the run if it is due and begin to execute it; returns once that is done."""
+
+
+class Hints(Protocol):
+    """What carries hints from actions to workers."""
+
+    def send(self, *runs: str) -> None:
+        """Hint at runs, each in its own priority, once the caller's transaction is committed; never if it is not."""
+
+    async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
+        """Give the worker what it is to look at until ``stopping`` is set, then wake what it still executes.
+
+        Runs until it is cancelled: an outage of the carrier does not end it.
+        """
+
+
+def subscribe(listener: Callable[[str], None]) -> Callable[[], None]:
+    """Call the listener on the running loop with each run that is signalled; return what ends that."""
+    loop = asyncio.get_running_loop()
+
+    def hand_over(run: str) -> None:
+        loop.call_soon_threadsafe(listener, run)
+
+    return pubsub.runs_due.subscribe(hand_over)
+
+
+def signal(*runs: str) -> None:
+    """Signal the runs once the caller's transaction is committed."""
+
+    def publish() -> None:
+        for run in runs:
+            pubsub.runs_due.publish(run)
+
+    on_commit(publish)
+
+
+def current_hints() -> Hints:
+    """Return what the settings say."""
+    if settings.WFDASH_HINTS == "procrastinate":
+        from wfdash.hints.queued import QueuedHints
+
+        return QueuedHints()
+    from wfdash.hints.signalled import SignalledHints
+
+    return SignalledHints()

@@ -1,0 +1,24 @@
+"""Hints as signals: every worker hears each, and the first claim wins. The default."""
+
+from __future__ import annotations
+
+import asyncio
+
+from wfdash.hints import HintedWorker, signal, subscribe
+
+
+class SignalledHints:
+    """Hints by ``pubsub.runs_due``."""
+
+    def send(self, *runs: str) -> None:
+        """Signal the runs once the caller's transaction is committed."""
+        signal(*runs)
+
+    async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
+        """Let the worker look at each run that is signalled."""
+        leave = subscribe(worker.look_at)
+        try:
+            # A worker that ends has no room; what it executes is still woken.
+            await asyncio.Event().wait()
+        finally:
+            leave()
