@@ -34,6 +34,13 @@ def add_process_commands(verbs: Any) -> None:
         run=partial(_where_data_is, partial(_serve, role="web")), needs_data=False, demo=False, reload=False
     )
     worker = _command(verbs, "worker", "run workflows and serve no pages; on PostgreSQL several may at once")
+    worker.add_argument(
+        "--health-port",
+        type=_address,
+        default=os.environ.get("WFDASH_HEALTH_PORT") or None,
+        metavar="[HOST:]PORT",
+        help="answer /livez, /readyz and /metrics there: $WFDASH_HEALTH_PORT (default host: loopback only)",
+    )
     worker.set_defaults(run=partial(_where_data_is, _work), needs_data=False)
     for process in (up, web, worker):
         process.add_argument(
@@ -55,6 +62,11 @@ def _command(verbs: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=words)
     parser.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
     return parser
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]") or "127.0.0.1", _port(port)
 
 
 def _seconds(text: str) -> float:
@@ -162,6 +174,15 @@ def _work(options: argparse.Namespace) -> int:
         return status
     from wfdash.worker.process import serve_worker
 
+    if options.health_port is not None:
+        from wfdash.cli.worker_health import serve_health
+
+        host, port = options.health_port
+        try:
+            serve_health(host, port)
+        except OSError as error:
+            print(f"Cannot listen on {host}:{port} ({error.strerror}). Choose another --health-port", file=sys.stderr)
+            return 1
     return _usable(settings, lambda: serve_worker(_say))
 
 

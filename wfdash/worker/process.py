@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.database.storage import DatabaseStorage
+from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.worker.shutdown import DRAIN_SECONDS, drain_seconds, exit_after, exit_process, stop_seconds
 from wfdash.worker.worker import Worker
@@ -41,6 +42,7 @@ async def _serve(say: Callable[[str], None]) -> None:
     def stop(*_: object) -> None:
         drain = next(drains, 0.0)
         exit_after(stop_seconds(drain), 0)
+        loop.call_soon_threadsafe(stopping.begin)
         loop.call_soon_threadsafe(partial(worker.stop, drain=drain))
 
     for number in (signal.SIGINT, signal.SIGTERM):
