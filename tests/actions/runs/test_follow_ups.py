@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -256,3 +261,18 @@ def test_a_thread_is_found_by_its_first_run(otto) -> None:
     assert [row.id for row in queries.runs(otto, f"-thread:{first.pk}").items] == [other.pk]
     (row,) = queries.runs(otto, f"id:{second.pk}").items
     assert (row.follows, row.thread, row.title) == (first.pk, first.pk, "Chat: two")
+
+
+@pytest.mark.long
+@pytest.mark.postgres
+@pytest.mark.skipif("WFDASH_TEST_DATABASE" in os.environ, reason="this is the run on PostgreSQL")
+def test_postgresql_does_the_same(postgres_server: dict[str, Any], tmp_path: Path) -> None:
+    """All tests of follow-ups in a process whose database is PostgreSQL."""
+    server, tests = postgres_server, Path(__file__).parents[2]
+    url = f"postgresql://{server['USER']}:{server['PASSWORD']}@/{server['NAME']}?host={server['HOST']}"
+    files = [str(tests / room / "test_follow_ups.py") for room in ("actions/runs", "api/runs", "worker")]
+    options = ["-q", "-n0", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'nested'}"]
+    command = [sys.executable, "-m", "pytest", *options, *files]
+    environment = {**os.environ, "WFDASH_TEST_DATABASE": url}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout[-20_000:]
