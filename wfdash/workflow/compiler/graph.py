@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from checkpoints.records import Json
 from wfdash.questions.policy import Policy
 from wfdash.values.codec import Codec
 from wfdash.workflow.authoring.retry import Retry
@@ -107,6 +108,11 @@ class StateRule:
     reducers: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
     typed: frozenset[str] = frozenset()
     """Namespaces (``""``, ``"sub/"`` ...) that have a model: no other keys there."""
+
+    def fresh(self, but: Collection[str] = ()) -> dict[str, Json]:
+        """Return what a state begins with: the defaults as JSON, without those of the keys in ``but``."""
+        made = {key: make for key, make in self.defaults.items() if key not in but}
+        return {key: self.codecs[key].encode(make(), f"state.{key}") for key, make in made.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,15 +17,15 @@ def state_after(graph: Graph, follows: Checkpoint | None) -> dict[str, Json]:
     in this graph.
     """
     rule = graph.state
-    fresh = {key: rule.codecs[key].encode(make(), f"state.{key}") for key, make in rule.defaults.items()}
     if follows is None:
-        return fresh
+        return rule.fresh()
     if not graph.follow_ups:
         raise InvalidCall(f"workflow {graph.name!r} has no step with follow_up=True: start a new run instead")
     position = position_in(follows.body)
     if position is None or position["live"] or follows.requests:
         raise InvalidCall("follows= must be the last checkpoint of a completed run: let that run end first")
-    state = {**fresh, **follows.body["state"]}
+    kept = follows.body["state"]
+    state = {**rule.fresh(but=kept), **kept}
     if problems := list(state_problems(rule, state)):
         text = f"the state of run {follows.run} cannot be continued by the current workflow: {'; '.join(problems)}"
         raise Incompatible(text, run=follows.run, checkpoint=follows.id)

@@ -132,11 +132,7 @@ class MigrationCheck:
     def _checked_state(self, state: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
         rule = self.graph.state
         self.problems.extend(state_problems(rule, state, ": a migrate hook has to remove it"))
-        fresh = {
-            key: rule.codecs[key].encode(make(), f"state.{key}")
-            for key, make in rule.defaults.items()
-            if key not in state
-        }
+        fresh = rule.fresh(but=state)
         return {**state, **fresh}, list(fresh)
 
 
