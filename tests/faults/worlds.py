@@ -147,14 +147,17 @@ class World:
         heartbeat: float = 0.5,
         shift: float = 0.0,
         clock: Path | None = None,
+        drain: float | None = None,
     ) -> Process:
         """Return a ``manage.py work`` with a short lease that notes every commit.
 
-        Its clock is wrong by ``shift`` seconds, or by what stands in the file ``clock``.
+        Its clock is wrong by ``shift`` seconds, or by what stands in the file ``clock``. ``drain``: for how long
+        running steps may end when it is stopped, in seconds; as long as in any worker if not given.
         """
         given = {"notes": str(self.commits), "ttl": ttl, "heartbeat": heartbeat, "shift": shift}
         command = [sys.executable, "-W", "ignore", "-m", "tests.faults.clocks.noting", json.dumps(given)]
-        return Process(command, self.env | faked(clock), self.data.with_name(f"worker-{name}.log"))
+        more = {} if drain is None else {"WFDASH_DRAIN": str(drain)}
+        return Process(command, self.env | faked(clock) | more, self.data.with_name(f"worker-{name}.log"))
 
 
 class FaultServer(Server):

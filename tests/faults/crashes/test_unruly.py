@@ -38,7 +38,7 @@ def make_unruly(make_world: Callable[[str], World], monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("workflow", [pytest.param("plain", marks=LONG), "blocker"])
 def test_a_worker_ends_soon_when_it_is_told_to_whatever_its_steps_do(make_unruly, workflow: str) -> None:
     world = make_unruly("sqlite", block=60)
-    worker = world.worker("told").start()
+    worker = world.worker("told", drain=1.0).start()
     try:
         world.play("start_many", workflow=workflow, numbers=[1], ledger=str(world.ledger))
         wait_until(lambda: begun(world, workflow), what="the step's begin")
