@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -45,9 +46,13 @@ READERS = {"queries", "pages", "live", "api", "spans.py"}
 """What of the product only reads events."""
 
 
-def sources() -> list[Path]:
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """Attributes, calls and constants of every module but the table's own, with their files. Parsed once."""
     found = [*ROOT.glob("checkpoints/**/*.py"), *ROOT.glob("wfdash/**/*.py")]
-    return [path for path in found if path.name != "events.py" or path.parent.name != "checkpoints"]
+    paths = [path for path in found if path.name != "events.py" or path.parent.name != "checkpoints"]
+    kinds = (ast.Attribute, ast.Call, ast.Constant)
+    return [(path, node) for path in paths for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
 
 
 def documented() -> str:
@@ -84,13 +89,11 @@ def test_a_kind_with_a_field_of_unknown_privacy_cannot_be_declared() -> None:
 
 def test_every_kind_of_the_table_is_emitted_and_nothing_else_makes_events() -> None:
     emitted: set[str] = set()
-    for path in sources():
-        reads = READERS & set(path.relative_to(ROOT).parts)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "EventKind":
-                emitted |= set() if reads else {node.attr}
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "EventDraft":
-                assert path.parent.name == "conformance", f"{path}: make events by their kind"
+    for path, node in nodes():
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "EventKind":
+            emitted |= set() if READERS & set(path.relative_to(ROOT).parts) else {node.attr}
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "EventDraft":
+            assert path.parent.name == "conformance", f"{path}: make events by their kind"
     assert emitted >= {kind.name for kind in EventKind}
 
 
@@ -98,8 +101,7 @@ def test_kinds_are_named_by_the_table_and_not_spelled_out() -> None:
     """A literal would not be found when a kind is renamed, nor fail when it is misspelled."""
     constants = (
         (path.name, node.lineno, node.value)
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes()
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     assert [one for one in constants if "." in one[2] and one[2] in KINDS] == []

@@ -180,6 +180,7 @@ def test_the_documented_script_asks_and_prints_the_answer(server: Server, client
         output, _ = asking.communicate(timeout=60)
     finally:
         asking.kill()
+        asking.communicate()  # It closes the pipe, which the next test would be blamed for.
     assert json.loads(output) == {"answer": "reject", "by": "admin"}
 
 

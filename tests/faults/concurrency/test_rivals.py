@@ -12,6 +12,7 @@ from tests.e2e.server import wait_until
 from tests.faults.checks import Promised, look
 from tests.faults.concurrency.sleepers import freeze_and_wake
 from tests.faults.conftest import DATABASES, LONG, RIVALS
+from tests.faults.crashes.people import LOOK_SECONDS
 from tests.faults.ledger import read_facts
 from tests.faults.worlds import World
 
@@ -76,9 +77,11 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(s
         sleeper.send(signal.SIGSTOP)
         open_runs = {run["id"] for run in tables.runs() if run["phase"] == "ready"}
         other.start()
-        wait_until(lambda: by_process(world).get(other.pid, set()) >= open_runs, what="the take-over")
+        wait_until(
+            lambda: by_process(world).get(other.pid, set()) >= open_runs, what="the take-over", pause=LOOK_SECONDS
+        )
         sleeper.send(signal.SIGCONT)
-        wait_until(lambda: tables.count() == len(runs), what="the end of every run")
+        wait_until(lambda: tables.count() == len(runs), what="the end of every run", pause=LOOK_SECONDS)
     finally:
         sleeper.kill()
         other.kill()

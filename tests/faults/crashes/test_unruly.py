@@ -6,17 +6,20 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.server import wait_until
+from tests.e2e import server as servers
 from tests.faults.conftest import LONG
 from tests.faults.crashes import unruly
+from tests.faults.crashes.people import LOOK_SECONDS
 from tests.faults.ledger import read_facts
 from tests.faults.worlds import World
 
 pytestmark = pytest.mark.process
+wait_until = partial(servers.wait_until, pause=LOOK_SECONDS)
 
 
 def begun(world: World, workflow: str) -> Counter[str]:
