@@ -58,9 +58,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from checkpoints.sql.postgres import executor
+    from checkpoints.sql.postgres import session
 
-    executor.IDLE_IN_TRANSACTION_TIMEOUT = executor.TRANSACTION_TIMEOUT = PATIENCE
+    session.IDLE_IN_TRANSACTION_TIMEOUT = session.TRANSACTION_TIMEOUT = PATIENCE
     asyncio.run(contend(**json.loads(sys.argv[1])))
 
 

@@ -24,6 +24,7 @@ def freeze_and_wake(world: World, *, rounds: int, seed: int) -> tuple[Counter[st
     """Freeze the holder of the run, wait for the other, wake it: so often. Returns what was seen and what was wrong."""
     (run,), dice = world.play("save_at_once", processes=1, saves=1), random.Random(seed)
     notes, tables = world.data.with_name("notes.jsonl"), world.tables()
+    tables.change("UPDATE checkpoints_run SET for_workers=TRUE WHERE id=?", run)
     crew = {process.pid: process for process in (contender(world, run, notes) for _ in range(2))}
     try:
         done = 0
