@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import router
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations import AddIndex, RemoveIndex
 from django.db.migrations.state import ProjectState
@@ -49,6 +50,8 @@ class RemoveIndexConcurrently(RemoveIndex):
 
 
 def _build(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    if not _has_table(model, schema_editor):
+        return
     if schema_editor.connection.vendor == "postgresql":
         # An index whose build was interrupted exists and is not valid.
         schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")
@@ -56,8 +59,14 @@ def _build(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEd
 
 
 def _drop(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    schema_editor.remove_index(model, index, **_options(schema_editor))
+    if _has_table(model, schema_editor):
+        schema_editor.remove_index(model, index, **_options(schema_editor))
 
 
 def _options(schema_editor: BaseDatabaseSchemaEditor) -> dict[str, Any]:
     return {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}
+
+
+def _has_table(model: type[Model], schema_editor: BaseDatabaseSchemaEditor) -> bool:
+    """Return whether the routers keep the model's table in this database: a project may have several."""
+    return bool(router.allow_migrate_model(schema_editor.connection.alias, model))
