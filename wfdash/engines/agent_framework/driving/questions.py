@@ -20,13 +20,12 @@ from wfdash.engines.serving import Served
 from wfdash.questions.card import Asking, Card
 from wfdash.questions.cards import Approval, Question, make_request, prepare
 from wfdash.questions.evidence import Evidence
+from wfdash.questions.headlines import headline_field
 from wfdash.questions.open_answers import open_answer
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolDecision
 from wfdash.values.errors import InvalidCall
 
-HEADLINES = ("subject", "title", "question", "prompt", "message", "headline")
-"""Fields of a request that say what is asked."""
 BODIES = ("description", "body", "details", "instructions")
 LONG = 140
 """Characters of a headline."""
@@ -128,7 +127,8 @@ def _question(asked: Asked, evidence: list[Evidence]) -> Card:
         subject, body = headline(shown)
         return Question(subject=subject, body=body, evidence=evidence)
     fields = dict(shown) if isinstance(shown, dict) else {}
-    subject = next((str(fields.pop(name)) for name in HEADLINES if _is_text(fields.get(name))), "")
+    head = headline_field(fields, _is_text)
+    subject = str(fields.pop(head)) if head else ""
     body = next((str(fields.pop(name)) for name in BODIES if _is_text(fields.get(name))), "")
     rest = fields if isinstance(shown, dict) else shown
     if not subject:

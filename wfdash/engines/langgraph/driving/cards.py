@@ -18,6 +18,7 @@ from wfdash.engines.langgraph.stored.display import shown
 from wfdash.questions.card import Asking
 from wfdash.questions.cards import Question, prepare
 from wfdash.questions.evidence import Evidence
+from wfdash.questions.headlines import headline_field
 from wfdash.questions.open_answers import open_answer, options_in
 from wfdash.questions.tools import ToolCall, Verb
 
@@ -28,8 +29,6 @@ INBOX: dict[str, Verb] = {
     "allow_ignore": "reject",
     "allow_respond": "respond",
 }
-HEADLINES = ("question", "title", "subject", "message", "prompt", "instruction", "task", "query")
-"""The keys of an interrupt's value, best first, whose text is the question."""
 BODIES = ("description", "body", "message", "details", "instructions")
 UNWORDED = "Answer the graph"
 CHOICES = ("options", "choices")
@@ -231,20 +230,10 @@ def _worded(value: Any) -> tuple[str, str, Json]:
         return (line, more.strip(), None) if len(line) <= LONGEST else (UNWORDED, face, None)
     if not isinstance(face, dict):
         return UNWORDED, "", face
-    head = _headline_in(face)
+    head = headline_field(face, _is_line)
     body = next((key for key in BODIES if key != head and isinstance(face.get(key), str)), "")
     rest = {key: part for key, part in face.items() if key not in (head, body)}
     return face[head].strip() if head else _named(rest), face[body] if body else "", rest or None
-
-
-def _headline_in(face: Mapping[str, Json]) -> str:
-    """Return the key whose text is the headline: ``question``, else the first that ends as a question, else the first.
-
-    What a tool is about to do may have a ``subject`` or a ``title`` of its own: that of a mail, say.
-    """
-    lines = [key for key in HEADLINES if _is_line(face.get(key))]
-    asking = [key for key in lines if key == HEADLINES[0] or str(face[key]).rstrip().endswith(("?", "？"))]
-    return next(iter([*asking, *lines]), "")
 
 
 def _offered(rest: Json) -> tuple[list[Json], Json]:
