@@ -9,6 +9,7 @@ one run are detected by ``Conflict`` (unique ``n``).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -140,6 +141,14 @@ class RemembersAnswers(Protocol):
         """Return the last answer that each of the run's requests got, whether or not the engine has taken it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Serves:
+    """The runs of ``workflows``, without those of ``others``: (workflow, version) that another worker has loaded."""
+
+    workflows: tuple[str, ...]
+    others: tuple[tuple[str, str], ...] = ()
+
+
 @runtime_checkable
 class Claims(Protocol):
     """Which worker may run which run. All times are the storage's own clock."""
@@ -151,14 +160,20 @@ class Claims(Protocol):
         """
 
     async def claim_due(
-        self, *, worker: str, ttl: float, limit: int, runs: Sequence[RunId] | None = None
+        self,
+        *,
+        worker: str,
+        ttl: float,
+        limit: int,
+        runs: Sequence[RunId] | None = None,
+        serves: Serves | None = None,
     ) -> Sequence[Claim]:
         """Return claims of at most ``limit`` runs that are due and have no live claim, in one transaction.
 
         Those of the highest priority come first, of equals the one that has been ready longest, and no crash suspect;
         a run that its time woke, or whose worker has gone, has the lowest priority. Callers at the same time get
         different runs and do not wait for one another. Each claim has the run's ``facts``, unless they cannot be read.
-        ``runs``: only of these.
+        ``runs``: only of these. ``serves``: only those whose code the worker has.
         """
 
     async def take(

@@ -10,8 +10,9 @@ from checkpoints.conformance.samples import MANY, asking, begun, checkpoint, che
 from checkpoints.conformance.worlds import JournalWorld
 from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
-from checkpoints.ids import RunId, new_run_id
+from checkpoints.ids import RunId, WorkflowId, new_run_id
 from checkpoints.records import Claim, Commit, Phase, Standing
+from checkpoints.storage import Serves
 
 EVENT = (EventKind.CUSTOM.draft(),)
 
@@ -93,6 +94,26 @@ async def only_those_asked_for_are_claimed_and_only_if_they_are_due(world: Journ
     given = [due, held, waits, new_run_id(), due]
     assert _runs_of(await _taken(world, 10, *given)) == [due]
     assert await is_due(world, other)
+
+
+async def a_worker_gets_no_run_whose_code_it_lacks(world: JournalWorld) -> None:
+    runs = []
+    for flow, version in (("a", "1"), ("a", "2"), ("b", "1")):
+        runs.append(run := new_run_id())
+        first = checkpoint(run, workflow=WorkflowId(flow), version=version)
+        await world.storage.commit(Commit(run=run, checkpoint=first, standing=Standing(phase=Phase.READY)))
+    for wanted, served in (
+        ([], Serves(workflows=())),
+        (runs[1:2], Serves(workflows=("a", "c"), others=(("a", "1"), ("b", "1")))),
+        (runs[2:], Serves(workflows=("b",))),
+        (runs[:1], Serves(workflows=("a",))),
+    ):
+        asked = {"worker": "w", "ttl": 600, "serves": served}
+        due = await world.storage.due(limit=MANY, serves=served)
+        assert [run for run in due if run in runs] == wanted
+        others = [run for run in runs if run not in wanted]
+        assert _runs_of(await world.storage.claim_due(**asked, limit=3, runs=others)) == []
+        assert [run for run in _runs_of(await world.storage.claim_due(**asked, limit=MANY)) if run in runs] == wanted
 
 
 async def no_suspect_is_in_a_batch(world: JournalWorld) -> None:

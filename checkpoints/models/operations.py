@@ -202,6 +202,8 @@ class WorkerBeat(models.Model):
     seen = MomentField()
     runs = models.IntegerField(default=0)
     late = models.FloatField(default=0.0)
+    serves = JsonField(null=True)
+    """Workflow -> version of what it has loaded and claims; None: unknown, its code is older."""
 
     def __str__(self) -> str:
         return self.id

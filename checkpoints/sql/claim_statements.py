@@ -7,9 +7,11 @@ another transaction has: it is skipped, and found again.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 
 from checkpoints import rules
 from checkpoints.sql.statements import IS_CURRENT, TIMED, Dialect, placeholders
+from checkpoints.storage import Serves
 
 TAKEOVER_DELAYS = " ".join(f"WHEN {attempts} THEN {seconds}" for attempts, seconds in enumerate(rules.TAKEOVER_DELAYS))
 TAKEOVER_DELAY = f"CASE r.attempts {TAKEOVER_DELAYS} ELSE {rules.TAKEOVER_DELAYS[-1]} END"
@@ -44,13 +46,25 @@ def resting(dialect: Dialect) -> str:
     return dialect.later.replace("?", f"-({TAKEOVER_DELAY})")
 
 
-@lru_cache(maxsize=16)
-def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bool = False) -> str:
+def scope_of(serves: Serves | None) -> tuple[str, tuple[str, ...]]:
+    """Return the condition on runs ``r`` that a worker serves, empty without one, and its parameters."""
+    if serves is None:
+        return "", ()
+    if not serves.workflows:
+        return " AND 1=0", ()
+    words = f" AND r.workflow IN ({placeholders(len(serves.workflows))})"
+    if serves.others:
+        words += f" AND NOT ({' OR '.join(['r.workflow=? AND r.version=?'] * len(serves.others))})"
+    return words, (*serves.workflows, *chain.from_iterable(serves.others))
+
+
+@lru_cache(maxsize=64)
+def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bool = False, scope: str = "") -> str:
     """Return the statement that selects runs that are due, in the order in which they are taken.
 
     ``suspect``: only those that may end their workers, or only the others. ``lock``: lock them, without those that
-    others have locked. ``capped``: its first parameter is the highest priority of those that are ready. Three
-    parameters say how many it looks at of each kind, the last one how many it returns.
+    others have locked. ``capped``: its first parameter is the highest priority of those that are ready. Then come three
+    times the parameters of ``scope`` (see ``scope_of``) and how many it looks at of that kind, and how many it returns.
     """
     again = f"r.attempts {'>=' if suspect else '<'} {rules.SUSPECT}"
     over = f"r.attempts {'>=' if suspect else '<'} {rules.SUSPECT - 1}"
@@ -65,14 +79,15 @@ def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bo
     return dialect.sql(
         f"WITH fresh AS (SELECT r.id, r.priority AS priority, {SINCE} AS since"
         f" FROM checkpoints_run r{dialect.by_index.format('run_to_take')}"
-        f" WHERE r.phase='ready' AND r.for_workers{' AND r.priority <= ?' if capped else ''} AND NOT {had})"
+        f" WHERE r.phase='ready' AND r.for_workers{' AND r.priority <= ?' if capped else ''}{scope} AND NOT {had})"
         f"{chosen['again']} ORDER BY r.priority DESC, {SINCE} {limit}{skip}),"
-        f" woken AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, r.wake_at AS since FROM checkpoints_run r"
-        f" WHERE r.wake_at <= {{started}} AND r.for_workers AND {timed}"
+        f" woken AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, r.wake_at AS since"
+        f" FROM checkpoints_run r{dialect.by_index.format('run_to_wake')}"
+        f" WHERE r.wake_at <= {{started}} AND r.for_workers AND {timed}{scope}"
         f" AND NOT {had} AND c.expires > {resting(dialect)}){either} ORDER BY r.wake_at {limit}{skip}),"
         f" abandoned AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, {SINCE} AS since"
         " FROM checkpoints_claim c CROSS JOIN checkpoints_run r WHERE r.id=c.run_id"
-        f" AND c.expires <= {resting(dialect)} AND r.phase='ready' AND r.for_workers{chosen['over']}"
+        f" AND c.expires <= {resting(dialect)} AND r.phase='ready' AND r.for_workers{scope}{chosen['over']}"
         f" ORDER BY c.expires {limit}{skip.replace('UPDATE', 'UPDATE OF r')})"
         " SELECT id FROM (SELECT * FROM fresh UNION ALL SELECT * FROM woken UNION ALL SELECT * FROM abandoned) found"
         f" ORDER BY priority DESC, since {limit}"
@@ -80,11 +95,11 @@ def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bo
 
 
 @lru_cache(maxsize=512)
-def lock_due(dialect: Dialect, count: int) -> str:
+def lock_due(dialect: Dialect, count: int, scope: str = "") -> str:
     """Return the statement that locks those of ``count`` runs that are due, without those that others have locked."""
     due = f"(r.phase='ready' OR (r.phase IN {TIMED} AND r.wake_at <= {{now}}))"
     found = f"SELECT r.id FROM checkpoints_run r WHERE r.id IN ({placeholders(count)}) AND r.for_workers AND {due}"
-    return dialect.sql(f"{found}{dialect.skip_locked}")
+    return dialect.sql(f"{found}{scope}{dialect.skip_locked}")
 
 
 @lru_cache(maxsize=512)

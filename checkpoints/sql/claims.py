@@ -18,10 +18,12 @@ from checkpoints.sql.claim_statements import (
     lock_due,
     look_at,
     next_epochs,
+    scope_of,
     select_due,
 )
 from checkpoints.sql.reads import ReadScripts, Script
 from checkpoints.sql.statements import Rows, extend_many, live_tokens
+from checkpoints.storage import Serves
 
 ROUNDS = 3
 """How often a batch is filled up when other workers had some of the runs that it found."""
@@ -54,20 +56,26 @@ class ClaimScripts(ReadScripts):
         """Return the fixed statements about claims."""
         return claim_statements(self.dialect)
 
-    def claim_runs(self, runs: Sequence[RunId], worker: str, ttl: float, suspects: bool) -> Script[list[ClaimedRun]]:
+    def claim_runs(
+        self, runs: Sequence[RunId], worker: str, ttl: float, suspects: bool, serves: Serves | None = None
+    ) -> Script[list[ClaimedRun]]:
         """Claim those of these runs that are due, have no live claim, and are not locked by another transaction."""
-        count = len(runs)
-        locked, rows = yield [(lock_due(self.dialect, count), (*runs,)), (look_at(self.dialect, count), (*runs,))]
+        count, (scope, scoped) = len(runs), scope_of(serves)
+        lock = (lock_due(self.dialect, count, scope), (*runs, *scoped))
+        locked, rows = yield [lock, (look_at(self.dialect, count), (*runs,))]
         mine = {run for (run,) in locked}
         return (yield from self._claim([row for row in rows if row[0] in mine], worker, ttl, suspects))
 
-    def claim_due(self, worker: str, ttl: float, limit: int, most: int | None) -> Script[list[ClaimedRun]]:
+    def claim_due(
+        self, worker: str, ttl: float, limit: int, most: int | None, serves: Serves | None
+    ) -> Script[list[ClaimedRun]]:
         """Claim runs that are due in their order, none that is a suspect; ``most``: of these priorities at most."""
-        find = select_due(self.dialect, suspect=False, lock=True, capped=most is not None)
+        scope, scoped = scope_of(serves)
+        find = select_due(self.dialect, suspect=False, lock=True, capped=most is not None, scope=scope)
         claimed: list[ClaimedRun] = []
         for _ in range(ROUNDS):
             wanted = limit - len(claimed)
-            (found,) = yield [(find, (*([] if most is None else [most]), *[wanted] * 4))]
+            (found,) = yield [(find, (*([] if most is None else [most]), *(*scoped, wanted) * 3, wanted))]
             if found:
                 place = {run: at for at, (run,) in enumerate(found)}
                 (rows,) = yield [(look_at(self.dialect, len(place)), (*place,))]
@@ -153,9 +161,11 @@ class ClaimScripts(ReadScripts):
         """Reset a run's count of takeovers."""
         yield [(self.claims.trust, (claim.run, claim.epoch))]
 
-    def due(self, limit: int, suspect: bool | None) -> Script[list[RunId]]:
+    def due(self, limit: int, suspect: bool | None, serves: Serves | None) -> Script[list[RunId]]:
         """Return runs that are due, in the order in which they are taken."""
-        (rows,) = yield [(select_due(self.dialect, suspect=suspect, lock=False), (limit,) * 4)]
+        scope, scoped = scope_of(serves)
+        find = select_due(self.dialect, suspect=suspect, lock=False, scope=scope)
+        (rows,) = yield [(find, (*(*scoped, limit) * 3, limit))]
         return [RunId(id_) for (id_,) in rows]
 
     def expire(self, prefix: str) -> Script[None]:

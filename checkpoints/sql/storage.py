@@ -36,6 +36,7 @@ from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
 from checkpoints.sql.runs import Removed
 from checkpoints.sql.writes import BaseGone, Script, Scripts
+from checkpoints.storage import Serves
 
 T = TypeVar("T")
 
@@ -224,6 +225,7 @@ class SqlStorage(ABC):
         ttl: float,
         limit: int,
         runs: Sequence[RunId] | None = None,
+        serves: Serves | None = None,
         most: int | None = None,
     ) -> Sequence[Claim]:
         """See ``Claims.claim_due``. ``most``: only runs of this priority at most."""
@@ -231,10 +233,10 @@ class SqlStorage(ABC):
         if limit < 1:
             return []
         if runs is None:
-            claimed = await self._write(lambda s: s.claim_due(worker, ttl, limit, most), sync=False)
+            claimed = await self._write(lambda s: s.claim_due(worker, ttl, limit, most, serves), sync=False)
         else:
             wanted = [findable(run) for run in dict.fromkeys(runs)][:limit]
-            claimed = await self._write(lambda s: s.claim_runs(wanted, worker, ttl, False), sync=False)
+            claimed = await self._write(lambda s: s.claim_runs(wanted, worker, ttl, False, serves), sync=False)
         return [self._with_facts(one) for one in claimed]
 
     async def take(
@@ -265,9 +267,11 @@ class SqlStorage(ABC):
         """See ``Claims.release``."""
         await self._write(lambda s: s.release(claim), sync=False)
 
-    async def due(self, *, limit: int = 500, suspect: bool | None = None) -> Sequence[RunId]:
+    async def due(
+        self, *, limit: int = 500, suspect: bool | None = None, serves: Serves | None = None
+    ) -> Sequence[RunId]:
         """See ``Claims.due``. ``suspect``: only those that may kill their workers, or only the others."""
-        return await self._read(lambda s: s.due(limit, suspect))
+        return await self._read(lambda s: s.due(limit, suspect, serves))
 
     async def trust(self, claim: Claim) -> None:
         """Reset the run's count of takeovers: it has run long enough not to be a suspect."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Thread
 
 import pytest
+from django.utils import timezone
 
 from checkpoints.errors import Incompatible
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
@@ -17,7 +18,12 @@ from wfdash import actions, catalog, queries
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.errors import NotAllowed, NotFound, WrongState
+from wfdash.pages.runs.header import head
+from wfdash.pages.runs.status_text import plain
+from wfdash.queries.statistics import readiness
 from wfdash.worker import version_holds
+from wfdash.worker.jobs import heartbeat
+from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring.migration_hooks import Migration
 
@@ -136,19 +142,42 @@ def test_a_held_run_goes_on_by_itself_once_its_old_code_is_there_again(hold, ser
     assert "run.released" in kinds(run)
 
 
-def test_a_workflow_that_is_not_loaded_any_more_holds_its_runs(hold, serve, monkeypatch):
-    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 0.05)
-    run = hold(None)
-    run.refresh_from_db()
-    assert "Workflow 'expense' is not loaded" in run.error["message"]
+def test_a_run_whose_workflow_no_worker_has_is_left_and_its_page_says_so(wait, serve, otto, start_worker, monkeypatch):
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
+    run = wait()
+    serve(None)
+    start_worker()
+    until(lambda: readiness.is_unserved("expense"))
+    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    until(lambda: phase_of(run) == "ready")
+    where = head(otto, queries.run(otto, run.pk), "run")["where"]
+    assert plain(where, timezone.now()) == "Waiting for a worker: none that is running has this workflow"
+    assert not {"run.held", "run.recovered"} & {*kinds(run)}
     serve(expense())
     assert output(run) == "paid 7"
+
+
+def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has_gone(
+    wait, serve, otto, start_worker, monkeypatch
+):
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
+    run = wait()
+    start_heartbeat("older", {"expense": run.version})
+    serve(expense(extra=True))
+    start_worker()
+    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    other = actions.start_run(otto, "expense", {"amount": 5})
+    until(reaches(other, "waiting"))
+    assert phase_of(run) == "ready"
+    stop_heartbeat("older")
+    until(reaches(run, "paused"))
+    assert "run.held" in kinds(run)
 
 
 def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):
     monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
     monkeypatch.setattr(version_holds, "LOOK_SECONDS", 3600)
-    run = hold(None)
+    run = hold(expense(extra=True))
     gone = [make_run(workflow="gone", phase="paused") for _ in range(5)]
     serve(expense())
     assert actions.runs.migrate.release_held() == [run.pk]

@@ -19,6 +19,7 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.records import Claim
 from checkpoints.rules import Priority
+from checkpoints.storage import Serves
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +46,17 @@ class DueRuns:
         worker: str,
         ttl: float,
         room: Callable[[], int],
+        serves: Callable[[], Serves],
         begin: Callable[[Claim, float], None],
     ) -> None:
-        """``room()`` says how many more runs the worker takes; ``begin(claim, since)`` gets each that was claimed,
-        ``since`` being ``boottime()`` before that.
+        """``room()`` says how many more runs the worker takes, ``serves()`` which. ``begin(claim, since)`` gets each
+        that was claimed, ``since`` being ``boottime()`` before that.
         """
         self._storage = storage
         self._worker = worker
         self._ttl = ttl
         self._room = room
+        self._serves = serves
         self._begin = begin
         self._reserved = 0
         self._hinted: dict[RunId, None] = {}
@@ -120,7 +123,7 @@ class DueRuns:
         since = boottime()
         try:
             claims = await self._storage.claim_due(
-                worker=self._worker, ttl=self._ttl, limit=limit, runs=hinted, most=most
+                worker=self._worker, ttl=self._ttl, limit=limit, runs=hinted, serves=self._serves(), most=most
             )
         finally:
             self._reserved -= limit

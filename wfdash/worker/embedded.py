@@ -22,6 +22,8 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_token
 from wfdash.pubsub.process import signals
 from wfdash.worker.drive import Lease
+from wfdash.worker.jobs.heartbeat import stop_heartbeats_of
+from wfdash.worker.version_holds import in_thread
 from wfdash.worker.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -94,6 +96,7 @@ class EmbeddedWorker:
         worker = Worker(storage, name=f"{self._home}:{os.getpid()}:{new_token()[-6:]}", lease=self._lease)
         # The process with claims under this name held the lock we now hold: it has ended, so the claims can expire now.
         await storage.expire_claims(worker_prefix=f"{self._home}:")
+        await in_thread(stop_heartbeats_of, f"{self._home}:")
         self._ready.set_result((asyncio.get_running_loop(), worker))
         try:
             await worker.serve()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,7 @@ from wfdash.worker.jobs.scheduler import fire_until
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.worker.retention import BackgroundPruner, remove_old_until
+from wfdash.worker.serving import Serving
 from wfdash.worker.step_logs import capture_step_logs
 from wfdash.worker.version_holds import in_thread, keep_claim, release_until
 from wfdash.workflow.runtime.step.threads import still_running
@@ -57,16 +59,27 @@ class Worker:
         name: str = "",
         lease: Lease | None = None,
         limit: int = 500,
+        workflows: Collection[str] = (),
         retention: CheckpointConfig | None = None,
     ) -> None:
-        """``retention``: what is saved and kept; by default what the settings say."""
+        """``workflows``: only runs of these, by default of all that are loaded. ``retention``: what is saved and kept;
+        by default what the settings say.
+        """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
         self._limit = limit
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
-        self._due = DueRuns(storage, worker=self.name, ttl=self._lease.ttl, room=self._room, begin=self._begin)
+        self._serving = Serving(self.name, workflows)
+        self._due = DueRuns(
+            storage,
+            worker=self.name,
+            ttl=self._lease.ttl,
+            room=self._room,
+            serves=self._serving.serves,
+            begin=self._begin,
+        )
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
         """Claims of runs whose last drive here has not ended yet."""
@@ -90,7 +103,9 @@ class Worker:
         loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "scheduler": fire_until}
         loops |= {"metrics": count_until, "webhooks": feed_until, "remove old runs": remove_old_until}
         loops["hints"] = partial(current_hints().serve, self)
-        loops["heartbeat"] = partial(heartbeat_until, worker=self.name, driving=lambda: self.driving)
+        loops["heartbeat"] = partial(
+            heartbeat_until, worker=self.name, driving=lambda: self.driving, serving=self._serving
+        )
         loops["dead workers"] = partial(end_dead_until, storage=self._storage)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
@@ -137,8 +152,10 @@ class Worker:
         if run in self._driving:
             self.wake(run)
         elif self._room() > 0:
-            since, runs = boottime(), [RunId(run)]
-            for claim in await self._storage.claim_due(worker=self.name, ttl=self._lease.ttl, limit=1, runs=runs):
+            since, serves = boottime(), self._serving.serves()
+            for claim in await self._storage.claim_due(
+                worker=self.name, ttl=self._lease.ttl, limit=1, runs=[RunId(run)], serves=serves
+            ):
                 self._begin(claim, since)
 
     def _room(self) -> int:
@@ -171,6 +188,7 @@ class Worker:
     async def _sweep(self) -> None:
         await self._trust_survivor()
         await self._storage.sync_clock()
+        await self._serving.look_first()
         await self._claim_suspect()
         await self._due.look()
 
@@ -178,7 +196,7 @@ class Worker:
         # In a full worker it would have the slot and never be driven.
         if self._room() < 1 or not self._suspects.is_free():
             return
-        found = await self._storage.due(limit=CANDIDATES, suspect=True)
+        found = await self._storage.due(limit=CANDIDATES, suspect=True, serves=self._serving.serves())
         chosen = [run for run in found if run not in self._driving]
         if self._room() < 1 or not chosen:
             return

@@ -15,11 +15,13 @@ from checkpoints.sql.claim_statements import (
     lock_due,
     look_at,
     next_epochs,
+    scope_of,
     select_due,
 )
 from checkpoints.sql.listing import list_checkpoints
 from checkpoints.sql.sqlite.executor import connect
 from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, extend_many, live_tokens
+from checkpoints.storage import Serves
 
 
 @pytest.fixture
@@ -74,17 +76,22 @@ def test_the_latest_checkpoint_is_one_indexed_read(database: sqlite3.Connection)
     assert plan(database, Statements(SQLITE).latest).count("\n") == 0
 
 
+SCOPE, _ = scope_of(Serves(workflows=("a", "b"), others=(("a", "1"), ("b", "2"))))
+
+
 @pytest.mark.parametrize("suspect", [None, True, False])
 @pytest.mark.parametrize("capped", [True, False])
+@pytest.mark.parametrize("scope", ["", SCOPE])
 def test_of_all_runs_only_those_that_are_due_are_read_and_already_in_their_order(
-    database: sqlite3.Connection, suspect: bool | None, capped: bool
+    database: sqlite3.Connection, suspect: bool | None, capped: bool, scope: str
 ) -> None:
-    steps = plan(database, select_due(SQLITE, suspect=suspect, lock=True, capped=capped))
+    steps = plan(database, select_due(SQLITE, suspect=suspect, lock=True, capped=capped, scope=scope))
     ready, woken = steps.split("UNION ALL", 2)[:2]
     assert "r USING INDEX run_to_take" in ready
     assert "r USING INDEX run_to_wake" in woken
     assert "TEMP B-TREE" not in ready + woken
     assert "SCAN c\n" in steps, "there are as many claims as runs in progress"
+    assert "run_by_workflow" not in steps
 
 
 BY_COUNT = (lock_due, look_at, next_epochs, insert_claims, extend_many, live_tokens)
@@ -93,7 +100,7 @@ BY_COUNT = (lock_due, look_at, next_epochs, insert_claims, extend_many, live_tok
 def statements(dialect: Dialect) -> list[str]:
     """Return every statement in a dialect, always in the same order."""
     fixed = [*vars(Statements(dialect)).values(), *vars(ClaimStatements(dialect)).values()]
-    due = [select_due(dialect, suspect=which, lock=True, capped=True) for which in (None, True, False)]
+    due = [select_due(dialect, suspect=which, lock=True, capped=True, scope=SCOPE) for which in (None, True, False)]
     return [*fixed, *due, *(sql(dialect, count) for sql in BY_COUNT for count in (1, 2))]
 
 

@@ -13,7 +13,7 @@ from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_run
 from tests.worker.conftest import until
 from wfdash.domain.histograms import ALL_TIME, Measure
-from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
+from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, is_unserved, lateness, workers
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.jobs import metrics
 from wfdash.worker.jobs.heartbeat import FORGET, record_heartbeat, start_heartbeat, stop_heartbeat
@@ -25,6 +25,25 @@ def test_a_worker_says_that_it_lives_and_when_it_ends(start_worker: Callable[...
     worker.stop()
     # It ends without waiting for a database that takes longer than END_SECONDS.
     until(lambda: not workers(database_now()))
+
+
+def test_a_server_that_starts_forgets_the_worker_of_the_one_that_was_killed(start_worker) -> None:
+    before = start_worker()
+    until(lambda: workers(database_now()))
+    (killed,) = (row.name for row in workers(database_now()))
+    before.stop()
+    start_heartbeat(killed, {"expense": "1"})
+    start_worker()
+    assert killed not in {row.name for row in workers(database_now())}
+
+
+@pytest.mark.django_db
+def test_a_workflow_is_unserved_if_all_workers_say_what_they_have_and_none_has_it() -> None:
+    assert not is_unserved("expense"), "no worker lives"
+    start_heartbeat("one", {"leave": "1"})
+    assert (is_unserved("expense"), is_unserved("leave")) == (True, False)
+    start_heartbeat("older")
+    assert not is_unserved("expense")
 
 
 def test_a_worker_counts_what_happened(start_worker, monkeypatch: pytest.MonkeyPatch) -> None:

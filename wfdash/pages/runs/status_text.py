@@ -35,16 +35,29 @@ Sentence = tuple[SentencePart, ...]
 
 
 def status_sentence(
-    run: RunView, asked: Sequence[RequestRow] = (), course: Sequence[Intervention] = (), busy: Busy = NOTHING
+    run: RunView,
+    asked: Sequence[RequestRow] = (),
+    course: Sequence[Intervention] = (),
+    busy: Busy = NOTHING,
+    *,
+    unserved: bool = False,
 ) -> Sentence:
     """Return what it does, what or whom it waits for, since when, until when; or how it ended.
 
-    ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started.
+    ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started;
+    ``unserved``: no running worker has its workflow.
     """
-    if not run.for_workers and run.status.value in {"queued", "interrupted"}:
+    if not run.for_workers and is_due(run):
         return _sentence("Run by the program that started it: no worker takes it")
+    if unserved and is_due(run):
+        return _sentence("Waiting for a worker: none that is running has this workflow")
     sentence = SENTENCES.get(run.status.value)
     return sentence(run, asked, course, busy) if sentence else _sentence(STATUS_TEXTS[run.status.value])
+
+
+def is_due(run: RunView) -> bool:
+    """Return whether a worker could take the run now."""
+    return run.status.value in {"queued", "interrupted"}
 
 
 def plain(sentence: Iterable[SentencePart], now: datetime) -> str:

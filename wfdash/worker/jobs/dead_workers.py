@@ -11,9 +11,10 @@ import logging
 from functools import partial
 
 from checkpoints.claims.holder import is_gone
-from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import WorkerBeat
 from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.jobs.heartbeat import stop_heartbeat
 
 log = logging.getLogger(__name__)
 
@@ -45,5 +46,4 @@ def find_dead() -> list[str]:
 def forget_dead(worker: str) -> None:
     """Remove the heartbeat of a worker whose claims have been ended."""
     log.warning("Worker %s has ended without a word; its runs continue in others", worker)
-    with write():
-        WorkerBeat.objects.filter(pk=worker).delete()
+    stop_heartbeat(worker)

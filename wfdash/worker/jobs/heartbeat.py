@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from checkpoints.database.clock import database_now
@@ -13,6 +13,7 @@ from checkpoints.database.storage import write
 from checkpoints.models import WorkerBeat
 from wfdash.queries.statistics import readiness
 from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
 
@@ -22,13 +23,13 @@ FORGET = timedelta(hours=1)
 """Rows of workers that ended without a word are removed after so long, by one that begins."""
 
 
-async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callable[[], int]) -> None:
+async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callable[[], int], serving: Serving) -> None:
     """Renew the heartbeat until stopped. ``driving()`` says how many runs are in flight."""
     thread = DbThread("wfdash-heartbeat")
     try:
-        await _try(thread, lambda: start_heartbeat(worker))
+        await _try(thread, lambda: start_heartbeat(worker, serving.loaded()))
         while not stopping.is_set():
-            await _try(thread, lambda: _record(worker, driving()))
+            await _try(thread, lambda: _record(worker, driving(), serving))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), HEARTBEAT_SECONDS)
     finally:
@@ -44,28 +45,39 @@ async def _try(thread: DbThread, call: Callable[[], None], patience: float | Non
         log.exception("Could not say how this worker is; retrying")
 
 
-def _record(worker: str, runs: int) -> None:
+def _record(worker: str, runs: int, serving: Serving) -> None:
     late = readiness.lateness(database_now())
-    record_heartbeat(worker, runs=runs, late=round(max(late.values(), default=0.0), 3))
+    record_heartbeat(worker, runs=runs, late=round(max(late.values(), default=0.0), 3), serves=serving.loaded())
+    serving.look()
 
 
-def start_heartbeat(worker: str) -> None:
-    """Say that a worker begins."""
+def start_heartbeat(worker: str, serves: Mapping[str, str] | None = None) -> None:
+    """Say that a worker begins, and what it serves."""
     now = database_now()
     with write():
         WorkerBeat.objects.filter(seen__lt=now - FORGET).delete()
-        WorkerBeat.objects.update_or_create(pk=worker, defaults={"started": now, "seen": now, "runs": 0, "late": 0.0})
+        begun = {"started": now, "seen": now, "runs": 0, "late": 0.0, "serves": serves}
+        WorkerBeat.objects.update_or_create(pk=worker, defaults=begun)
 
 
-def record_heartbeat(worker: str, *, runs: int, late: float) -> None:
-    """Say that it lives, how many runs it drives, and by how many seconds what was due at a time is late."""
+def record_heartbeat(worker: str, *, runs: int, late: float, serves: Mapping[str, str] | None = None) -> None:
+    """Say that it lives, how many runs it drives, by how many seconds what was due at a time is late, and what it
+    serves.
+    """
     with write():
-        alive = WorkerBeat.objects.filter(pk=worker).update(seen=database_now(), runs=runs, late=late)
+        beats = WorkerBeat.objects.filter(pk=worker)
+        alive = beats.update(seen=database_now(), runs=runs, late=late, serves=serves)
     if not alive:
-        start_heartbeat(worker)
+        start_heartbeat(worker, serves)
 
 
 def stop_heartbeat(worker: str) -> None:
-    """Say that it ends."""
+    """Say that it ends, or has ended."""
     with write():
         WorkerBeat.objects.filter(pk=worker).delete()
+
+
+def stop_heartbeats_of(home: str) -> None:
+    """Say that the workers whose names begin so have ended: others wait for what they had loaded no more."""
+    with write():
+        WorkerBeat.objects.filter(pk__startswith=home).delete()

@@ -1,0 +1,48 @@
+"""What this worker serves, and what the workers beside it have loaded: it never claims a run whose code it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from checkpoints.storage import Serves
+from wfdash import catalog
+from wfdash.queries.statistics import readiness
+from wfdash.worker.version_holds import in_thread
+
+
+class Serving:
+    """The workflows of one worker. ``only``: of those that are loaded, these; empty: all."""
+
+    def __init__(self, worker: str, only: Collection[str] = ()) -> None:
+        self._worker = worker
+        self._only = frozenset(only)
+        self._elsewhere: Sequence[tuple[str, str]] | None = None
+
+    def loaded(self) -> dict[str, str]:
+        """Return workflow -> version of what this worker runs."""
+        entries = catalog.load().entries.values()
+        return {one.name: one.description.version for one in entries if not self._only or one.name in self._only}
+
+    def serves(self) -> Serves:
+        """Return which runs it claims."""
+        return serves_of(self.loaded(), self._elsewhere or ())
+
+    def look(self) -> None:
+        """Look which other workers live and what they have loaded: with each heartbeat. It uses the ORM."""
+        others = readiness.served(but=self._worker)
+        self._elsewhere = [served for one in others for served in (one or {}).items()]
+
+    async def look_first(self) -> None:
+        """Look, unless it has: a worker that claimed before would hold runs whose version another worker has."""
+        if self._elsewhere is None:
+            await in_thread(self.look)
+
+
+def serves_of(loaded: Mapping[str, str], elsewhere: Iterable[tuple[str, str]]) -> Serves:
+    """Return what a worker claims that has ``loaded`` (workflow -> version) beside workers that have ``elsewhere``.
+
+    A run of another version is left to a worker that has it. Where there is none, this one claims it, too, to migrate
+    it as declared or to hold it.
+    """
+    theirs = {(name, version) for name, version in elsewhere if loaded.get(name, version) != version}
+    return Serves(workflows=tuple(sorted(loaded)), others=tuple(sorted(theirs)))
