@@ -54,14 +54,6 @@ def is_service(user: User) -> bool:
     return ServiceAccount.objects.filter(pk=user.pk).exists()
 
 
-def services_among(users: Iterable[int]) -> frozenset[int]:
-    """Return the ids of those users that are service accounts (one query, none without users)."""
-    wanted = list(users)
-    return (
-        frozenset(ServiceAccount.objects.filter(pk__in=wanted).values_list("pk", flat=True)) if wanted else frozenset()
-    )
-
-
 def holders(grants: QuerySet[Grant]) -> Q:
     """Return the filter of people whom one of these grants counts for, by itself or through a group."""
     return Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id"))

@@ -14,12 +14,11 @@ from django.db.models import Q, QuerySet
 from checkpoints import ids
 from checkpoints.database.alias import on_commit
 from checkpoints.database.clock import database_now
-from checkpoints.models import HumanRequest, Notice, Preference, PushSubscription, Webhook
+from checkpoints.models import HumanRequest, Notice, Preference, Webhook
 from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
-from wfdash.access.directory import services_among
 from wfdash.notifications.kinds import APPRISE, BROWSER, FED, MAIL, NAMED_FOR_WEBHOOKS, PERSONAL, PUSH, WEBHOOK
 from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.push_keys import is_installed
@@ -83,8 +82,6 @@ def reachable(user: User, channel: str) -> bool:
 
 def _rows(kind: str, workflow: str, users: Iterable[User], once: str, *, run: str) -> list[Notice]:
     now, people = database_now(), {user.pk: user for user in users if user.is_active}
-    for program in services_among(people):
-        del people[program]
     rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, run, now)]
     for row in rows:
         row.once = f"{once}:{row.channel}:{row.user_id or ''}{row.target}"[-200:] if once else None
@@ -98,25 +95,29 @@ def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
 
 
 def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:
-    chosen = preferences_of(people)
-    wanted = [pk for pk in people if is_installed() and chosen.get(pk, Preferences()).wants(kind, PUSH)]
-    browsers = _browsers_of(wanted) if wanted else {}
-    for user in people.values():
-        wishes = chosen.get(user.pk, Preferences())
+    for pk, (wishes, browsers) in _wishes_of(people).items():
+        user = people[pk]
         for channel in PERSONAL:
             if not reachable(user, channel) or not wishes.wants(kind, channel):
                 continue
             # Each browser by itself: one that is off does not hold up the others.
-            for target in browsers.get(user.pk, ()) if channel == PUSH else ("",):
+            for target in browsers if channel == PUSH else ("",):
                 yield _notice(kind, channel, wishes.due(kind, channel, now), now, user=user, target=target)
 
 
-def _browsers_of(people: Iterable[int]) -> dict[int, list[str]]:
-    """Return the ids of these people's subscribed browsers."""
-    found: dict[int, list[str]] = {}
-    for user, browser in PushSubscription.objects.filter(user_id__in=list(people)).values_list("user_id", "pk"):
-        found.setdefault(user, []).append(browser)
-    return found
+def _wishes_of(people: Iterable[int]) -> dict[int, tuple[Preferences, list[str]]]:
+    """Return what these people chose, and the ids of their subscribed browsers; programs are left out (one query, none
+    without people), in the order given.
+    """
+    wanted = list(people)
+    if not wanted:
+        return {}
+    persons = User.objects.filter(pk__in=wanted, service_account__isnull=True).order_by()
+    found: dict[int, tuple[Preferences, list[str]]] = {}
+    for pk, data, browser in persons.values_list("pk", "preference__data", "push_subscriptions__pk"):
+        _, browsers = found.setdefault(pk, (read_preferences(data) if data else Preferences(), []))
+        browsers.extend([browser] if browser is not None else [])
+    return {pk: found[pk] for pk in wanted if pk in found}
 
 
 def _to_webhooks(kind: str, workflow: str, run: str, now: datetime) -> Iterator[Notice]:
