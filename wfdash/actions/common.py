@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import F, Q
+from django.db.models.expressions import BaseExpression
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -45,9 +46,12 @@ def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
     return chosen
 
 
-def find_request(viewer: Viewer, request_id: str) -> HumanRequest:
-    """Return a request, with its run, through its viewer. The person who started the run may see its requests."""
-    found = HumanRequest.objects.select_related("run", "run__created_by")
+def find_request(viewer: Viewer, request_id: str, **marks: BaseExpression) -> HumanRequest:
+    """Return a request, with its run, through its viewer. The person who started the run may see its requests.
+
+    ``marks`` are read with it.
+    """
+    found = HumanRequest.objects.select_related("run", "run__created_by").annotate(**marks)
     request = found.filter(viewer.scope("answer") | viewer.scope("see") | viewer.started(), pk=request_id).first()
     if request is None:
         raise NotFound("Request not found")
@@ -67,6 +71,15 @@ def lock_request(request: HumanRequest) -> HumanRequest:
     request = HumanRequest.objects.get(pk=request.pk)
     request.run = run
     return request
+
+
+def find_locked(viewer: Viewer, found: HumanRequest, **marks: BaseExpression) -> HumanRequest:
+    """Return a request that this viewer found before, as stored now and through them again; its run's row is locked
+    first, as by ``lock_request``. ``marks``: what else the look-up reads of it, as attributes of the request.
+    """
+    if connection().features.has_select_for_update:
+        list(Run.objects.select_for_update().filter(pk=found.run_id).order_by().values_list("pk"))
+    return find_request(viewer, found.pk, **marks)
 
 
 def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:

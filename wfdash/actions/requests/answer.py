@@ -21,10 +21,11 @@ from wfdash.access.viewer import Right, Viewer
 from wfdash.access.voters import spoken_in, votes_in, votes_of
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
-from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox
+from wfdash.actions.common import append_request_event, find_locked, find_request, lock_request, notify_inbox
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.decidability import update_decidability
 from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer
+from wfdash.actions.requests.marks import has, marks_of
 from wfdash.actions.requests.on_behalf_of import BEYOND, right_of
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
@@ -65,20 +66,22 @@ def answer_request(
     override: bool = False,
     on_behalf_of: str = "",
     key: str | None = None,
+    found: HumanRequest | None = None,
 ) -> Reply:
     """Store a person's reply durably and return it. Once enough people agree it is the answer, and the run is due.
 
     ``seen``: the fingerprint of what was shown; if the request has changed, ``Changed`` contains the difference.
     ``undo``: it takes effect only after the time in which it can be undone. ``override``: an operator decides instead
     of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator records
-    what this person decided (a user name); it counts as theirs, and needs a reason too. ``Invalid`` (nothing changed,
+    what this person decided (a user name); it counts as theirs, and needs a reason too. ``found``: the request as this
+    viewer has just found it; it is looked up again once it is locked. ``Invalid`` (nothing changed,
     the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict), ``NoLongerOpen``, ``Changed``,
     ``NotAllowed``, ``NotFound``.
     """
     context = AnswerContext(
         via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
     )
-    found = find_request(viewer, request_id)
+    found = found or find_request(viewer, request_id)
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
     judged = validate_answer(found, value)
@@ -87,7 +90,7 @@ def answer_request(
         with write(), idempotent(viewer, key, "answer", command) as call:
             if call.previous_result is not None:
                 return _given_before(call.previous_result["reply"])
-            request = lock_request(find_request(viewer, request_id))
+            request = find_locked(viewer, found, **marks_of(viewer))
             reply = _take_answer(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
             call.record(reply=reply.id)
             return reply
@@ -99,7 +102,7 @@ def _take_answer(
     viewer: Viewer, request: HumanRequest, value: Json, problems: list[Problem], reason: str, context: AnswerContext
 ) -> Reply:
     """Store and return an answer to a locked request, if this person may give it and there are no problems with it."""
-    votes = votes_of(request)
+    votes = votes_of(request) if has(request, "voted") else []
     spoken = spoken_in(votes)
     right = right_of(viewer, request, override=context.override, on_behalf_of=context.on_behalf_of, spoken=spoken)
     _refuse_unless_open(request)
@@ -124,9 +127,10 @@ def _accept(
     viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
 ) -> Reply:
     reply = _write_reply(viewer, request, value, reason, right, context)
-    _count_votes(viewer, request, reply, context)
+    _count_votes(request, reply, context)
     _record(viewer, request, reply, context)
-    Draft.objects.filter(request=request, user=viewer.user).delete()
+    if has(request, "drafted"):
+        Draft.objects.filter(request=request, user=viewer.user).delete()
     notify_inbox(request.workflow)
     return reply
 
@@ -224,7 +228,7 @@ def _refuse_if_changed(request: HumanRequest, seen: str) -> str:
 def _write_reply(
     viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
 ) -> Reply:
-    verdict = verdict_of(value)
+    verdict, now = verdict_of(value), timezone.now()
     return Reply.objects.create(
         id=ids.new_request_id(),
         request=request,
@@ -237,27 +241,39 @@ def _write_reply(
         stands=outcome_of(verdict, request.card, override=right.beyond),
         reason=reason,
         seen=context.seen,
-        at=timezone.now(),
+        at=now,
+        settles=_settles(request, now, context) if _needed(request, context) == 1 else None,
     )
 
 
-def _count_votes(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
-    """Count the votes; with enough of them the latest becomes the answer, at once or after the time to undo it."""
-    policy = Policy.model_validate(request.policy)
-    need = 1 if context.override else policy.need
-    if need > 1 and not _decides(request, reply, need, policy.veto):
-        _append_event(request, EventKind.REQUEST_VOTED, reply, need=need, **comments_on_lines(reply.value))
-        update_decidability(request)
-        return
+def _needed(request: HumanRequest, context: AnswerContext) -> int:
+    """Return how many people have to agree, this one included."""
+    return 1 if context.override else Policy.model_validate(request.policy).need
+
+
+def _settles(request: HumanRequest, now: datetime, context: AnswerContext) -> datetime | None:
+    """Return when a deciding answer takes effect; None: at once."""
     seconds = undo_seconds(request) if context.undo else 0.0
-    if not seconds:
-        finalize_answer(request, reply)
+    return now + timedelta(seconds=seconds) if seconds else None
+
+
+def _count_votes(request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+    """Count the votes; with enough of them the latest becomes the answer, at once or after the time to undo it."""
+    need = _needed(request, context)
+    if need > 1:
+        if not _decides(request, reply, need, Policy.model_validate(request.policy).veto):
+            _append_event(request, EventKind.REQUEST_VOTED, reply, need=need, **comments_on_lines(reply.value))
+            update_decidability(request)
+            return
+        reply.settles = _settles(request, reply.at, context)
+        if reply.settles is not None:
+            Reply.objects.filter(pk=reply.pk).update(settles=reply.settles)
+    if reply.settles is None:
+        finalize_answer(request, reply, heard=has(request, "voted") or has(request, "discussed"))
         return
-    until = reply.at + timedelta(seconds=seconds)
-    _decide(request, until)
-    Reply.objects.filter(pk=reply.pk).update(settles=until)
-    reply.settles = request.settles = until
-    _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=until.isoformat())
+    _decide(request, reply.settles)
+    request.settles = reply.settles
+    _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=reply.settles.isoformat())
 
 
 def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool:

@@ -37,17 +37,19 @@ def may_answer(
     return found[:MAX_NOTIFIED]
 
 
-def followers(request: HumanRequest, *, but: int | None = None) -> list[User]:
+def followers(request: HumanRequest, *, but: int | None = None, heard: bool = True) -> list[User]:
     """Return the people to notify of the decision: the starter of the run, the assignee, voters and commenters, if
     permitted.
 
-    ``but``: the person who decided.
+    ``but``: the person who decided. ``heard``: False if no one else voted or commented, so that no one is looked up.
     """
     starter = request.run.created_by if request.run.created_by_id != but else None
     known = [pk for pk in (request.run.created_by_id, but) if pk is not None]
     voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
     spoke = Comment.objects.filter(request=request).values("by_id")
     assigned = [] if request.assignee_id is None else [request.assignee_id]
+    if not heard and set(assigned) <= set(known):
+        return [starter] if starter is not None else []
     others = User.objects.filter(Q(pk__in=assigned) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(pk__in=known)
     names = list(others.values_list(USERNAME, flat=True))
     permitted = [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []

@@ -24,11 +24,11 @@ from wfdash.questions.policy import Policy
 _backoff = SweepBackoff("Reply %s could not take effect")
 
 
-def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
+def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) -> Answer:
     """Make a reply the answer and the run due, inside the caller's transaction, the request locked. Returns the answer.
 
     ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline. ``IntegrityError`` if
-    there is an answer anyway: the transaction must end.
+    there is an answer anyway: the transaction must end. ``heard``: False if no one else voted or commented.
     """
     now = timezone.now()
     unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
@@ -51,7 +51,7 @@ def finalize_answer(request: HumanRequest, reply: Reply) -> Answer:
         **comments_on_lines(reply.value),
     )
     facts = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
-    notify("decided", request, followers(request, but=reply.by_id), facts=facts)
+    notify("decided", request, followers(request, but=reply.by_id, heard=heard), facts=facts)
     notify_workers(run.id)
     return answer
 

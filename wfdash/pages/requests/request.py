@@ -83,6 +83,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
             override=override,
             on_behalf_of=request.POST.get("_for", "") if override else "",
             key=key_of(request),
+            found=found.row,
         )
     except Invalid as error:
         context = panel(found, place, reading, error.errors, override=override)
