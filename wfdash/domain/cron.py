@@ -178,6 +178,12 @@ def zones() -> tuple[str, ...]:
     return tuple(sorted(available_timezones()))
 
 
+@lru_cache(maxsize=1)
+def known_zones() -> frozenset[str]:
+    """Return the same names for look-ups: Python lists the files of all zones each time it is asked."""
+    return frozenset(zones())
+
+
 def _spelled(text: str) -> str:
     """Return the five fields of a name like ``@daily``, or the text itself."""
     return NAMES.get(text.strip().lower(), text)

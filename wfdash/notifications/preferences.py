@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
+from wfdash.domain.cron import known_zones
 from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
 
 OFFERED_AT_FIRST = (BROWSER, MAIL, APPRISE)
@@ -92,7 +93,7 @@ def read_preferences(data: Mapping[str, Any]) -> Preferences:
     quiet = [read_time(text) for text in data.get("quiet", [])]
     return Preferences(
         channels=channels,
-        zone=zone if zone in available_timezones() else "UTC",
+        zone=zone if zone in known_zones() else "UTC",
         offered=frozenset(data.get("offered") or (OFFERED_AT_FIRST if channels else PERSONAL)),
         quiet=(quiet[0], quiet[1]) if len(quiet) == 2 else None,
         digest=data.get("digest", "") if data.get("digest") in DIGESTS else "",

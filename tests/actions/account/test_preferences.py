@@ -8,7 +8,9 @@ from checkpoints.database.storage import write
 from checkpoints.models import HumanRequest, Notice
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import read_notices, set_preferences
+from wfdash.domain import cron
 from wfdash.errors import Invalid
+from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.write import notify, preferences_of
 
 Ask = Callable[..., HumanRequest]
@@ -46,3 +48,10 @@ def test_notices_are_read_one_by_one_by_request_or_all_and_only_one_s_own(ask: A
     assert read_notices(ana) == 2
     assert read_notices(ana) == 0
     assert Notice.objects.filter(user=ben.user, read__isnull=True).count() == 4
+
+
+def test_reading_what_a_person_chose_lists_no_zones_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Preferences(zone="Europe/Rome").stored()
+    assert read_preferences(stored).zone == "Europe/Rome"
+    monkeypatch.setattr(cron, "available_timezones", lambda: pytest.fail("the zones were listed again"))
+    assert read_preferences(stored).zone == "Europe/Rome"

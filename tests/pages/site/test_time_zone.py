@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, AuditEntry, Event, Preference
 from tests import people
-from wfdash.pages.site.time_zone import known_zones
+from wfdash.domain.cron import known_zones
 from wfdash.pages.ui import times
 from wfdash.pages.ui.fragments import event_row
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import time
-from zoneinfo import available_timezones
 
 from django.utils import timezone
 
@@ -13,6 +12,7 @@ from checkpoints.models import Notice, Preference
 from wfdash import pubsub
 from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
+from wfdash.domain.cron import known_zones
 from wfdash.errors import Invalid
 from wfdash.notifications.kinds import BROWSER, KINDS, PERSONAL
 from wfdash.notifications.preferences import DIGESTS, Preferences, read_time
@@ -36,7 +36,7 @@ def set_preferences(
     problems: list[Problem] = []
     clocks = {name: _time(name, text, problems) for name, text in zip(("quiet_from", "quiet_to"), quiet, strict=False)}
     at = _time("digest_at", digest_at, problems)
-    if zone not in available_timezones():
+    if zone not in known_zones():
         problems.append({"loc": ["zone"], "msg": "Unknown time zone. Use a name such as Europe/Berlin"})
     if digest not in DIGESTS:
         problems.append({"loc": ["digest"], "msg": "Select one of the list"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import available_timezones
 
 from django.conf import settings as conf
 from django.contrib import messages
@@ -14,6 +13,7 @@ from django.shortcuts import redirect
 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import set_preferences
+from wfdash.domain.cron import zones
 from wfdash.errors import Invalid
 from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
 from wfdash.notifications.preferences import DIGESTS, Preferences, text_of
@@ -113,7 +113,7 @@ def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any])
         ],
         "values": values,
         "digests": DIGESTS.items(),
-        "zones": sorted(available_timezones()),
+        "zones": zones(),
         "mail_on": bool(conf.WFDASH_MAIL),
         "mailed": MAIL in channels,
     }

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cache
 from urllib.parse import unquote
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from wfdash.access.viewer import Viewer
+from wfdash.domain.cron import known_zones
 from wfdash.notifications.write import preferences_of
 from wfdash.pages.ui.time_html import absolute_times
 
@@ -61,12 +61,6 @@ def zone_of(viewer: Viewer) -> str:
     """Return the person's time zone: that of their settings, else their browser's."""
     kept = preferences_of([viewer.user.pk]).get(viewer.user.pk)
     return kept.zone if kept else timezone.get_current_timezone_name()
-
-
-@cache
-def known_zones() -> frozenset[str]:
-    """Return the names of all zones; cached, because listing them takes the file system some time."""
-    return frozenset(available_timezones())
 
 
 def moment_in(text: str) -> datetime | None:
