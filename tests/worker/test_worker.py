@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.claims import renewal
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.events import EventKind
 from checkpoints.models import Claim, Event, HumanRequest, Run
 from checkpoints.records import Commit, Phase, Request
@@ -287,6 +288,23 @@ def test_a_suspect_waits_for_a_place_in_a_worker_that_is_full(otto, define, star
     leave.set()
     until(reaches(first, "completed"))
     until(reaches(suspected, "completed"))
+
+
+def test_a_suspect_whose_claim_failed_is_driven_at_a_later_look(otto, define, start_worker, monkeypatch) -> None:
+    claim, failures = DatabaseStorage.claim, iter([OSError("the database is gone")])
+
+    async def claim_at_the_second_attempt(*given, **more):
+        for failure in failures:
+            raise failure
+        return await claim(*given, **more)
+
+    monkeypatch.setattr(DatabaseStorage, "claim", claim_at_the_second_attempt)
+    define(finish)
+    run = actions.start_run(otto, "script", 1)
+    Run.objects.update(attempts=2)
+    start_worker(ttl=0.5, heartbeat=0.1)
+    until(reaches(run, "completed"))
+    assert next(failures, None) is None
 
 
 def test_a_suspect_that_survives_long_enough_makes_way_for_the_next(otto, define, start_worker, monkeypatch) -> None:

@@ -201,11 +201,9 @@ class Worker:
         if self._room() < 1 or not chosen:
             return
         run, since = random.choice(chosen), boottime()  # noqa: S311 (any may be next)
-        self._suspects.take(run)
-        claim = await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl)
-        if claim is None:
-            self._suspects.clear(run)
-        else:
+        if claim := await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl):
+            # Only now: a claim that fails, or takes too long, must leave the slot free for the next look.
+            self._suspects.take(run)
             self._begin(claim, since)
 
     async def _drive(self, claim: Claim, since: float) -> None:
