@@ -29,7 +29,20 @@ def is_gone(worker: str) -> bool:
     pid, _, origin = rest.partition(":")
     where, _, start = origin.partition("-")
     known = bool(where) and where == boot_and_namespace() and host == socket.gethostname()[:100] and pid.isdigit()
-    return known and start.isdigit() and start_time(int(pid)) != int(start)
+    return known and start.isdigit() and _has_ended(int(pid), int(start))
+
+
+def _has_ended(pid: int, start: int) -> bool:
+    if (PROC / str(pid) / "stat").exists():
+        return start_time(pid) != start
+    # /proc may hide the processes of other users, which can still be asked whether they exist.
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @cache

@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.claims.holder import process_name, start_time
+from checkpoints.claims import holder
+from checkpoints.claims.holder import is_gone, process_name, start_time
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
 from wfdash import actions
@@ -34,6 +35,13 @@ def test_only_workers_that_have_certainly_ended_are_found() -> None:
     for name in (dead, *living):
         start_heartbeat(name)
     assert find_dead() == [dead]
+
+
+def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:
+    running, dead = process_name(), name_of_an_ended_worker()
+    monkeypatch.setattr(holder, "PROC", tmp_path)
+    assert not is_gone(f"{running}abcdef")
+    assert is_gone(dead)
 
 
 @pytest.mark.process
