@@ -34,7 +34,7 @@ class PostgresBus:
     name = "PostgreSQL"
     remedy = (
         "If WFDASH_DATABASE leads to a pooler in transaction mode, set WFDASH_DATABASE_DIRECT to the address of the "
-        "server itself, or WFDASH_SIGNALS to a Redis"
+        "server itself"
     )
     most = MOST
 
