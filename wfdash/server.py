@@ -68,8 +68,8 @@ class Server(DaphneServer):
     connections: dict[Any, dict[str, Any]]
     drain = SERVER_DRAIN_SECONDS
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)  # type: ignore[no-untyped-call]
+    def __init__(self, application: Any, **options: Any) -> None:
+        super().__init__(application, **options)  # type: ignore[no-untyped-call]
         self._ports: list[Any] = []
 
     def listen_success(self, port: Any) -> None:

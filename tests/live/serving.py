@@ -46,7 +46,14 @@ class Served:
         )
         self._pipe, _ = await listening
         self.reading = asyncio.create_task(self._read(reader))
-        self.facts = await self._told.get()
+        self.facts = await self._next_facts()
+
+    async def _next_facts(self) -> dict[str, str]:
+        """Return what the process says next; fails if it ends before."""
+        told = asyncio.ensure_future(self._told.get())
+        await asyncio.wait([told, self.reading], return_when=asyncio.FIRST_COMPLETED)
+        assert told.done(), "the server process has ended: its output says why"
+        return told.result()
 
     async def renew(self) -> None:
         """Go on with a new run that has no events yet, whatever became of the process."""
@@ -55,7 +62,7 @@ class Served:
         while self._writers:
             self._writers.pop().close()
         self.order(renew=True)
-        self.facts = await self._told.get()
+        self.facts = await self._next_facts()
         self.committed.clear()
 
     async def _read(self, words: asyncio.StreamReader) -> None:
