@@ -110,7 +110,8 @@ def test_no_command_but_up_creates_a_data_directory(
 
 def required(action: argparse.Action) -> bool:
     """Return whether a command cannot do without it."""
-    return action.required and not isinstance(action, argparse._SubParsersAction)
+    optional = action.nargs in {argparse.ZERO_OR_MORE, argparse.OPTIONAL}
+    return action.required and not optional and not isinstance(action, argparse._SubParsersAction)
 
 
 def example(action: argparse.Action) -> str:

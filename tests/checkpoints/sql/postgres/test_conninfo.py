@@ -52,7 +52,8 @@ def test_what_postgresql_does_not_know_is_refused_by_name_and_without_the_passwo
         parameters_of({"NAME": "runs", "OPTIONS": {"sslmod": "require"}})
 
 
-def test_each_connection_says_whose_it_is() -> None:
+def test_each_connection_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conninfo, "_role", [""])
     names = [parameters["fallback_application_name"] for parameters in sides(URL)]
     assert [name.split()[:2] for name in names] == [["wfdash", "pages"], ["wfdash", "storage"]]
     assert all(len(name) < 64 for name in names)
