@@ -118,6 +118,11 @@ class _Content:
             return self.edited.requests
         return self.record.requests if self.record else ()
 
+    @property
+    def keys(self) -> set[str]:
+        """The keys of its requests."""
+        return {request.key for request in self.requests}
+
 
 def preview(
     viewer: Viewer, run_id: str, checkpoint_id: str, *, verb: str = "restore", edits: Edits | None = None
@@ -129,7 +134,6 @@ def preview(
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
     run = Run.objects.only("id", "n", "phase", "epoch").get(pk=run_id)
     content = _edited_content(row, edits)
-    keys = {request.key for request in content.requests}
     outlook, note = _look_ahead(content)
     nodes = nodes_of(run_id)
     led = ranges_of(run_id, nodes, checkpoint_id)
@@ -143,7 +147,7 @@ def preview(
     if content.record and content.edited and edits:
         refuse_edits(viewer, run, row, content.record, content.edited, asked_again=over, reason=edits.reason)
     # A confirmation of a call's outcome is asked again, so its old answer is not kept.
-    asked = keys | {request.key for request in outlook.asks} if outlook else keys
+    asked = content.keys | {request.key for request in outlook.asks} if outlook else content.keys
     answers = answers_before(led, asked)
     kept = tuple(one for one in answers if one.key not in over)
     return Preview(
@@ -158,7 +162,7 @@ def preview(
         outside=side_effects(run_id, nodes, checkpoint_id, before, afresh),
         reopens=reopened(run_id, content.requests, edits),
         asks=tuple(visible(rules.card_subject(one.card, one.step)) for one in outlook.asks) if outlook else (),
-        closes=closed(run_id, keys) if verb == "restore" else (),
+        closes=closed(run_id, content.keys) if verb == "restore" else (),
         kept=kept[:MOST],
         kept_total=len(kept),
         forgotten=tuple(one for one in answers if one.key in over)[:MOST],
