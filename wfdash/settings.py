@@ -23,6 +23,8 @@
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
 ``WFDASH_HOLD``      1: pages are served, nothing is driven or sent, and every page says so: for a restored copy
 ``WFDASH_DRAIN``     seconds for running steps to end when a process stops (default: 30 in ``wfdash worker``, else 5)
+``WFDASH_LIMIT``     runs that a worker executes at once (default: 500)
+``WFDASH_SERVES``    comma-separated workflows of which a worker takes runs (default: all that are loaded)
 ``WFDASH_MIGRATE``   1 (default): ``wfdash up`` brings the database up to date; 0: it waits for ``wfdash migrate``
 ``WFDASH_SECRET_KEY``  what sessions and links are signed with: the same in all processes on one PostgreSQL (default:
                      ``secret_key`` in the data directory); former ones in ``WFDASH_SECRET_KEY_FALLBACKS``
@@ -69,6 +71,7 @@ from wfdash.installation.database import read_database
 from wfdash.installation.defaults import ENGINES
 from wfdash.installation.environment import (
     env_address,
+    env_count,
     env_days,
     env_flag,
     env_level,
@@ -170,6 +173,8 @@ WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_HOLD = env_flag("WFDASH_HOLD", False)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_DRAIN = env_seconds("WFDASH_DRAIN", 0) if os.environ.get("WFDASH_DRAIN") else None
+WFDASH_LIMIT = env_count("WFDASH_LIMIT", 500)
+WFDASH_SERVES = env_list("WFDASH_SERVES")
 WFDASH_RELOAD = env_flag("WFDASH_RELOAD", False)
 WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
 WFDASH_DOCS = env_address("WFDASH_DOCS")

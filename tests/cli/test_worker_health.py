@@ -68,8 +68,19 @@ def test_the_port_may_have_a_host(text: str, address: tuple[str, int]) -> None:
     assert cli._parser().parse_args(["worker", "--health-port", text]).health_port == address
 
 
-@pytest.mark.parametrize("arguments", [["--health-port", "nine"], ["--health-port", "host:"], ["--drain", "soon"]])
-def test_what_is_no_port_or_no_time_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--health-port", "nine"],
+        ["--health-port", "host:"],
+        ["--drain", "soon"],
+        ["--limit", "0"],
+        ["--workflows", ","],
+    ],
+)
+def test_what_is_no_port_time_number_or_name_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         cli.main(["worker", *arguments])
     assert "is no" in capsys.readouterr().err

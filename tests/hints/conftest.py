@@ -34,6 +34,10 @@ class Looking:
     def look_at(self, run: str) -> None:
         self.heard.append(run)
 
+    @property
+    def workflows(self) -> list[str]:
+        return [entry.name for entry in catalog.entries()]
+
     def wake(self, run: str) -> None:
         self.woken.append(run)
 

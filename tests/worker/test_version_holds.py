@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Thread
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from checkpoints.errors import Incompatible
@@ -155,6 +156,24 @@ def test_a_run_whose_workflow_no_worker_has_is_left_and_its_page_says_so(wait, s
     assert not {"run.held", "run.recovered"} & {*kinds(run)}
     serve(expense())
     assert output(run) == "paid 7"
+
+
+def test_a_worker_takes_runs_of_those_workflows_alone_that_it_is_to_serve(wait, otto, start_worker, settings):
+    run = wait()
+    settings.WFDASH_SERVES = ["another"]
+    worker = start_worker()
+    until(lambda: readiness.is_unserved("expense"))
+    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    until(lambda: phase_of(run) == "ready")
+    worker.stop()
+    settings.WFDASH_SERVES = ["expense"]
+    start_worker()
+    assert output(run) == "paid 7"
+
+
+def test_a_worker_process_that_is_to_serve_what_is_not_loaded_does_not_start():
+    with pytest.raises(CommandError, match=r"Not loaded here: nowhere\."):
+        call_command("work", "--workflows", "nowhere,parcel", "--limit", "3")
 
 
 def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has_gone(

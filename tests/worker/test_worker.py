@@ -60,6 +60,25 @@ def test_a_started_run_is_driven_to_its_end_and_no_one_holds_it_any_more(otto, d
     assert not Claim.objects.exists()
 
 
+def test_a_worker_executes_as_many_runs_at_once_as_the_settings_say(otto, define, start_worker, settings) -> None:
+    settings.WFDASH_LIMIT = 1
+    entered, go = [], threading.Event()
+
+    async def blocked(given, recorder):
+        entered.append(given.run)
+        await asyncio.to_thread(go.wait, 60)
+        return await finish(given, recorder)
+
+    define(blocked)
+    worker = start_worker()
+    runs = [actions.start_run(otto, "script", 1) for _ in range(2)]
+    until(lambda: entered)
+    assert worker.driving == 1
+    go.set()
+    for run in runs:
+        until(reaches(run, "completed"))
+
+
 def test_a_run_started_before_the_worker_is_found_by_the_sweep(otto, define, start_worker) -> None:
     define(finish)
     run = actions.start_run(otto, "script", 1)

@@ -14,6 +14,7 @@ from wfdash.cli.sign_in_texts import in_thread, print_problems, provider_text, s
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.environment import env_flag
 from wfdash.installation.exposure import refusal_text, refusals
+from wfdash.installation.worker_options import add_worker_options
 
 PRIVATE_UMASK = 0o077
 """Files are readable only by their owner, such as the database, exports, and what workflows write."""
@@ -41,6 +42,7 @@ def add_process_commands(verbs: Any) -> None:
         metavar="[HOST:]PORT",
         help="answer /livez, /readyz and /metrics there: $WFDASH_HEALTH_PORT (default host: loopback only)",
     )
+    add_worker_options(worker)
     worker.set_defaults(run=partial(_where_data_is, _work), needs_data=False)
     for process in (up, web, worker):
         process.add_argument(
@@ -183,7 +185,7 @@ def _work(options: argparse.Namespace) -> int:
         except OSError as error:
             print(f"Cannot listen on {host}:{port} ({error.strerror}). Choose another --health-port", file=sys.stderr)
             return 1
-    return _usable(settings, lambda: serve_worker(_say))
+    return _usable(settings, lambda: serve_worker(_say, limit=options.limit, workflows=options.workflows))
 
 
 def _migrate(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ run, and every worker looks for due runs each second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from django.conf import settings
@@ -18,6 +18,10 @@ from wfdash import pubsub
 
 class HintedWorker(Protocol):
     """A worker, as hints see it; its methods are called on its event loop."""
+
+    @property
+    def workflows(self) -> Sequence[str]:
+        """The names of those of which it takes runs."""
 
     def look_at(self, run: str) -> None:
         """Claim the run soon if it is due; if it is executed here, let it look for answers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from hashlib import md5
 
 from procrastinate import App, PsycopgConnector
@@ -17,7 +18,6 @@ from psycopg_pool import AsyncConnectionPool
 from checkpoints.database.alias import connection
 from checkpoints.database.direct import direct_parameters
 from checkpoints.sql.postgres.conninfo import application_name
-from wfdash import catalog
 from wfdash.hints import HintedWorker, signal, subscribe
 from wfdash.pubsub.transport import Outage
 
@@ -100,7 +100,10 @@ async def work(worker: HintedWorker, stopping: asyncio.Event, outage: Outage) ->
     app.task(name=TASK)(drive)
     async with open_pool() as pool, app.open_async(pool):
         await app.connector.execute_query_async(TIDY)
-        serving, ending = asyncio.ensure_future(serve_queues(app)), asyncio.ensure_future(stopping.wait())
+        serving, ending = (
+            asyncio.ensure_future(serve_queues(app, worker.workflows)),
+            asyncio.ensure_future(stopping.wait()),
+        )
         outage.end("work")
         try:
             while not serving.done() and not ending.done():
@@ -116,10 +119,10 @@ async def work(worker: HintedWorker, stopping: asyncio.Event, outage: Outage) ->
             await asyncio.gather(serving, ending, return_exceptions=True)
 
 
-async def serve_queues(app: App) -> None:
-    """Fetch jobs of the workflows that are loaded here, until cancelled or the database is away."""
+async def serve_queues(app: App, workflows: Sequence[str]) -> None:
+    """Fetch jobs of these workflows, until cancelled or the database is away."""
     await app.run_worker_async(
-        queues=[queue_of(entry.name) for entry in catalog.entries()],
+        queues=[queue_of(name) for name in workflows],
         concurrency=CONCURRENT,
         fetch_job_polling_interval=POLL_SECONDS,
         delete_jobs="always",

@@ -76,6 +76,14 @@ def env_seconds(name: str, default: float) -> float:
     return seconds
 
 
+def env_count(name: str, default: int) -> int:
+    """Return a variable that holds a number from 1 up; anything else is refused."""
+    text = os.environ.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError(f"{name} must be a number from 1 up, not {text!r}")
+    return int(text)
+
+
 def env_address(name: str) -> str:
     """Return a variable that holds the address of a web page, without a slash at its end; empty if it is not set."""
     address = os.environ.get(name, "").rstrip("/")

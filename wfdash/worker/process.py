@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.database.storage import DatabaseStorage
+from wfdash import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.worker.shutdown import DRAIN_SECONDS, drain_seconds, exit_after, exit_process, stop_seconds
 from wfdash.worker.worker import Worker
 
 
-def serve_worker(say: Callable[[str], None]) -> None:
+def serve_worker(say: Callable[[str], None], *, limit: int | None = None, workflows: Collection[str] = ()) -> None:
     """Run workflows until SIGINT or SIGTERM, then let running steps end for a while, release all and end the process.
 
     A second signal ends it at once. A synchronous step function that takes longer does not hold it.
-    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it.
+    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it, or one of the ``workflows`` is not loaded. Those and
+    ``limit``: see ``Worker``.
     """
     if settings.WFDASH_HOLD:
         raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
+    wanted, loaded = workflows or settings.WFDASH_SERVES, catalog.load().entries
+    if missing := ", ".join(sorted({*wanted} - loaded.keys())):
+        raise ImproperlyConfigured(
+            f"Not loaded here: {missing}. --workflows (WFDASH_SERVES) takes: {', '.join(sorted(loaded))}"
+        )
     with asyncio.Runner() as loop:
-        loop.run(_serve(say))
+        loop.run(_serve(say, limit, wanted))
         # Not by ``asyncio.run``: it waits for every thread, as long as it takes.
         exit_process(0)
 
 
-async def _serve(say: Callable[[str], None]) -> None:
+async def _serve(say: Callable[[str], None], limit: int | None, workflows: Collection[str]) -> None:
     signals.start()
     storage = DatabaseStorage()
-    worker = Worker(storage)
+    worker = Worker(storage, limit=limit, workflows=workflows)
     loop = asyncio.get_running_loop()
 
     drains = iter((drain_seconds(DRAIN_SECONDS),))

@@ -58,20 +58,20 @@ class Worker:
         *,
         name: str = "",
         lease: Lease | None = None,
-        limit: int = 500,
+        limit: int | None = None,
         workflows: Collection[str] = (),
         retention: CheckpointConfig | None = None,
     ) -> None:
-        """``workflows``: only runs of these, by default of all that are loaded. ``retention``: what is saved and kept;
-        by default what the settings say.
+        """``workflows``: only runs of these. ``retention``: what is saved and kept. Of these and ``limit`` what is not
+        given is what the settings say.
         """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
-        self._limit = limit
+        self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
-        self._serving = Serving(self.name, workflows)
+        self._serving = Serving(self.name, workflows or settings.WFDASH_SERVES)
         self._due = DueRuns(
             storage,
             worker=self.name,
@@ -93,6 +93,11 @@ class Worker:
     def driving(self) -> int:
         """How many runs are in flight."""
         return len(self._driving)
+
+    @property
+    def workflows(self) -> list[str]:
+        """The names of those of which it takes runs."""
+        return sorted(self._serving.loaded())
 
     async def serve(self) -> None:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""

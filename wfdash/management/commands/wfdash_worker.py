@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.database.direct import name_connections
+from wfdash.installation.worker_options import add_worker_options
 from wfdash.worker.process import serve_worker
 
 
@@ -16,10 +17,14 @@ class Command(BaseCommand):
 
     help = "Run workflows until stopped. Several workers can run at once on PostgreSQL."
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add ``--limit`` and ``--workflows``."""
+        add_worker_options(parser)
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until SIGINT or SIGTERM, then end the process."""
         name_connections("worker")
         try:
-            serve_worker(self.stdout.write)
+            serve_worker(self.stdout.write, limit=options["limit"], workflows=options["workflows"])
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from None
