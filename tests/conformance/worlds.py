@@ -21,7 +21,9 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.langgraph.models import LangGraphThread, ThreadCheckpoint, ThreadWrite
 from checkpoints.memory import MemoryStorage
+from checkpoints.models.expressions import DatabaseNow
 from checkpoints.records import Phase
+from checkpoints.rules import Priority
 from checkpoints.sql.standalone import StandaloneStorage
 
 __all__ = [
@@ -134,7 +136,7 @@ class DatabaseWorld:
         models.Answer.objects.using(self.alias).create(request=request, value=value, by=rosa, at=now)
         models.HumanRequest.objects.using(self.alias).filter(id=request.id).update(answered=now)
         parked = models.Run.objects.using(self.alias).filter(id=run, phase__in=["waiting", "sleeping", "retrying"])
-        parked.update(phase="ready", wake_at=None)
+        parked.update(phase="ready", wake_at=None, priority=Priority.RESUMED, ready_at=DatabaseNow())
 
     async def cancel(self, run: RunId) -> None:
         """End the run as an operator does."""
