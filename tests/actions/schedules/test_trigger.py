@@ -16,6 +16,7 @@ from checkpoints.records import Phase
 from tests.actions.schedules.test_manage import PLAN
 from wfdash import actions, catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.schedules import trigger
 from wfdash.actions.schedules.trigger import fire_schedules, next_firing
 from wfdash.domain.cron import ALL, parse
 
@@ -209,6 +210,15 @@ def test_what_someone_changed_in_the_meantime_is_not_fired_as_it_was(daily, pers
     monkeypatch.setattr("wfdash.actions.schedules.trigger.viewer_for", pause_first)
     assert fire_schedules() == 0
     assert not Run.objects.exists()
+
+
+def test_a_schedule_that_fired_since_it_was_found_is_left_alone(daily, monkeypatch) -> None:
+    schedule = daily()
+    fire_each = trigger._backoff.run_each
+    monkeypatch.setattr(trigger._backoff, "run_each", lambda *found: (fire_each(*found), fire_each(*found)))
+    assert fire_schedules() == (1, 0)
+    assert Run.objects.count() == 1
+    assert again(schedule).passed_at is None
 
 
 @pytest.mark.django_db(transaction=True)

@@ -62,7 +62,9 @@ def fire_schedules(limit: int = 100) -> int:
 
 
 def _fire_one(schedule_id: str) -> bool:
-    schedule = Schedule.objects.select_related("owner").filter(pk=schedule_id, next_at__isnull=False).first()
+    # Looked up again: since the list was read, another process may have advanced it.
+    still_due = Schedule.objects.filter(pk=schedule_id, next_at__lte=database_now())
+    schedule = still_due.select_related("owner").first()
     return schedule is not None and _fire(schedule)
 
 
