@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import Thread
 
@@ -25,6 +26,7 @@ from wfdash.queries.statistics import readiness
 from wfdash.worker import version_holds
 from wfdash.worker.jobs import heartbeat
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker.serving import Serving
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring.migration_hooks import Migration
 
@@ -179,7 +181,10 @@ def test_a_worker_process_that_is_to_serve_what_is_not_loaded_does_not_start():
 def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has_gone(
     wait, serve, otto, start_worker, monkeypatch
 ):
+    look = Serving.look
     monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
+    # The answer's hint comes before the worker knows of the other one.
+    monkeypatch.setattr(Serving, "look", lambda serving: (time.sleep(0.2), look(serving)))
     run = wait()
     start_heartbeat("older", {"expense": run.version})
     serve(expense(extra=True))

@@ -32,9 +32,14 @@ class Serving:
         others = readiness.served(but=self._worker)
         self._elsewhere = [served for one in others for served in (one or {}).items()]
 
+    @property
+    def looked(self) -> bool:
+        """Whether it is known what the other workers have: before, hints wait for the first look for due runs."""
+        return self._elsewhere is not None
+
     async def look_first(self) -> None:
         """Look, unless it has: a worker that claimed before would hold runs whose version another worker has."""
-        if self._elsewhere is None:
+        if not self.looked:
             await in_thread(self.look)
 
 

@@ -140,7 +140,7 @@ class Worker:
         """Claim the run if it is due; if it is being driven here, let it look for answers, or for its end."""
         if run in self._driving:
             self.wake(run)
-        elif self._room() > 0:
+        elif self._room() > 0 and self._serving.looked:
             self._due.hint(RunId(run))
 
     def wake(self, run: str) -> None:
@@ -157,6 +157,7 @@ class Worker:
         if run in self._driving:
             self.wake(run)
         elif self._room() > 0:
+            await self._serving.look_first()
             since, serves = boottime(), self._serving.serves()
             for claim in await self._storage.claim_due(
                 worker=self.name, ttl=self._lease.ttl, limit=1, runs=[RunId(run)], serves=serves
