@@ -13,20 +13,25 @@ import random
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests import nursery
 from tests.benchmarks.engine.bench_chain_postgres import set_django_up
-from tests.benchmarks.servers.bench_latency import SERVED, note_answers, open_requests, read_marks, start_runs
+from tests.benchmarks.servers.bench_latency import (
+    SERVED,
+    note_answers,
+    open_requests,
+    read_marks,
+    start_runs,
+    through_socket,
+)
 from tests.benchmarks.world import Report, median, percentile
-from tests.e2e.client import Person, events_from
+from tests.e2e.client import Person
 from tests.e2e.server import COMMAND, Server, wait_until
 from tests.faults.servers import Postgres
 
 COUNT = 100
-EVENTS = 200
 PIECES = 60
 VISITS = 30
 
@@ -62,17 +67,6 @@ def answered(web: Web, admin: Person, folder: Path) -> list[float]:
         )
         waited.append((marks[place] - began) / 1e6)
     return waited
-
-
-def watched(web: Web, admin: Person, folder: Path) -> list[float]:
-    """Return the milliseconds from an event's own time, which is set before its commit, to its arrival."""
-    run, late = start_runs(web, "ticking", {"log": str(folder / "ticks.log"), "count": EVENTS})[0], []
-    with admin.socket(f"/live/runs/{run}/?after=0") as socket:
-        for event in events_from(socket):
-            late.append((datetime.now(UTC) - datetime.fromisoformat(event["at"])).total_seconds() * 1000)
-            if event["kind"] in {"run.completed", "run.failed"}:
-                return late[len(late) // 4 :]
-    raise AssertionError("the socket ended before the run")
 
 
 def streamed(web: Web, admin: Person, folder: Path) -> int:
@@ -119,7 +113,7 @@ def measure(folder: Path, report: Report) -> None:
         with (folder / "worker.log").open("ab") as log:
             worker = nursery.start([COMMAND, "manage", "work"], stdout=log, stderr=log, env=env, cwd=folder)
         note_answers(report, "through another server", answered(webs[0], first, folder), 70, None)
-        late = watched(webs[0], second, folder)
+        late = through_socket(webs[0], second, folder)
         report.at_most("event committed -> seen at another server, p50", median(late), 20)
         report.note("event committed -> seen at another server, p99", f"{percentile(late, 0.99):.2f} ms")
         report.at_least("pieces of streamed text seen there", streamed(webs[0], second, folder), PIECES, "pieces")
