@@ -45,7 +45,7 @@ SHARED = {
         "search.py",
     },
     "wfdash/pages": {"site", "ui"},
-    "wfdash/queries": {"history", "palette", "search", "run_names.py", "secrets.py", "unreadable.py"},
+    "wfdash/queries": {"history", "palette", "search", "run_names.py", "secrets.py", "unreadable.py", "workers.py"},
     "templates": {"api", "base.html", "bare.html", "components", "errors", "mail"},
     "static/js": {"live", "site"},
     "static/css": {"site"},

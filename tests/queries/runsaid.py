@@ -7,12 +7,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from checkpoints.models import Claim, Run, RunFact
+from checkpoints.models import Claim, Run, RunFact, WorkerBeat
 from checkpoints.records import Phase, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
-from wfdash.queries.runs.conditions import bound_of
-from wfdash.queries.runs.qualifiers import FILTER
+from wfdash.queries.runs.filtering.conditions import bound_of
+from wfdash.queries.runs.filtering.qualifiers import FILTER
 from wfdash.queries.search.language import Term
 from wfdash.queries.search.times import times_of
 
@@ -70,10 +70,18 @@ def _one(viewer: Viewer, run: Run, held: list[RunFact], term: Term, value: str, 
     if term.key == "is":
         states = {"altered": bool(run.altered), "forked": bool(run.forked_from)}
         states["mine"] = run.created_by_id == viewer.user.pk
+        states["unserved"] = _unserved(run, now)
         return states.get(value, value in run.altered)
     if term.key == "input":
         return viewer.may("inspect", run.workflow) and _input(held, term, value)
     return any(_same(fact.text, value.lower()) for fact in held if fact.name == term.key)
+
+
+def _unserved(run: Run, now: datetime) -> bool:
+    claimed = Claim.objects.filter(run=run, expires__gt=now).exists()
+    woken = run.wake_at is not None and run.wake_at <= now and run.phase in {"waiting", "sleeping", "retrying"}
+    served = {name for beat in WorkerBeat.objects.all() for name in beat.serves}
+    return run.for_workers and not claimed and (run.phase == "ready" or woken) and run.workflow not in served
 
 
 def _input(held: list[RunFact], term: Term, value: str) -> bool:

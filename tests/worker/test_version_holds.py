@@ -22,7 +22,7 @@ from wfdash.engines.native import NativeEngine
 from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.pages.runs.header import head
 from wfdash.pages.runs.status_text import plain
-from wfdash.queries.statistics import readiness
+from wfdash.queries.workers import unserved
 from wfdash.worker import version_holds
 from wfdash.worker.jobs import heartbeat
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
@@ -150,11 +150,11 @@ def test_a_run_whose_workflow_no_worker_has_is_left_and_its_page_says_so(wait, s
     run = wait()
     serve(None)
     start_worker()
-    until(lambda: readiness.is_unserved("expense"))
+    until(lambda: unserved(["expense"]))
     actions.answer_request(otto, HumanRequest.objects.get().id, 7)
     until(lambda: phase_of(run) == "ready")
     where = head(otto, queries.run(otto, run.pk), "run")["where"]
-    assert plain(where, timezone.now()) == "Waiting for a worker: none that is running has this workflow"
+    assert plain(where, timezone.now()) == "Waiting for a worker: none that is running serves this workflow"
     assert not {"run.held", "run.recovered"} & {*kinds(run)}
     serve(expense())
     assert output(run) == "paid 7"
@@ -164,7 +164,7 @@ def test_a_worker_takes_runs_of_those_workflows_alone_that_it_is_to_serve(wait, 
     run = wait()
     settings.WFDASH_SERVES = ["another"]
     worker = start_worker()
-    until(lambda: readiness.is_unserved("expense"))
+    until(lambda: unserved(["expense"]))
     actions.answer_request(otto, HumanRequest.objects.get().id, 7)
     until(lambda: phase_of(run) == "ready")
     worker.stop()

@@ -85,13 +85,12 @@ from wfdash.queries.runs.before_acting import (
 )
 from wfdash.queries.runs.events import LEVELS, EventFilter, EventPage, all_events, find_events
 from wfdash.queries.runs.fields import FieldValue, field_values, fields_named, offered_fields
+from wfdash.queries.runs.filtering.qualifiers import run_suggestions
 from wfdash.queries.runs.interventions import Intervention, course_changes, interventions, reasons
 from wfdash.queries.runs.listing import (
     DEFAULT_SORT,
     MOST_COMPARED,
     RUN_SORTS,
-    RunRow,
-    RunView,
     all_ids,
     count_found,
     every_page,
@@ -102,8 +101,8 @@ from wfdash.queries.runs.listing import (
 from wfdash.queries.runs.listing import count_since as count_runs_since
 from wfdash.queries.runs.listing import rows_of as run_rows
 from wfdash.queries.runs.logs import LogFilter, LogPage, LogRecord, all_logs, find_logs
-from wfdash.queries.runs.qualifiers import run_suggestions
 from wfdash.queries.runs.replay import ReplayView, replay
+from wfdash.queries.runs.rows import RunRow, RunView
 from wfdash.queries.runs.signals import PendingSignal, RunSignals, SignalWait, signal_wait, signals
 from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, StepActivation, activation_detail, activations
 from wfdash.queries.runs.values import RunValues, run_values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from wfdash.records.base import ApiRecord, Body
 
@@ -44,6 +44,8 @@ class RunSummary(ApiRecord):
     tags: list[str] = []
     failure: str = ""
     altered: str = ""
+    pending: Literal["", "unserved"] = ""
+    """Why no worker takes it although it is due. ``unserved``: none that is running serves its workflow."""
     follows: str | None = None
     """The run that it follows up on."""
     thread: str | None = None

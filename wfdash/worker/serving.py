@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from checkpoints.storage import Serves
 from wfdash import catalog
-from wfdash.queries.statistics import readiness
+from wfdash.queries.workers import served
 from wfdash.worker.version_holds import in_thread
 
 
@@ -29,8 +29,8 @@ class Serving:
 
     def look(self) -> None:
         """Look which other workers live and what they have loaded: with each heartbeat. It uses the ORM."""
-        others = readiness.served(but=self._worker)
-        self._elsewhere = [served for one in others for served in (one or {}).items()]
+        others = served(but=self._worker)
+        self._elsewhere = [pair for one in others for pair in (one or {}).items()]
 
     @property
     def looked(self) -> bool:

@@ -73,6 +73,9 @@ def test_a_run_that_is_ready_is_queued_running_or_interrupted(scrape, run):
     told = scrape()
     assert [told["wfdash_runs", run.workflow, state] for state in ("queued", "running", "interrupted")] == [1, 1, 1]
     assert [told["wfdash_claims", state] for state in ("live", "expired")] == [1, 1]
+    assert told["wfdash_runs_unserved", run.workflow] == 2
+    start_heartbeat("one", {run.workflow: "v1"})
+    assert ("wfdash_runs_unserved", run.workflow) not in scrape()
 
 
 def test_counters_survive_that_hours_are_forgotten(scrape, run):

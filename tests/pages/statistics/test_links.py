@@ -21,7 +21,7 @@ from tests.people import make_run
 from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.site.filter_links import error_term, term
-from wfdash.queries.runs.qualifiers import FILTER
+from wfdash.queries.runs.filtering.qualifiers import FILTER
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.slots import slots_of
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from checkpoints.models import Run, RunFact
 from tests import people
 from wfdash import queries
-from wfdash.queries.runs import search
+from wfdash.queries.runs.filtering import search
 
 LISTING = import_module("wfdash.queries.runs.listing")
 FILTERS = [

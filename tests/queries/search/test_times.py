@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.queries.runs.qualifiers import FILTER
+from wfdash.queries.runs.filtering.qualifiers import FILTER
 from wfdash.queries.search.times import is_time, range_text, times_of
 
 NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
 COLUMNS = ("id", "workflow", "status", "created", "title")
 DETAILS = (
-    *("id", "workflow", "title", "status", "created", "finished", "created_by", "tags", "waiting_for", "failure"),
+    *(
+        "id",
+        "workflow",
+        "title",
+        "status",
+        "pending",
+        "created",
+        "finished",
+        "created_by",
+        "tags",
+        "waiting_for",
+        "failure",
+    ),
     *("origin_run", "origin_checkpoint", "follows", "thread", "input", "output", "error"),
 )
 FAILURES = frozenset({"failed", "cancelled"})

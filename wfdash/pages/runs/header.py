@@ -12,11 +12,10 @@ from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.runs import actions
 from wfdash.pages.runs.error_hints import hint, section_about
-from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, is_due, status_sentence
+from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, status_sentence
 from wfdash.pages.ui.code_links import linked_trace
 from wfdash.pages.ui.documentation import guide
 from wfdash.queries.hooks.webhooks import callback_of
-from wfdash.queries.statistics.readiness import is_unserved
 
 DRIVEN = frozenset({"running"})
 PASSING = ("fragment", "before", "after", "seq", "older")
@@ -55,7 +54,7 @@ def head(
     return {
         "run": run,
         "lead": lead,
-        "where": status_sentence(run, requests, course, busy, unserved=is_due(run) and is_unserved(run.workflow)),
+        "where": status_sentence(run, requests, course, busy),
         "marks": intervention_sentences(course, run.altered),
         "hint": hint(run.error) if run.error else "",
         "guide": guide(*section_about(run.error)) if run.error else "",

@@ -12,6 +12,7 @@ from checkpoints.records import SIGNAL
 from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
 from wfdash.queries import Intervention, RequestRow, RunView
+from wfdash.queries.runs.pending import Pending
 
 MOST_NAMES = 3
 BLOCKS = frozenset({EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED})
@@ -19,6 +20,7 @@ Busy = Mapping[str, datetime]
 """Step -> since when it runs."""
 NOTHING: Busy = MappingProxyType({})
 MOST_MESSAGE = 90
+PENDING: dict[Pending, str] = {"unserved": "Waiting for a worker: none that is running serves this workflow"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,25 +41,17 @@ def status_sentence(
     asked: Sequence[RequestRow] = (),
     course: Sequence[Intervention] = (),
     busy: Busy = NOTHING,
-    *,
-    unserved: bool = False,
 ) -> Sentence:
     """Return what it does, what or whom it waits for, since when, until when; or how it ended.
 
-    ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started;
-    ``unserved``: no running worker has its workflow.
+    ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started.
     """
-    if not run.for_workers and is_due(run):
+    if not run.for_workers and run.status.value in {"queued", "interrupted"}:
         return _sentence("Run by the program that started it: no worker takes it")
-    if unserved and is_due(run):
-        return _sentence("Waiting for a worker: none that is running has this workflow")
+    if run.pending:
+        return _sentence(PENDING[run.pending])
     sentence = SENTENCES.get(run.status.value)
     return sentence(run, asked, course, busy) if sentence else _sentence(STATUS_TEXTS[run.status.value])
-
-
-def is_due(run: RunView) -> bool:
-    """Return whether a worker could take the run now."""
-    return run.status.value in {"queued", "interrupted"}
 
 
 def plain(sentence: Iterable[SentencePart], now: datetime) -> str:

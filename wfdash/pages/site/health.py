@@ -16,7 +16,8 @@ from checkpoints.database.schema import missing_migrations
 from wfdash import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.pages.ui.times import duration
-from wfdash.queries.statistics.readiness import HEARTBEAT_TIMEOUT, lateness, workers
+from wfdash.queries.statistics.readiness import lateness
+from wfdash.queries.workers import HEARTBEAT_TIMEOUT, workers
 
 RETRY_AFTER = 5
 """Seconds after which a client may ask again."""

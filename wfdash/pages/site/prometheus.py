@@ -20,7 +20,8 @@ from wfdash import __version__
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.domain.histograms import Measure, up_to
 from wfdash.queries.statistics import gauges
-from wfdash.queries.statistics.readiness import lateness, workers
+from wfdash.queries.statistics.readiness import lateness
+from wfdash.queries.workers import workers
 
 SERIES = 200
 """Combinations of labels per metric; beyond them the smaller ones are ``(others)``."""
@@ -67,7 +68,7 @@ def use_sockets(count: Callable[[], int]) -> None:
 
 
 class DatabaseCollector(Collector):
-    """Collects all metrics on request (about twelve queries)."""
+    """Collects all metrics on request (about fifteen queries)."""
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -91,6 +92,8 @@ def _current() -> Iterator[Metric]:
     }
     words = "Active and failed runs, by status"
     yield _gauge("wfdash_runs", words, ("workflow", "state"), largest(runs))
+    unserved: Values = {(name,): float(count) for name, count in gauges.count_unserved().items()}
+    yield _gauge("wfdash_runs_unserved", "Due runs that no running worker serves", WORKFLOW, largest(unserved))
     now, asked = database_now(), gauges.open_requests(EVERYTHING)
     counts: Values = {(name,): float(row.count) for name, row in asked.items()}
     yield _gauge("wfdash_open_requests", "Open requests", WORKFLOW, largest(counts))

@@ -27,8 +27,8 @@ from wfdash.queries.requests.inbox import PENDING, RequestRow, request_rows
 from wfdash.queries.requests.qualifiers import filter_requests
 from wfdash.queries.requests.tabs import ASKED
 from wfdash.queries.run_names import title_in
-from wfdash.queries.runs.qualifiers import search_for
-from wfdash.queries.runs.search import find
+from wfdash.queries.runs.filtering.qualifiers import search_for
+from wfdash.queries.runs.filtering.search import find
 from wfdash.queries.search.language import Flaw
 
 MOST = 6

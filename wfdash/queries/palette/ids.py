@@ -14,7 +14,7 @@ from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, HumanRequest, Run, RunFact
 from wfdash.domain.search_attributes import TITLE
 from wfdash.queries.palette.intent import is_beginning, is_end, is_whole
-from wfdash.queries.runs.expressions import prefix_end
+from wfdash.queries.runs.filtering.expressions import prefix_end
 
 MOST = 50
 """Candidates of each kind: those that the person may see are found among them."""

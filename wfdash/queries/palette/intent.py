@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wfdash.queries.requests.qualifiers import FILTER as REQUESTS
-from wfdash.queries.runs.qualifiers import FILTER as RUNS
+from wfdash.queries.runs.filtering.qualifiers import FILTER as RUNS
 from wfdash.queries.search.language import Flaw, Term, Word, split, too_long
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

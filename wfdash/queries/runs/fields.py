@@ -17,7 +17,7 @@ from checkpoints.records import Json
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.run_fields import OUTPUT, PARTS, RunField, field_of, fields_of
-from wfdash.queries.runs.listing import RunRow
+from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.search.language import asked_for
 from wfdash.queries.unreadable import why
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,17 +16,19 @@ from django.utils import timezone
 from checkpoints.models import Checkpoint, Claim, Event, Run, RunFact
 from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
-from checkpoints.records import ENDED, Json, Phase, Status, status_of
+from checkpoints.records import Json, Phase, status_of
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
-from wfdash.queries.run_names import own_title_of, summary_of, worded
-from wfdash.queries.runs.expressions import Order
+from wfdash.queries.run_names import own_title_of, summary_of
+from wfdash.queries.runs.filtering.expressions import Order
+from wfdash.queries.runs.filtering.qualifiers import search_for
+from wfdash.queries.runs.filtering.search import FAR_REACH, REACH, Cursor, find
 from wfdash.queries.runs.open_requests import AwaitedReply, open_requests_of
+from wfdash.queries.runs.pending import pending_of
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
-from wfdash.queries.runs.qualifiers import search_for
-from wfdash.queries.runs.search import FAR_REACH, REACH, Cursor, find
+from wfdash.queries.runs.rows import RunRow, RunView
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document
@@ -47,108 +49,6 @@ two.
 MOST_COMPARED = 1_000
 """Durations have no index: so many of the newest runs are compared."""
 LAST_ID = "\uffff"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRow:
-    """A run in a list: metadata only."""
-
-    id: str
-    workflow: str
-    workflow_title: str
-    status: Status
-    created: datetime
-    updated: datetime
-    finished: datetime | None
-    created_by: str
-    acted_by: str
-    wake_at: datetime | None
-    seq: int
-    n: int
-    requests: tuple[AwaitedReply, ...] = ()
-    """What it waits for, oldest first."""
-    signal: str = ""
-    """The name of the signal that the oldest of them waits for; empty where that one is for people."""
-    waits_on: tuple[str, ...] = ()
-    """The people and groups they are addressed to; none where anyone may answer."""
-    step: str = ""
-    """The step of the latest event; empty if there is none, or not recently."""
-    progress: dict[str, Json] = field(default_factory=dict)
-    """``{"fraction": 0..1, "text": str}`` as last reported; empty without a report."""
-    version: str = ""
-    altered: str = ""
-    """How people changed its course: restored, edited, overridden; comma-separated."""
-    forked: bool = False
-    follows: str | None = None
-    thread: str | None = None
-    """The run that it follows up on, deleted or not, and the first run of its thread, if it has any."""
-    failure: str = ""
-    """Class and start of the message of its error, as far as the viewer may see it."""
-    tags: tuple[str, ...] = ()
-    own_title: str = ""
-    """What its author calls it; empty where they say nothing."""
-    summary: str = ""
-    """The first values of its input, for those who may inspect them."""
-
-    @property
-    def waiting_for(self) -> tuple[str, ...]:
-        """Return the subjects of its open requests."""
-        return tuple(one.subject for one in self.requests)
-
-    @property
-    def rests(self) -> bool:
-        """Return whether it has ended, or cannot continue before a person acts."""
-        asks = any(not one.signal for one in self.requests)
-        return self.ended or self.status in {Status.PAUSED, Status.HELD} or (self.status is Status.WAITING and asks)
-
-    @property
-    def title(self) -> str:
-        """Return what it is called, for this viewer."""
-        return worded(self.workflow_title, self.own_title, self.summary)
-
-    @property
-    def label(self) -> str:
-        """Return what it is called among runs of its workflow; empty where only its id tells them apart."""
-        return self.own_title or self.summary
-
-    @property
-    def ended(self) -> bool:
-        """Return whether it has ended."""
-        return self.status.value in {phase.value for phase in ENDED}
-
-    @property
-    def lasted(self) -> timedelta:
-        """Return its duration so far, or in all."""
-        return (self.finished or timezone.now()) - self.created
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunView(RunRow):
-    """A run's header. Values are None for those who may not inspect, the traceback for all but operators."""
-
-    engine: str
-    input: Json = None
-    output: Json = None
-    error: dict[str, Json] | None = None
-    retry: dict[str, Json] | None = None
-    origin_checkpoint: str | None = None
-    origin_run: str | None = None
-    """The checkpoint this run was forked from, and its run."""
-    worker: str = ""
-    lingers: bool = False
-    """Whether that worker lost the run, but has not stopped everything that runs there."""
-    for_workers: bool = True
-    """Whether workers may take it at all: not one that a program drives itself."""
-    ending: str = ""
-    """What it becomes once the running steps have ended: ``paused``, ``cancelled`` or empty."""
-    attempts: int = 0
-    """Times it was recovered in a row without progress."""
-    inspect: bool = False
-    operate: bool = False
-    follows_gone: bool = False
-    takes_follow_up: bool = False
-    edits: bool = False
-    """Whether they may also edit its checkpoints: its engine can, as far as its workflow is loaded."""
 
 
 def runs(
@@ -187,14 +87,22 @@ def longest(viewer: Viewer, text: str, *, shortest: bool = False, most: int = 10
 
 
 def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
-    """Return the rows of these runs, in their order (three queries); those they may not see are left out."""
+    """Return the rows of these runs, in their order, without those they may not see.
+
+    Three queries, and two more if any is due.
+    """
     wanted = list(ids)
     if not wanted:
         return ()
     found = {run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")}
     asked, tags, progress = open_requests_of(found), _tags(found), _progress(viewer, found.values())
+    pending = pending_of(found.values())
     return tuple(
-        RunRow(**_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress), tags=tags[one])
+        RunRow(
+            **_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress),
+            tags=tags[one],
+            pending=pending.get(one, ""),
+        )
         for one in wanted
         if one in found
     )
@@ -241,7 +149,7 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
 
 
 def run(viewer: Viewer, run_id: str) -> RunView:
-    """Return one run's header (three queries). ``NotFound``."""
+    """Return one run's header (three queries, two more if it is due). ``NotFound``."""
     origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
     more = {"origin": Subquery(origin), "earlier": Exists(Run.objects.filter(pk=OuterRef("follows")))}
     found: Any = _annotated(viewer).annotate(**more).filter(pk=run_id).first()
@@ -251,6 +159,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
     return RunView(
         **_common(found, open_requests_of([found.id])[found.id], inspect, _progress(viewer, [found])),
         tags=_tags([found.id])[found.id],
+        pending=pending_of([found]).get(found.id, ""),
         engine=found.engine,
         input=masked_for(found.workflow, document(found, "input")) if inspect else None,
         output=masked_for(found.workflow, document(found, "output")) if inspect else None,

@@ -11,7 +11,8 @@ from checkpoints.models import Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import ERROR
-from wfdash.queries.runs.listing import RunRow, rows_of
+from wfdash.queries.runs.listing import rows_of
+from wfdash.queries.runs.rows import RunRow
 
 MOST_FAILED = 5_000
 """Failed runs that are grouped, the latest ones."""

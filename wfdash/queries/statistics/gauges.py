@@ -17,6 +17,7 @@ from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure
+from wfdash.queries.workers import served_workflows
 
 SEEN = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 PHASES_WITH_STATUSES = (Phase.READY.value, Phase.PAUSED.value)
@@ -76,6 +77,16 @@ def count_by_status(viewer: Viewer, workflow: str = "") -> dict[tuple[str, Statu
     ).annotate(Count("pk")):
         counts[name, status_of(Phase(phase), claimed=claimed, claim_live=alive, acted_by=actor)] += count
     return dict(counts)
+
+
+def count_unserved() -> dict[str, int]:
+    """Return workflow -> how many of its runs are due and served by no running worker (three queries)."""
+    served = served_workflows()
+    if served is None:
+        return {}
+    live = Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now())
+    due = Run.objects.filter(~Exists(live), phase=Phase.READY.value, for_workers=True).exclude(workflow__in=served)
+    return dict(due.order_by().values_list("workflow").annotate(Count("pk")))
 
 
 def open_requests(viewer: Viewer) -> dict[str, WaitingRequests]:

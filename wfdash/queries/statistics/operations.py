@@ -20,7 +20,8 @@ from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Spread, quantile, spread_of
-from wfdash.queries.runs.listing import RunRow, rows_of
+from wfdash.queries.runs.listing import rows_of
+from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics import failures
 from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests

@@ -10,7 +10,7 @@ from tests import people
 from tests.pages.markup import flat
 from wfdash import actions
 from wfdash.actions.runs import search_index
-from wfdash.queries.runs import search
+from wfdash.queries.runs.filtering import search
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries import RunRow
-from wfdash.queries.runs.qualifiers import FILTER
+from wfdash.queries.runs.filtering.qualifiers import FILTER
 
 DEFAULT_COLUMNS = ("status", "progress", "tags", "started", "took")
 FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "tabs": "runs/listing/tabs.html"}

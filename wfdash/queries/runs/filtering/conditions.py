@@ -10,15 +10,15 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, OuterRef, Q
+from django.db.models import F, OuterRef, Q
 from django.db.models.functions import Now
-from django.db.models.lookups import Contains, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
 from checkpoints.models import Claim, Event
 from checkpoints.records import ENDED, Phase, Status
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
-from wfdash.queries.runs.expressions import (
+from wfdash.queries.runs.filtering.expressions import (
     BEGUN,
     ENDED_TOO,
     FACTS,
@@ -32,7 +32,6 @@ from wfdash.queries.runs.expressions import (
     StartsWith,
     has,
     in_values,
-    on_run,
     texts_beginning,
     values_of,
     within,
@@ -115,7 +114,8 @@ def inverse(part: Condition) -> Condition:
     return Condition(holds=lambda root: ~part.holds(root))
 
 
-def _either(qs: Iterable[Q]) -> Q:
+def either(qs: Iterable[Q]) -> Q:
+    """Return the condition that any of these is true; of none, that nothing is."""
     return reduce(or_, qs, Q(pk__in=[]))
 
 
@@ -133,7 +133,7 @@ def has_status(asker: SearchContext, term: Term) -> Condition:
     names = [value.lower() for value in term.values]
 
     def holds(root: Root) -> Q:
-        return _either(status_filter(name, root) for name in names)
+        return either(status_filter(name, root) for name in names)
 
     phases = _routes_by("phase", sorted({phase.value for name in names for phase in phases_of(name)}), ENDED_TOO)
     routes = [replace(phases, exact=set(names) <= PURE | {"open", "ended"})]
@@ -158,7 +158,7 @@ def by_column(column: str, *, always: bool = False) -> Callable[[SearchContext, 
 
 
 def _begins(root: Root, column: str, prefixes: Iterable[str]) -> Q:
-    return _either(Q(StartsWith(NoIndex(f"{root.run}{column}"), prefix)) for prefix in prefixes)
+    return either(Q(StartsWith(NoIndex(f"{root.run}{column}"), prefix)) for prefix in prefixes)
 
 
 def has_finished(asker: SearchContext, term: Term) -> Condition:
@@ -167,7 +167,7 @@ def has_finished(asker: SearchContext, term: Term) -> Condition:
 
     def holds(root: Root) -> Q:
         column = NoIndex(f"{root.run}finished")
-        return Q(IsNull(column, False)) & _either(within(column, span) for span in spans)
+        return Q(IsNull(column, False)) & either(within(column, span) for span in spans)
 
     wheres = (Q(finished__isnull=False) & within(F("finished"), span) for span in spans)
     ways = tuple(IndexScan(root=RUNS, where=where, orders=ENDED_TOO - BEGUN) for where in wheres)
@@ -177,7 +177,7 @@ def has_finished(asker: SearchContext, term: Term) -> Condition:
 def has_started(asker: SearchContext, term: Term) -> Condition:
     """Return the condition of ``started:<1h``, where it does not bound the search itself."""
     spans = [times_of(value, term.sign, asker.now) for value in term.values]
-    return Condition(holds=lambda root: _either(within(F("created"), span) for span in spans))
+    return Condition(holds=lambda root: either(within(F("created"), span) for span in spans))
 
 
 def was_active(asker: SearchContext, term: Term) -> Condition:
@@ -189,7 +189,7 @@ def was_active(asker: SearchContext, term: Term) -> Condition:
         ended = Q(IsNull(finished, True)) | Q(GreaterThanOrEqual(finished, span[0])) if span[0] else Q()
         return ended & within(NoIndex("created"), (None, span[1]))
 
-    return Condition(holds=lambda root: _either(lasted(root, span) for span in spans))
+    return Condition(holds=lambda root: either(lasted(root, span) for span in spans))
 
 
 def reached_step(asker: SearchContext, term: Term) -> Condition:
@@ -233,32 +233,12 @@ def in_thread(asker: SearchContext, term: Term) -> Condition:
     )
 
 
-def is_in_state(asker: SearchContext, term: Term) -> Condition:
-    """Return the condition of ``is:altered,mine``."""
-    return _any_of([_state(asker, value.lower()) for value in term.values])
-
-
-def _state(asker: SearchContext, state: str) -> Condition:
-    if state == "mine":
-        return started_by(asker, Term(key="by", values=("me",)))
-    if state == "forked":
-        routes = (AccessPath(ways=(IndexScan(root=RUNS, where=Q(forked_from__isnull=False)),)),)
-        return Condition(holds=lambda root: Q(IsNull(NoIndex(f"{root.run}forked_from"), False)), routes=routes)
-    # Said in the statement itself: only so does SQLite know that the index of altered runs will do.
-    altered = Func(F("altered"), template="%(expressions)s > ''", output_field=BooleanField())
-    ways = (IndexScan(root=RUNS, where=Q(altered)),)
-    named = "" if state == "altered" else state
-    return Condition(
-        holds=lambda root: on_run(root, "altered", Contains, named) & ~in_values(root, "altered", [""]),
-        routes=(AccessPath(ways=ways, exact=not named),),
-    )
-
-
-def _any_of(parts: list[Condition]) -> Condition:
+def any_of(parts: list[Condition]) -> Condition:
+    """Return the condition of the runs for which any of these holds."""
     led = [part.routes[-1] for part in parts if part.routes]
     route = AccessPath(ways=tuple(way for one in led for way in one.ways), exact=all(one.exact for one in led))
     return Condition(
-        holds=lambda root: _either(part.holds(root) for part in parts),
+        holds=lambda root: either(part.holds(root) for part in parts),
         routes=(route,) if len(led) == len(parts) else (),
     )
 
@@ -276,7 +256,7 @@ def _texts(asker: SearchContext, name: str, texts: list[str], negated: bool = Fa
     if not begins:
         where = Q(name=name, text__in=exact)
         return Condition(holds=lambda root: has(root, where, equal=True), routes=(_by_texts([(name, exact)]),))
-    some = _either([Q(text__in=exact), *(Q(StartsWith(NoIndex("text"), prefix)) for prefix in begins)]) & Q(name=name)
+    some = either([Q(text__in=exact), *(Q(StartsWith(NoIndex("text"), prefix)) for prefix in begins)]) & Q(name=name)
     if negated:
         return Condition(holds=lambda root: has(root, some))
     wheres = [Q(text__in=exact), *(Q(StartsWith("text", prefix)) for prefix in begins)]
@@ -297,14 +277,14 @@ def input_is(asker: SearchContext, term: Term) -> Condition:
     name = search_attributes.path_name(term.path.split(".") if term.path else ())
     if term.sign:
         compare, bounds = COMPARED[term.sign], [bound_of(value) for value in term.values]
-        beyond = Q(name=name) & _either(Q(compare(NoIndex("number"), bound)) for bound in bounds)
+        beyond = Q(name=name) & either(Q(compare(NoIndex("number"), bound)) for bound in bounds)
         route = _unsorted(*(Q(compare(F("number"), bound), name=name) for bound in bounds), root=FACTS)
         return _for_inspectors(asker, Condition(holds=lambda root: has(root, beyond), routes=(route,)))
     numbers = [number for value in term.values if (number := search_attributes.number_of(value)) is not None]
     texts = [search_attributes.folded(value) for value in term.values if search_attributes.number_of(value) is None]
     parts = [_equal(name, number) for number in numbers]
     parts += [_texts(asker, name, texts, term.negated)] if texts else []
-    return _for_inspectors(asker, parts[0] if len(parts) == 1 else _any_of(parts))
+    return _for_inspectors(asker, parts[0] if len(parts) == 1 else any_of(parts))
 
 
 def _equal(name: str, number: float) -> Condition:

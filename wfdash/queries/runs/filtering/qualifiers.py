@@ -15,9 +15,10 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
 from wfdash.errors import Invalid
-from wfdash.queries.runs import conditions
-from wfdash.queries.runs.conditions import SearchContext
-from wfdash.queries.runs.expressions import Condition, Search, texts_beginning
+from wfdash.queries.runs.filtering import conditions
+from wfdash.queries.runs.filtering.conditions import SearchContext
+from wfdash.queries.runs.filtering.expressions import Condition, Search, texts_beginning
+from wfdash.queries.runs.filtering.states import is_in_state
 from wfdash.queries.search.language import SIGNS, ParsedFilter, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
 from wfdash.queries.search.suggestions import visible_workflows
@@ -126,9 +127,9 @@ QUALIFIERS: tuple[Qualifier[ToCondition, Viewer], ...] = (
     Qualifier(
         key="is",
         example="is:altered",
-        meaning="altered, restored, edited, overridden, forked, mine",
-        only=("altered", "restored", "edited", "overridden", "forked", "mine"),
-        condition=conditions.is_in_state,
+        meaning="altered, restored, edited, overridden, forked, mine; unserved: due, and no running worker serves it",
+        only=("altered", "restored", "edited", "overridden", "forked", "mine", "unserved"),
+        condition=is_in_state,
     ),
     Qualifier(
         key="version",

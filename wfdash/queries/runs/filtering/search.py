@@ -19,7 +19,7 @@ from django.db.models import F, Q, QuerySet
 
 from checkpoints.database.alias import connection
 from checkpoints.limits import findable
-from wfdash.queries.runs.expressions import (
+from wfdash.queries.runs.filtering.expressions import (
     ENDED_TOO,
     RUNS,
     AccessPath,
