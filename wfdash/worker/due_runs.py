@@ -84,8 +84,9 @@ class DueRuns:
         self._changed.set()
 
     async def look(self) -> None:
-        """Claim the first batch of what is due."""
-        await self._claim()
+        """Claim the first batch of what is due. While nothing is, it only reads: a claim waits for other writers."""
+        if self._backlog or self._free() < 1 or await self._is_any_due():
+            await self._claim()
 
     async def rest(self, stopping: asyncio.Event) -> None:
         """Return once it is time to look again; until then claim what is left of a backlog."""
@@ -112,6 +113,9 @@ class DueRuns:
 
     def _free(self) -> int:
         return self._room() - self._reserved
+
+    async def _is_any_due(self) -> bool:
+        return bool(await self._storage.due(limit=1, suspect=False, serves=self._serves()))
 
     async def _claim(self, hinted: Sequence[RunId] | None = None, most: Priority | None = None) -> None:
         """Claim and begin one batch, of all that is due or of the hinted ones."""
