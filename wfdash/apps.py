@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register  # noqa: A004
 
 from wfdash.installation.defaults import add_defaults
-from wfdash.telemetry.log_filter import MaskLinks
-from wfdash.telemetry.log_format import guard_last_resort
+from wfdash.installation.logs import guard_last_resort
+from wfdash.telemetry.error_hook import install_hook
 
 
 class WfdashConfig(AppConfig):
@@ -29,7 +29,8 @@ class WfdashConfig(AppConfig):
         from wfdash.actions.audit import account_events
         from wfdash.live import rights_changes
 
-        guard_last_resort(MaskLinks())
+        guard_last_resort(settings.WFDASH_LOG)
+        install_hook(settings.WFDASH_ON_ERROR)
         account_events.connect()
         rights_changes.connect()
         register(check_provider)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import IO, Any, cast
 
 from django.conf import settings
@@ -28,6 +30,8 @@ from wfdash.installation.stopping import stopping
 from wfdash.long_poll import LongPolls, Poll, poll_of
 from wfdash.pages.site.security_headers import add_headers
 from wfdash.problems import is_api, problem_response
+from wfdash.telemetry.log_context import about
+from wfdash.telemetry.log_filter import mask_secrets
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -44,6 +48,9 @@ BODIES = 200
 """Incomplete bodies that are received at the same time."""
 BODY_SECONDS = 120.0
 """The longest time a body may take to arrive: the largest at 100 kB a second."""
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,64}")
+"""What is taken over from a proxy."""
 
 TAKE_SECONDS = 60.0
 """The longest time a client of an endless response may take for one piece, where the server waits for clients."""
@@ -163,7 +170,15 @@ class PagesHandler(BaseHandler):
             await loop.run_in_executor(self._threads, rest.close)
 
     def _respond(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
-        """Return the response, the whole request run in this thread; the signals manage its database connections."""
+        """Return the response, the whole request run in this thread, whose log names it."""
+        request_id = _request_id(scope)
+        with about(request=request_id, path=mask_secrets(scope["path"])):
+            reply = self._respond_here(scope, body)
+        reply.headers.append((b"X-Request-ID", request_id.encode("ascii")))
+        return reply
+
+    def _respond_here(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
+        """Return the response; the signals manage the database connections of this thread."""
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         response: HttpResponseBase
@@ -223,6 +238,12 @@ async def _read_part(receive: Receive, body: IO[bytes], size: int, limit: int) -
         raise RequestDataTooBig
     body.write(chunk)
     return size if message.get("more_body", False) else None
+
+
+def _request_id(scope: Message) -> str:
+    """Return the id that a proxy gave the request, else a new one."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin1")
+    return given if REQUEST_ID.fullmatch(given) else token_hex(8)
 
 
 async def _send_pieces(send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:

@@ -48,6 +48,9 @@
                      (default: none; docs/webhooks.md)
 ``WFDASH_METRICS_TOKEN``  with this bearer token anyone may read ``/metrics`` (empty, the default: operators alone)
 ``WFDASH_OTEL``      1: spans of runs and steps for OpenTelemetry, as the OTEL_* variables say (docs/monitoring.md)
+``WFDASH_LOG``       text (default) or json: how lines of the log look (docs/monitoring.md, The log)
+``WFDASH_LOG_LEVEL_SERVER``  from which level on this process logs what it does: DEBUG, INFO (default) ... or OFF
+``WFDASH_ON_ERROR``  package.module:function that is called with each error (docs/monitoring.md, Errors elsewhere)
 ``WFDASH_LOG_LEVEL`` what steps log from this level on becomes events of the run: DEBUG, INFO (default) ... or OFF
 ``WFDASH_..._FILE``  the path of a file that holds the value, for variables that hold secrets (docs/deployment.md)
 ``WFDASH_DEBUG``     1 for Django's debug pages (never in production)
@@ -56,6 +59,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import sys
@@ -71,6 +75,7 @@ from wfdash.installation.database import read_database
 from wfdash.installation.defaults import ENGINES
 from wfdash.installation.environment import (
     env_address,
+    env_choice,
     env_count,
     env_days,
     env_flag,
@@ -83,6 +88,7 @@ from wfdash.installation.environment import (
     signals_of,
 )
 from wfdash.installation.location import data_dir
+from wfdash.installation.logs import FORMATS, logging_settings
 from wfdash.installation.provider import read_provider
 from wfdash.installation.static_version import static_version
 from wfdash.installation.workflow_sources import use_folder
@@ -186,6 +192,7 @@ WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
 WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
 WFDASH_HOOKS_HOSTS = [host.lower() for host in env_list("WFDASH_HOOKS_HOSTS")]
 WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
+WFDASH_ON_ERROR = os.environ.get("WFDASH_ON_ERROR", "")
 WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
 WFDASH_KEEP_RUNS = env_days("WFDASH_KEEP_RUNS")
 WFDASH_RETENTION = CheckpointConfig.dashboard()
@@ -325,23 +332,6 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
 WFDASH_LOG_LEVEL = env_level("WFDASH_LOG_LEVEL", "INFO")
+WFDASH_LOG = env_choice("WFDASH_LOG", FORMATS)
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "filters": {
-        "links": {"()": "wfdash.telemetry.log_filter.MaskLinks"},
-        "repeats": {"()": "wfdash.telemetry.log_format.LimitRepeats"},
-    },
-    "formatters": {
-        "line": {
-            "()": "wfdash.telemetry.log_format.LineFormatter",
-            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
-        }
-    },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["links", "repeats"]}},
-    "loggers": {
-        "wfdash": {"handlers": ["console"], "level": "INFO"},
-        "django": {"handlers": ["console"], "level": "WARNING"},
-    },
-}
+LOGGING = logging_settings(WFDASH_LOG, env_level("WFDASH_LOG_LEVEL_SERVER", "INFO") or logging.CRITICAL + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -145,28 +146,33 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
         return status
     name = _first_admin(demo=options.demo)
     catalog.load()
-
-    def announce() -> None:
-        location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
-        location.note_sources(settings.DATA_DIR, os.environ)
-        print(f"\n  wfdash is up at {address}", flush=True)
-        command = f"{typed_as(sys.argv[0])} signin NAME" + (f" --data {options.data}" if options.data else "")
-        text = in_thread(lambda: sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
-        print(f"  {text}{provider_text(settings)}\n", flush=True)
-        if settings.WFDASH_RELOAD:
-            from wfdash.cli.reload import watch
-
-            watch()
-
     status = server.serve(
         host=options.host,
         port=options.port,
         data=settings.DATA_DIR,
         embed=settings.WFDASH_EMBED and not settings.WFDASH_HOLD,
-        on_ready=announce,
+        on_ready=partial(_announce, options, settings, name, address),
     )
     exit_process(status)
     return status
+
+
+def _announce(options: argparse.Namespace, settings: Any, name: str, address: str) -> None:
+    """Say where the server is, and how ``name`` signs in."""
+    location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
+    location.note_sources(settings.DATA_DIR, os.environ)
+    if settings.WFDASH_LOG == "json":
+        # Without the sign-in link: such a log is collected.
+        _say(f"wfdash is up at {address}")
+    else:
+        print(f"\n  wfdash is up at {address}", flush=True)
+        command = f"{typed_as(sys.argv[0])} signin NAME" + (f" --data {options.data}" if options.data else "")
+        text = in_thread(lambda: sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
+        print(f"  {text}{provider_text(settings)}\n", flush=True)
+    if settings.WFDASH_RELOAD:
+        from wfdash.cli.reload import watch
+
+        watch()
 
 
 def _work(options: argparse.Namespace) -> int:
@@ -232,8 +238,10 @@ def _prepare(*, migrates: bool, new_key: bool = False) -> None:
     from checkpoints.checks import refuse_database
     from checkpoints.database import schema
     from checkpoints.database.installation_key import check_key
+    from wfdash.telemetry.error_hook import refuse_broken_hook
 
     refuse_database()
+    refuse_broken_hook()
     if migrates:
         schema.migrate(_say)
     else:
@@ -259,7 +267,12 @@ def _first_admin(*, demo: bool) -> str:
 
 
 def _say(words: str) -> None:
-    print(words, flush=True)
+    from django.conf import settings
+
+    if settings.WFDASH_LOG == "json":
+        logging.getLogger(__name__).info("%s", words)
+    else:
+        print(words, flush=True)
 
 
 def _in_url(host: str) -> str:

@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -54,6 +54,15 @@ def env_flag(name: str, default: bool) -> bool:
     if value not in {"0", "1"}:
         raise ValueError(f"{name} must be 0 or 1, not {value!r}")
     return value == "1"
+
+
+def env_choice(name: str, known: Iterable[str]) -> str:
+    """Return a variable that is one of the known values; the first of them if it is empty."""
+    found = [*known]
+    value = os.environ.get(name) or found[0]
+    if value not in found:
+        raise ValueError(f"{name} must be {' or '.join(found)}, not {value!r}")
+    return value
 
 
 def env_level(name: str, default: str) -> int | None:

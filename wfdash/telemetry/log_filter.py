@@ -9,6 +9,11 @@ SECRET = re.compile(r"(/(?:sign-in|answer)/|\bwfd_[a-z0-9]{8}_)[^/\s?\"']+")
 """After a link's path, and after the public part of a token."""
 
 
+def mask_secrets(text: str) -> str:
+    """Return a text without the secrets of links and tokens."""
+    return SECRET.sub(r"\1…", text)
+
+
 class MaskLinks(logging.Filter):
     """Masks the secret of sign-in and answer links, and of tokens: Django logs the URL of every request it refuses."""
 
@@ -16,5 +21,5 @@ class MaskLinks(logging.Filter):
         """Return True for every record, after masking its secrets."""
         text = record.getMessage()
         if SECRET.search(text):
-            record.msg, record.args = SECRET.sub(r"\1…", text), ()
+            record.msg, record.args = mask_secrets(text), ()
         return True

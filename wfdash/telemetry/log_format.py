@@ -13,12 +13,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from wfdash.telemetry.log_context import current_facts
+
 PERIOD = 60.0
 """Seconds in which repeats are counted."""
 MOST = 5
 """Records of one kind that are logged per period."""
 KINDS = 500
 """Kinds of records that are remembered; the least recent is forgotten first."""
+SHOWN = ("request", "run", "step")
+"""What a line of text is about that its message may not say. The worker is the same for the whole log."""
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Characters that a terminal or a log viewer interprets instead of showing them. Tabs are harmless."""
 INDENT = "    "
@@ -73,8 +77,10 @@ class LineFormatter(logging.Formatter):
     """Formats records so that each starts one line: control characters are escaped, and a traceback is indented."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the first line."""
-        return visible(super().formatMessage(record))
+        """Return the first line, with the run, step and request that it is about."""
+        text, known = super().formatMessage(record), current_facts()
+        about = ", ".join(f"{name} {known[name]}" for name in SHOWN if name in known and known[name] not in text)
+        return visible(f"{text} [{about}]" if about else text)
 
     def formatException(self, ei: Any) -> str:
         """Return a traceback, which may quote anything."""
@@ -83,15 +89,6 @@ class LineFormatter(logging.Formatter):
     def formatStack(self, stack_info: str) -> str:
         """Return a stack."""
         return _indented(super().formatStack(stack_info))
-
-
-def guard_last_resort(*filters: logging.Filter) -> None:
-    """Format records that no handler is set for, of steps and libraries, in the same way."""
-    last = logging.lastResort
-    if last is not None and not last.filters:
-        last.setFormatter(LineFormatter("%(levelname)s %(name)s: %(message)s"))
-        for one in (*filters, LimitRepeats()):
-            last.addFilter(one)
 
 
 def visible(text: str) -> str:

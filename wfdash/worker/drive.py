@@ -78,7 +78,7 @@ async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> N
     try:
         await storage.release(claim)
     except Exception:
-        log.info("The claim of run %s could not be released either; it will expire", claim.run)
+        log.debug("The claim of run %s could not be released either; it will expire", claim.run)
 
 
 async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome | None:

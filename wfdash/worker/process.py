@@ -14,6 +14,7 @@ from checkpoints.database.storage import DatabaseStorage
 from wfdash import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
+from wfdash.telemetry.error_hook import refuse_broken_hook
 from wfdash.worker.shutdown import DRAIN_SECONDS, drain_seconds, exit_after, exit_process, stop_seconds
 from wfdash.worker.worker import Worker
 
@@ -27,6 +28,7 @@ def serve_worker(say: Callable[[str], None], *, limit: int | None = None, workfl
     """
     if settings.WFDASH_HOLD:
         raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
+    refuse_broken_hook()
     wanted, loaded = workflows or settings.WFDASH_SERVES, catalog.load().entries
     if missing := ", ".join(sorted({*wanted} - loaded.keys())):
         raise ImproperlyConfigured(

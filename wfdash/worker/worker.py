@@ -23,6 +23,7 @@ from checkpoints.errors import Damaged
 from checkpoints.ids import RunId, new_token
 from checkpoints.records import Claim
 from wfdash.hints import current_hints
+from wfdash.telemetry import log_context
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, DueRuns
@@ -101,6 +102,7 @@ class Worker:
 
     async def serve(self) -> None:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
+        log_context.bind(worker=self.name)
         stop_logging = capture_step_logs()
         watchdog = Watchdog(self._storage)
         watchdog.start()
@@ -232,12 +234,14 @@ class Worker:
 
     async def _advance(self, claim: Claim, since: float) -> None:
         run = claim.run
+        log_context.bind(run=run)
         self._again.discard(run)
         try:
             facts = claim.facts or await self._storage.read_run(run)
         except Damaged as error:
             await fail(ClaimedRecorder(self._pruner, claim, "", clock=self._storage.now), error)
             return
+        log_context.bind(workflow=facts.workflow)
         recorder = ClaimedRecorder(self._pruner, claim, facts.workflow, clock=self._storage.now)
         recorder.renewer = self._renewer
         recorder.progressed = partial(self._progressed, run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -20,7 +21,8 @@ class DbThread:
 
     async def call(self, function: Callable[[], T]) -> T:
         """Return the result of the function; a cancelled caller does not stop it."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _tidily, function)
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, _tidily, function)
 
     async def aclose(self, *, wait: bool = True) -> None:
         """Close the connections once what runs has ended; ``wait`` for that."""

@@ -23,6 +23,7 @@ from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
 from wfdash.questions.conversation import conversation
 from wfdash.values.exceptions import error_info
+from wfdash.values.failures import report_failure
 
 MOST_MESSAGES = 30
 """Messages that a card shows, from the end; the run's page has all."""
@@ -157,6 +158,7 @@ class Commits:
             raise error
         info = error_info(error)
         step = self.events.fail({"type": info.type, "message": info.message})
+        report_failure(error, step)
         info = info.model_copy(update={"step": step or None})
         event = EventKind.RUN_FAILED.draft_of(info.step, {"error": info.model_dump(exclude={"traceback"})})
         standing = Standing(phase=Phase.FAILED, error=info)

@@ -27,6 +27,7 @@ from wfdash.engines.langgraph.stored.thread import Thread
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.errors import WorkflowError
 from wfdash.values.exceptions import error_info
+from wfdash.values.failures import report_failure
 
 MODES = ["tasks", "custom"]
 
@@ -193,6 +194,7 @@ class GraphDrive:
         step = self._tasks.step_of(*ns_task) if ns_task is not None else None
         if isinstance(error, WorkflowError):
             step = self._committer.step or None
+        report_failure(error, step or "")
         info = error_info(error, step)
         face: Json = {"type": info.type, "message": info.message, "step": step}
         events = [EventKind.RUN_FAILED.draft(step, error=face)]

@@ -27,6 +27,7 @@ from wfdash import catalog
 from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import hints_of
 from wfdash.pubsub.process import choose_bus
+from wfdash.telemetry.error_hook import load_hook
 
 Messages = Iterator[CheckMessage]
 APPS = ("checkpoints", "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions")
@@ -80,6 +81,7 @@ def check_settings() -> Messages:
         "WFDASH_DURABILITY": parse_durability,
         "WFDASH_ENCRYPTION_KEYS": encryptor_of,
         "WFDASH_HINTS": refuse_hints,
+        "WFDASH_ON_ERROR": lambda given: given and load_hook(given),
         "WFDASH_SIGNALS": lambda given: choose_bus(),
     }
     for name, read in readers.items():

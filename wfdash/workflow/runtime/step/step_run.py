@@ -9,6 +9,7 @@ from typing import Any
 
 from checkpoints.records import ErrorInfo, Json
 from wfdash.values.exceptions import error_info
+from wfdash.values.failures import report_failure
 from wfdash.values.truncate import truncate
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidCall, StepTimeout
@@ -110,6 +111,8 @@ class StepRun:
         retry = self.node.retry
         delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
         attempts = retry.attempts if retry is not None else 1
+        if delay is None:
+            report_failure(error, self.node.name)
         info = describe_error(error, self.node)
         raised = causes_of(error)
         calls = tuple(index for index, its in self.ops.errors.items() if its in raised)

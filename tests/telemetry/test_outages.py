@@ -1,0 +1,137 @@
+"""An outage of the database is one line of the log when it begins and one when it is over."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sqlite3
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError
+from psycopg.errors import AdminShutdown, DeadlockDetected, LockNotAvailable, ReadOnlySqlTransaction
+
+from wfdash.telemetry.outages import DatabaseOutage, FoldOutages, is_outage
+
+
+class Database:
+    """What the outage looks at."""
+
+    def __init__(self) -> None:
+        self.away = True
+
+    def look(self) -> None:
+        if self.away:
+            raise OperationalError("still away")
+
+
+@pytest.fixture
+def database() -> Database:
+    return Database()
+
+
+@pytest.fixture
+def outage(database: Database) -> DatabaseOutage:
+    return DatabaseOutage(database.look, every=0.005, quiet=0.05)
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def log(outage: DatabaseOutage, out: io.StringIO) -> Iterator[logging.Logger]:
+    """Give a logger as the settings have it; what the outage itself says goes to ``out`` too."""
+    handler = logging.StreamHandler(out)
+    handler.addFilter(FoldOutages(outage))
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    loggers = [logging.getLogger(name) for name in ("wfdash.test_outages", "wfdash.telemetry.outages", "psycopg.test")]
+    for one in loggers:
+        one.addHandler(handler)
+    yield loggers[0]
+    outage.over.wait(5)
+    for one in loggers:
+        one.removeHandler(handler)
+
+
+def fail(log: logging.Logger, words: str, error: BaseException) -> None:
+    try:
+        raise error
+    except type(error):
+        log.exception(words)
+
+
+def test_of_the_errors_of_all_loops_runs_and_requests_one_line_is_logged_and_one_at_the_end(
+    log: logging.Logger, out: io.StringIO, database: Database, outage: DatabaseOutage
+) -> None:
+    for n in range(20):
+        fail(log, f"Could not look for {n}; retrying", OperationalError("connection refused\nIs it running?"))
+    log.error("Database unavailable for run %s: %s", 7, psycopg.OperationalError("gone"))
+    for path in ("/a", "/b"):
+        log.error("Service Unavailable: %s", path, extra={"status_code": 503})
+    fail(log, "Could not look for due runs", TimeoutError())
+    logging.getLogger("psycopg.test").warning("error ignored")
+    database.away = False
+    assert outage.over.wait(5)
+    begun, over = [line for line in out.getvalue().splitlines() if line]
+    assert begun == (
+        "WARNING wfdash.telemetry.outages The database is unavailable: OperationalError: connection refused. What "
+        "needs it waits and is retried; until it is back its errors are counted and not logged. First: Could not "
+        "look for 0; retrying"
+    )
+    assert over.startswith("WARNING wfdash.telemetry.outages The database is available again after 0 s. Not logged: ")
+    assert over.endswith("21 errors and 2 requests answered with 503")
+
+
+def test_other_errors_are_logged_during_an_outage_and_all_after_it(
+    log: logging.Logger, out: io.StringIO, database: Database, outage: DatabaseOutage
+) -> None:
+    fail(log, "It failed", OperationalError("gone"))
+    fail(log, "A step broke", ValueError("no number"))
+    database.away = False
+    assert outage.over.wait(5)
+    fail(log, "A call took too long", TimeoutError())
+    for words in ("A step broke", "ValueError: no number", "A call took too long"):
+        assert words in out.getvalue()
+
+
+def test_a_database_that_answers_and_refuses_to_write_is_one_outage(
+    log: logging.Logger, out: io.StringIO, database: Database, outage: DatabaseOutage
+) -> None:
+    database.away = False
+    until = time.monotonic() + 0.15
+    while time.monotonic() < until:
+        fail(log, "Could not write", ReadOnlySqlTransaction("read-only"))
+        time.sleep(0.01)
+    assert outage.over.wait(5)
+    assert out.getvalue().count("The database is unavailable") == 1
+    assert out.getvalue().count("available again") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OperationalError("connection refused"), True),
+        (psycopg.OperationalError("connection refused"), True),
+        (AdminShutdown("terminating"), True),
+        (ReadOnlySqlTransaction("read-only"), True),
+        (psycopg.InternalError("corrupt page"), False),
+        (sqlite3.OperationalError("disk I/O error"), True),
+        (sqlite3.OperationalError("database is locked"), False),
+        (DeadlockDetected("deadlock"), False),
+        (LockNotAvailable("lock timeout"), False),
+        (ValueError("OperationalError"), False),
+    ],
+)
+def test_what_a_busy_database_does_is_no_outage(error: BaseException, expected: bool) -> None:
+    assert is_outage(error) is expected
+
+
+def test_what_the_database_adapter_wrapped_is_judged_by_its_cause() -> None:
+    wrapped: Any = OperationalError("deadlock")
+    wrapped.__cause__ = DeadlockDetected("deadlock")
+    assert not is_outage(wrapped)

@@ -1,0 +1,160 @@
+"""One line when the database becomes unavailable and one when it is back, instead of one per loop, run and request.
+
+A filter of the log, so that it covers every loop, library and page alike. Imports nothing of the product before the
+first outage: logging is set up before everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Between two looks whether the database is back."""
+QUIET_SECONDS = 2.5
+"""For so long no error may have come when an outage ends: a database that answers may still refuse to write."""
+PASSING = {"40001", "40P01", "55P03", "57014"}
+"""SQLSTATEs of what a busy database does: conflicts, deadlocks, time limits. They are no outage."""
+READ_ONLY = "25006"
+BEGUN = (
+    "The database is unavailable: %s: %s. What needs it waits and is retried; until it is back its errors are counted "
+    "and not logged. First: %s"
+)
+OVER = "The database is available again after %.0f s. Not logged: %s and %s answered with 503"
+
+
+class DatabaseOutage:
+    """Whether the database is unavailable, and what was left out of the log since.
+
+    ``look`` raises while the database does not respond; it is called in a thread that runs during outages alone.
+    """
+
+    def __init__(self, look: Callable[[], None], *, every: float = LOOK_SECONDS, quiet: float = QUIET_SECONDS) -> None:
+        self._look, self._every, self._quiet = look, every, quiet
+        self._lock = Lock()
+        self._since = self._latest = 0.0
+        self._errors = self._requests = 0
+        self.over = Event()
+        """Cleared during an outage."""
+        self.over.set()
+
+    def note(self) -> bool:
+        """Note an error of the database; returns whether an outage begins with it."""
+        with self._lock:
+            self._latest = time.monotonic()
+            if not self.over.is_set():
+                self._errors += 1
+                return False
+            self._since, self._errors, self._requests = self._latest, 0, 0
+            self.over.clear()
+        Thread(target=self._await_end, name="wfdash-outage", daemon=True).start()
+        return True
+
+    def covers(self, error: BaseException | None) -> bool:
+        """Return whether an error is the database's, or may come of an outage that has begun: a connection hangs."""
+        if error is None:
+            return False
+        return is_outage(error) or (not self.over.is_set() and isinstance(error, TimeoutError | ConnectionError))
+
+    def note_request(self) -> None:
+        """Note a request that was answered with 503."""
+        with self._lock:
+            self._requests += 1
+
+    def _await_end(self) -> None:
+        back = 0.0
+        while not back or time.monotonic() - self._latest < self._quiet:
+            if not self._responds():
+                back = 0.0
+            elif back <= self._latest:
+                back = time.monotonic()
+            time.sleep(self._every)
+        with self._lock:
+            self.over.set()
+            seconds, errors, requests = back - self._since, self._errors, self._requests
+        log.warning(OVER, seconds, _count(errors, "error"), _count(requests, "request"))
+
+    def _responds(self) -> bool:
+        try:
+            self._look()
+        except Exception:
+            with self._lock:
+                self._latest = time.monotonic()
+            return False
+        return True
+
+
+def look_at_database() -> None:
+    """Raise if the database does not answer; leaves no connection."""
+    from checkpoints.database.alias import connection
+
+    current = connection()
+    try:
+        current.close_if_unusable_or_obsolete()
+        with current.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    finally:
+        current.close()
+
+
+database_outage = DatabaseOutage(look_at_database)
+"""The one of this process."""
+
+
+class FoldOutages(logging.Filter):
+    """Lets one record of an outage of the database pass, as a warning in one line, and counts the others."""
+
+    def __init__(self, outage: DatabaseOutage = database_outage) -> None:
+        super().__init__()
+        self._outage = outage
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record."""
+        if record.levelno < logging.WARNING or hasattr(record, "outage"):
+            return True
+        error = error_of(record)
+        if error is not None and self._outage.covers(error):
+            if not self._outage.note():
+                return False
+            text = str(error).strip().partition("\n")[0]
+            first = record.getMessage().partition("\n")[0].partition(f": {text}")[0]
+            record.msg, record.args = BEGUN, (type(error).__name__, text, first)
+            record.name, record.levelno, record.levelname = log.name, logging.WARNING, "WARNING"
+            record.exc_info = record.exc_text = None
+            record.outage = error
+            return True
+        if self._outage.over.is_set():
+            return True
+        if getattr(record, "status_code", 0) == 503:
+            self._outage.note_request()
+            return False
+        # What the driver says of connections that it closes.
+        return not record.name.startswith("psycopg")
+
+
+def error_of(record: logging.LogRecord) -> BaseException | None:
+    """Return the error that a record is about: its traceback's, or one among its arguments."""
+    if record.exc_info and record.exc_info[1] is not None:
+        return record.exc_info[1]
+    given = record.args if isinstance(record.args, tuple) else ()
+    return next((one for one in given if isinstance(one, BaseException)), None)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether an error, Django's or a driver's, means that the database is away, full or read-only."""
+    own = type(error).__module__.partition(".")[0] in {"django", "psycopg", "psycopg_pool", "sqlite3"}
+    kinds = {one.__name__ for one in type(error).__mro__}
+    if not own or kinds.isdisjoint({"OperationalError", "InterfaceError", "InternalError"}):
+        return False
+    code = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
+    if "InternalError" in kinds:
+        return code == READ_ONLY
+    return code not in PASSING and "locked" not in str(error)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
