@@ -76,7 +76,8 @@ def test_no_room_is_crowded() -> None:
     kinds = (".py", ".html", ".js", ".css")
     folders = ("checkpoints", "wfdash", "templates", "static", "tests")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in kinds]
-    rooms = Counter(str(path.parent.relative_to(ROOT)) for path in files)
+    # Migrations are a history: their names are numbers, and none may be moved.
+    rooms = Counter(str(path.parent.relative_to(ROOT)) for path in files if path.parent.name != "migrations")
     assert {room: count for room, count in rooms.items() if count > MOST_FILES} == {}
 
 

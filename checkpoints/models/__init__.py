@@ -319,6 +319,7 @@ Schedule = operations.Schedule
 Signal = operations.Signal
 Tally = operations.Tally
 TallyMark = operations.TallyMark
+Leader = operations.Leader
 WorkerBeat = operations.WorkerBeat
 WorkflowVersion = operations.WorkflowVersion
 Grant = accounts.Grant

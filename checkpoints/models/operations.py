@@ -217,3 +217,17 @@ class Installation(models.Model):
 
     def __str__(self) -> str:
         return "installation"
+
+
+class Leader(models.Model):
+    """The worker that looks for what is due on behalf of all with the same code, ``until`` then unless it renews that.
+
+    ``code``: a hash of the workflows and versions that they have loaded.
+    """
+
+    code = CharField(max_length=64, primary_key=True)
+    worker = CharField(max_length=200)
+    until = MomentField()
+
+    def __str__(self) -> str:
+        return f"{self.worker} for {self.code}"

@@ -23,8 +23,7 @@ from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.pages.runs.header import head
 from wfdash.pages.runs.status_text import plain
 from wfdash.queries.workers import unserved
-from wfdash.worker import version_holds
-from wfdash.worker.jobs import heartbeat
+from wfdash.worker.jobs import heartbeat, held_runs
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving
 from wfdash.workflow import Workflow
@@ -138,7 +137,7 @@ def test_a_run_that_nothing_carries_over_is_held_with_what_changed_and_keeps_its
 
 
 def test_a_held_run_goes_on_by_itself_once_its_old_code_is_there_again(hold, serve, monkeypatch):
-    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(held_runs, "LOOK_SECONDS", 0.05)
     run = hold(expense(extra=True))
     serve(expense())
     assert output(run) == "paid 7"
@@ -200,7 +199,7 @@ def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has
 
 def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):
     monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
-    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(held_runs, "LOOK_SECONDS", 3600)
     run = hold(expense(extra=True))
     gone = [make_run(workflow="gone", phase="paused") for _ in range(5)]
     serve(expense())
@@ -210,7 +209,7 @@ def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold,
 
 def test_a_process_that_starts_looks_at_every_held_run(hold, serve, monkeypatch):
     monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
-    monkeypatch.setattr(version_holds, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(held_runs, "LOOK_SECONDS", 3600)
     run = hold(expense(step="decide"))
     for _ in range(5):
         make_run(workflow="gone", phase="paused")

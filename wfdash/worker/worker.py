@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any
 
@@ -27,19 +27,17 @@ from wfdash.telemetry import log_context
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, DueRuns
+from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.dead_workers import end_dead_until
-from wfdash.worker.jobs.deadlines import sweep_until
-from wfdash.worker.jobs.delivery import deliver_until
+from wfdash.worker.jobs.election import lead_until
 from wfdash.worker.jobs.heartbeat import heartbeat_until
-from wfdash.worker.jobs.hook_feed import feed_until
-from wfdash.worker.jobs.metrics import count_until
-from wfdash.worker.jobs.scheduler import fire_until
+from wfdash.worker.jobs.sweeps import sweep_until
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.worker.retention import BackgroundPruner, remove_old_until
 from wfdash.worker.serving import Serving
 from wfdash.worker.step_logs import capture_step_logs
-from wfdash.worker.version_holds import in_thread, keep_claim, release_until
+from wfdash.worker.version_holds import in_thread, keep_claim
 from wfdash.workflow.runtime.step.threads import still_running
 
 log = logging.getLogger(__name__)
@@ -106,9 +104,8 @@ class Worker:
         stop_logging = capture_step_logs()
         watchdog = Watchdog(self._storage)
         watchdog.start()
-        loops = {"release held runs": release_until, "deadlines": sweep_until, "delivery": deliver_until}
-        loops |= {"prune cancelled runs": self._pruner.tidy_cancelled_until, "scheduler": fire_until}
-        loops |= {"metrics": count_until, "webhooks": feed_until, "remove old runs": remove_old_until}
+        loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {}
+        loops["what is due"] = partial(lead_until, worker=self.name, serve=self._lead)
         loops["hints"] = partial(current_hints().serve, self)
         loops["heartbeat"] = partial(
             heartbeat_until, worker=self.name, driving=lambda: self.driving, serving=self._serving
@@ -125,6 +122,11 @@ class Worker:
             await asyncio.gather(*aside, return_exceptions=True)
             await self._release_all()
             await asyncio.to_thread(watchdog.close)
+
+    async def _lead(self, halt: asyncio.Event, thread: DbThread) -> None:
+        """Do what one worker does on behalf of all."""
+        tidies = (self._pruner.tidy_cancelled_until, remove_old_until)
+        await asyncio.gather(sweep_until(halt, thread), *(tidy(halt) for tidy in tidies))
 
     def stop(self, *, drain: float = 0.0) -> None:
         """Ask ``serve`` to end. Call it on the worker's loop.

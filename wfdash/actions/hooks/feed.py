@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 MARK = 2
 """Its row of marks; statistics have the first."""
 BATCH = 500
+ACTIVE = Webhook.objects.filter(active=True)
 FED_BY: Mapping[str, str] = {
     EventKind.RUN_COMPLETED: "completed",
     EventKind.RUN_FAILED: "failed",
@@ -42,13 +43,13 @@ def open_feed() -> None:
     """Begin with what happens from now on if no webhook was active. Call it in ``write()``, before one becomes
     active.
     """
-    if not Webhook.objects.filter(active=True).exists():
+    if not ACTIVE.exists():
         TallyMark.objects.update_or_create(pk=MARK, defaults={"event": settled_id(), "at": timezone.now()})
 
 
 def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
     """Write what webhooks are sent of the next events. Returns how many events were passed, 0 at the end."""
-    if not Webhook.objects.filter(active=True).exists():
+    if not ACTIVE.exists():
         return 0
     mark = _mark()
     last = min(high_water_mark.current(), mark + limit)

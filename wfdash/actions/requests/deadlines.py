@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
+from checkpoints.database.timers import ALARMS, WAITING
 from checkpoints.events import EventKind
-from checkpoints.models import OPEN, HumanRequest, Reply, Run
+from checkpoints.models import HumanRequest, Reply, Run
 from checkpoints.models.fields import encrypted_for
 from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL, ErrorInfo, Phase
@@ -52,20 +52,16 @@ _backoff = SweepBackoff("The alarm of request %s could not be dealt with")
 
 FURTHEST = timedelta(days=3653)
 """How far ahead a deadline may be. The databases' last days become years that Python cannot read in other zones."""
-OVER = (Phase.CANCELLED, Phase.COMPLETED)
-WAITING = OPEN & ~Q(run__phase__in=OVER)
-"""Requests whose deadlines apply. A decided one that can still be undone keeps its alarm: the answer came first."""
 
 
 def next_alarm(after: datetime) -> datetime | None:
     """Return when the next alarm is due after this time, None if none is set."""
-    set_ = HumanRequest.objects.filter(WAITING, alarm__gt=after).order_by("alarm")
-    return set_.values_list("alarm", flat=True).first()
+    return ALARMS.filter(alarm__gt=after).values_list("alarm", flat=True).first()
 
 
 def fire_alarms(limit: int = 100) -> int:
     """Apply what is due by policy, the oldest first, one transaction each. Returns for how many requests."""
-    late = HumanRequest.objects.filter(WAITING, alarm__lte=database_now()).exclude(pk__in=_backoff.backed_off())
+    late = ALARMS.filter(alarm__lte=database_now()).exclude(pk__in=_backoff.backed_off())
     return _backoff.run_each(list(late.order_by("alarm", "pk").values_list("pk", flat=True)[:limit]), _fire)
 
 

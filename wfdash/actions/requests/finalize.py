@@ -7,7 +7,9 @@ from datetime import datetime
 
 from django.utils import timezone
 
+from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
+from checkpoints.database.timers import SETTLING
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.records import Json, Phase
@@ -71,20 +73,13 @@ def _with_comments_of_others(request: HumanRequest, reply: Reply) -> Json:
 
 def finalize_due(limit: int = 100) -> int:
     """Finalize every reply whose time to undo has passed, one transaction each, from any process. Returns how many."""
-    now = timezone.now()
-    due = (
-        Reply.objects.filter(settles__lte=now, undone__isnull=True)
-        .exclude(pk__in=_backoff.backed_off())
-        .order_by("settles")
-    )
+    due = SETTLING.filter(settles__lte=database_now()).exclude(pk__in=_backoff.backed_off())
     return _backoff.run_each(list(due.values_list("id", flat=True)[:limit]), _finalize_one)
 
 
 def next_finalization(after: datetime | None = None) -> datetime | None:
     """Return when the next reply takes effect (after that time), None if there is none."""
-    waiting = Reply.objects.filter(settles__isnull=False, undone__isnull=True).order_by("settles")
-    if after is not None:
-        waiting = waiting.filter(settles__gt=after)
+    waiting = SETTLING if after is None else SETTLING.filter(settles__gt=after)
     return waiting.values_list("settles", flat=True).first()
 
 

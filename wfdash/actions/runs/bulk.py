@@ -44,6 +44,7 @@ CHUNK = 500
 AT_ONCE = 2.0
 """Seconds the request that started it works on it; the rest is left to the workers' sweep."""
 EVERY = frozenset(Phase)
+UNFINISHED = Bulk.objects.filter(finished__isnull=True)
 UNSEEN = "Not found, or you do not have access"
 UNEXPECTED = "Unexpected error; see the server log"
 DONE: dict[Phase, str] = {
@@ -174,9 +175,8 @@ def finish_bulks(limit: int = 100) -> int:
     Each person's oldest operation gets its turn, so that no one waits behind the thousands of another person. An
     operation that itself fails is set aside with the reason, and the others continue.
     """
-    waiting = Bulk.objects.filter(finished__isnull=True)
-    people = list(waiting.values("by").annotate(first=Min("at")).order_by("first").values_list("by", flat=True))
-    return sum(_take_turn(waiting.filter(by=person), max(1, limit // len(people))) for person in people[:limit])
+    people = list(UNFINISHED.values("by").annotate(first=Min("at")).order_by("first").values_list("by", flat=True))
+    return sum(_take_turn(UNFINISHED.filter(by=person), max(1, limit // len(people))) for person in people[:limit])
 
 
 def _take_turn(acts: QuerySet[Bulk], limit: int) -> int:

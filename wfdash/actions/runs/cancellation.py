@@ -26,6 +26,8 @@ from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.errors import WrongState
 from wfdash.timemachine import in_flight
 
+ENDING = Run.objects.exclude(ending="")
+"""Runs that someone asked to end after a step."""
 _backoff = SweepBackoff("Run %s could not be ended")
 
 
@@ -135,7 +137,7 @@ def end_abandoned(limit: int = 100) -> int:
     others.
     """
     live = Exists(Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now()))
-    asked = Run.objects.exclude(ending="").exclude(pk__in=_backoff.backed_off()).annotate(driven=live)
+    asked = ENDING.exclude(pk__in=_backoff.backed_off()).annotate(driven=live)
     found = list(asked.values_list("pk", "driven")[:limit])
     for run_id, driven in found:
         if driven:

@@ -36,6 +36,7 @@ from wfdash.errors import WrongState
 from wfdash.timemachine import restore_point, versions
 
 OVER = [Phase.COMPLETED, Phase.CANCELLED]
+HELD = Run.objects.filter(phase=Phase.PAUSED, acted_by="")
 _backoff = SweepBackoff("Could not check whether run %s can be resumed")
 BATCH = 500
 """Held runs that are looked at in one go."""
@@ -125,7 +126,7 @@ def release_declared(after: str = "") -> tuple[list[str], str]:
 
 
 def _held() -> QuerySet[Run]:
-    return Run.objects.filter(phase=Phase.PAUSED, acted_by="").exclude(pk__in=_backoff.backed_off()).order_by()
+    return HELD.exclude(pk__in=_backoff.backed_off()).order_by()
 
 
 def _release_each(runs: list[str], is_ready: Callable[[Run], bool]) -> list[str]:

@@ -25,6 +25,7 @@ from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain import search_attributes
 from wfdash.errors import NotFound
 
+UNLISTED = Run.objects.filter(listed=False)
 _unlisted = SweepBackoff("Could not index run %s")
 _unnoted = SweepBackoff("Why run %s failed could not be noted")
 
@@ -42,7 +43,7 @@ def index_run(run: Run, message: Json) -> None:
 
 def index_runs(limit: int = 100) -> int:
     """Index runs that have no attributes, such as those created without the actions. Returns how many runs."""
-    rows = Run.objects.filter(listed=False).exclude(pk__in=_unlisted.backed_off())
+    rows = UNLISTED.exclude(pk__in=_unlisted.backed_off())
     return _unlisted.run_batch(list(rows.values_list("pk", flat=True)[:limit]), _index_these)
 
 
@@ -64,7 +65,7 @@ def index_failures(limit: int = 100) -> int:
 
     A run that fails again is found by its last class; the messages of all its failures stay.
     """
-    rows = Run.objects.filter(FAILURE_NOT_INDEXED).exclude(pk__in=_unnoted.backed_off())
+    rows = FAILURES.exclude(pk__in=_unnoted.backed_off())
     return _unnoted.run_batch(list(rows.values_list("pk", flat=True)[:limit]), _index_failures_of)
 
 
@@ -158,3 +159,4 @@ def _literally(column: str, value: str) -> Q:
 
 
 FAILURE_NOT_INDEXED = _literally("phase", "failed") & Q(noted=False)
+FAILURES = Run.objects.filter(FAILURE_NOT_INDEXED)

@@ -37,6 +37,10 @@ MOST_KEPT = 1_000
 """Signals that one run stores for later steps."""
 AT_ONCE = 20
 NOTHING: Mapping[tuple[str, str], list[Problem]] = {}
+RECEIVABLE = HumanRequest.objects.filter(
+    OPEN & ~FOR_PEOPLE, Exists(Signal.objects.filter(run=OuterRef("run_id"), taken__isnull=True))
+)
+"""Requests that wait for a signal, of runs that have stored some."""
 
 
 def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, key: str | None = None) -> Signal:
@@ -92,8 +96,7 @@ def match_signals(run_id: str) -> int:
 
 def match_waiting(limit: int = 100) -> int:
     """Match signals in every run that has both, one transaction per run. Returns how many signals were received."""
-    kept = Signal.objects.filter(run=OuterRef("run_id"), taken__isnull=True)
-    waiting = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, Exists(kept)).exclude(run_id__in=_backoff.backed_off())
+    waiting = RECEIVABLE.exclude(run_id__in=_backoff.backed_off())
     runs = dict.fromkeys(waiting.order_by("created").values_list("run_id", flat=True)[:limit])
     return _backoff.run_each(list(runs), match_signals)
 

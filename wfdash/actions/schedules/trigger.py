@@ -15,6 +15,7 @@ from django.db import IntegrityError
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
+from checkpoints.database.timers import SCHEDULES
 from checkpoints.models import Run, Schedule
 from checkpoints.records import ENDED, Json
 from checkpoints.rules import Priority
@@ -51,8 +52,7 @@ class PreparedStart:
 
 def next_firing() -> datetime | None:
     """Return when the next schedule is or was due, None if there is none (one index look-up)."""
-    waiting = Schedule.objects.filter(next_at__isnull=False).order_by("next_at")
-    return waiting.values_list("next_at", flat=True).first()
+    return SCHEDULES.values_list("next_at", flat=True).first()
 
 
 def fire_schedules(limit: int = 100) -> int:

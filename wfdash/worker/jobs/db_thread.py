@@ -24,6 +24,12 @@ class DbThread:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, _tidily, function)
 
+    async def repeat(self, function: Callable[[], T]) -> T:
+        """Like ``call``, for what is called often and may be done twice: whether the connection is alive is not asked
+        first. If it fails it is called again with a new one.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _twice, function)
+
     async def aclose(self, *, wait: bool = True) -> None:
         """Close the connections once what runs has ended; ``wait`` for that."""
         self._pool.submit(connections.close_all)
@@ -40,3 +46,11 @@ def _tidily(function: Callable[[], T]) -> T:
         return function()
     finally:
         close_old_connections()
+
+
+def _twice(function: Callable[[], T]) -> T:
+    try:
+        return function()
+    except Exception:
+        connections.close_all()
+        return function()

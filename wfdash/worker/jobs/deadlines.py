@@ -5,10 +5,8 @@ Any number of workers may run it: each row is done by one of them, once.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import itertools
 import logging
+import math
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -18,34 +16,16 @@ from wfdash.actions.audit import entries
 from wfdash.actions.requests import announce, deadlines, decidability, finalize
 from wfdash.actions.runs import bulk, cancellation, search_index, signals
 from wfdash.actions.schedules.announce import announce_late
-from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
-"""So often it looks, and sooner when something is known to come up sooner."""
-SELDOM = 60
-"""Every so many sweeps it tidies up."""
+"""So often there is a sweep, and sooner when something is known to come up sooner."""
+KINDS = ("answers", "alarms", "unannounced", "ending", "receivable", "unlisted", "failures", "bulks")
+"""What it deals with, as ``due_work`` names that."""
+TIDY_SECONDS = 60.0
 BATCH = 100
 """What one sweep does of each kind; with more to do the next one follows at once."""
-
-
-async def sweep_until(stopping: asyncio.Event) -> None:
-    """Do what is due until stopped."""
-    thread, sweeps = DbThread("wfdash-deadlines"), itertools.count()
-    try:
-        while not stopping.is_set():
-            pause = SWEEP_SECONDS
-            try:
-                pause = await thread.call(sweep)
-                if next(sweeps) % SELDOM == 0:
-                    await thread.call(tidy)
-            except Exception:
-                log.exception("Could not look for deadlines; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), pause)
-    finally:
-        await thread.aclose()
 
 
 def sweep() -> float:
@@ -70,14 +50,17 @@ def sweep() -> float:
     return _pause((finalize.next_finalization(began), deadlines.next_alarm(began)), database_now())
 
 
-def tidy() -> None:
-    """Remove rows that are not needed any more; check undecidable requests again, and schedules that are late."""
+def tidy() -> float:
+    """Remove rows that are not needed any more; check undecidable requests again, and schedules that are late. Returns
+    the seconds until it is to be called again.
+    """
     _count(entries.log_head)
     _count(decidability.recheck_stuck)
     _count(announce_late)
     while _count(idempotency.forget_keys) >= BATCH:
         continue
     cancellation.forget_claims()
+    return math.inf
 
 
 def _count(work: Callable[[int], int]) -> int:

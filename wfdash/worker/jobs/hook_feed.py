@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
-from functools import partial
+import math
 
 from checkpoints.database.high_water_mark import HighWaterMark
 from wfdash.actions.hooks import feed
-from wfdash.worker.jobs.db_thread import DbThread
-
-log = logging.getLogger(__name__)
-
-LOOK_SECONDS = 1.0
 
 
-async def feed_until(stopping: asyncio.Event) -> None:
-    """Follow the events of all runs until stopped."""
-    thread, look = DbThread("wfdash-webhooks"), partial(feed.feed_webhooks, HighWaterMark())
-    try:
-        while not stopping.is_set():
-            pause = LOOK_SECONDS
-            try:
-                if await thread.call(look) >= feed.BATCH:
-                    pause = 0.0
-            except Exception:
-                log.exception("Could not look for what webhooks are sent; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), pause)
-    finally:
-        await thread.aclose()
+class HookFeed:
+    """Follows the events of all runs."""
+
+    def __init__(self) -> None:
+        self._mark = HighWaterMark()
+
+    def feed(self) -> float:
+        """Write what webhooks are sent of a batch of events; returns the seconds until it is to be called again."""
+        return 0.0 if feed.feed_webhooks(self._mark) >= feed.BATCH else math.inf

@@ -1,18 +1,13 @@
-"""Counts what happened, beside the runs: a loop of its own, in small portions, and one look when nothing happened."""
+"""Counts what happened, beside the runs, in small portions."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import random
-import time
-from functools import partial
+import math
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import HighWaterMark
 from wfdash.actions.statistics import metrics_store
-from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)
 
@@ -23,29 +18,19 @@ BREATH = 0.02
 TIDY_SECONDS = 3600.0
 
 
-async def count_until(stopping: asyncio.Event) -> None:
-    """Count until stopped."""
-    thread, count = DbThread("wfdash-metrics"), partial(metrics_store.count_events, HighWaterMark())
-    tidy_at = time.monotonic()
-    try:
-        while not stopping.is_set():
-            # Not all at the same moment: of several workers one is enough.
-            pause = LOOK_SECONDS * random.uniform(0.8, 1.2)  # noqa: S311
-            try:
-                if await thread.call(count) >= metrics_store.BATCH:
-                    pause = BREATH
-                elif time.monotonic() >= tidy_at:
-                    tidy_at = time.monotonic() + TIDY_SECONDS
-                    await thread.call(tidy)
-            except Exception:
-                log.exception("Could not count what happened; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), pause)
-    finally:
-        await thread.aclose()
+class Counting:
+    """Follows the events of all runs."""
+
+    def __init__(self) -> None:
+        self._mark = HighWaterMark()
+
+    def count(self) -> float:
+        """Count a portion; returns the seconds until it is to be called again."""
+        return BREATH if metrics_store.count_events(self._mark) >= metrics_store.BATCH else math.inf
 
 
-def tidy() -> None:
-    """Keep the figures small."""
+def tidy() -> float:
+    """Keep the figures small; returns the seconds until it is to be called again."""
     if saved := metrics_store.tidy(database_now()):
         log.info("Put together or removed %d old figures", saved)
+    return math.inf

@@ -53,6 +53,7 @@ TURN = 10.0
 KEPT_DAYS = 90
 FORGOTTEN = 1_000
 """Notices removed at a time."""
+UNSENT = Notice.objects.filter(sent__isnull=True, given_up__isnull=True).exclude(channel=BROWSER)
 NOTHING: Mapping[str, Any] = {}
 CHANNELS: Mapping[str, Channel] = {
     MAIL: send_mail,
@@ -119,8 +120,7 @@ def forget_old(days: int = KEPT_DAYS) -> int:
 
 
 def _due(now: datetime) -> Any:
-    waiting = Notice.objects.filter(due__lte=now, sent__isnull=True, given_up__isnull=True)
-    return waiting.exclude(channel=BROWSER)
+    return UNSENT.filter(due__lte=now)
 
 
 def _claim(bundle: Bundle) -> list[Notice]:

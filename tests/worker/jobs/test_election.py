@@ -1,0 +1,131 @@
+"""One of the workers with the same code leads; if it is killed or frozen, another does within five seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from django.db import connection, connections
+
+from checkpoints.models import Leader
+from wfdash import catalog
+from wfdash.worker.jobs import election
+from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.jobs.election import LEAD_SECONDS, RENEW_SECONDS, give_up_lead, lead_until, take_lead
+
+
+@pytest.fixture
+def code(monkeypatch) -> dict[str, str]:
+    """Workflow -> version of what is loaded."""
+    found = {"expense": "v1"}
+
+    def load() -> SimpleNamespace:
+        return SimpleNamespace(
+            entries={
+                name: SimpleNamespace(name=name, description=SimpleNamespace(version=version))
+                for name, version in found.items()
+            }
+        )
+
+    monkeypatch.setattr(catalog, "load", load)
+    return found
+
+
+@pytest.fixture
+def cluster(settings, postgres_alias: str, code, django_db_blocker) -> Iterator[str]:
+    """A database that workers share."""
+    settings.WFDASH_DATABASE_ALIAS = postgres_alias
+    with django_db_blocker.unblock():
+        yield postgres_alias
+        Leader.objects.using(postgres_alias).all().delete()
+        connections[postgres_alias].close()
+
+
+def age(alias: str, seconds: float) -> None:
+    """Let a leader have been silent for so long."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("UPDATE checkpoints_leader SET until = until - %s * interval '1 second'", [seconds])
+
+
+@pytest.mark.postgres
+def test_one_leads_and_the_others_know_how_long_it_may_be_silent(cluster) -> None:
+    assert take_lead("one", leads=False) == 0
+    assert 0 < take_lead("two", leads=False) <= LEAD_SECONDS < 5
+    assert take_lead("one", leads=True) == 0
+    assert RENEW_SECONDS * 2 < LEAD_SECONDS, "one renewal may fail"
+
+
+@pytest.mark.postgres
+def test_one_that_was_silent_for_too_long_finds_that_another_leads(cluster) -> None:
+    take_lead("frozen", leads=False)
+    age(cluster, LEAD_SECONDS)
+    assert take_lead("two", leads=False) == 0
+    assert take_lead("frozen", leads=True) > 0
+
+
+@pytest.mark.postgres
+def test_one_that_ends_leaves_the_lead_to_the_next_that_asks(cluster) -> None:
+    take_lead("one", leads=False)
+    give_up_lead("two")
+    assert take_lead("two", leads=False) > 0
+    give_up_lead("one")
+    assert take_lead("two", leads=False) == 0
+
+
+@pytest.mark.postgres
+def test_workers_with_other_code_have_a_leader_of_their_own_and_old_ones_are_forgotten(cluster, code) -> None:
+    take_lead("old", leads=False)
+    age(cluster, 25 * 3600)
+    code["expense"] = "v2"
+    assert take_lead("new", leads=False) == 0
+    assert [row.worker for row in Leader.objects.using(cluster).all()] == ["new"]
+
+
+@pytest.mark.postgres
+def test_leading_costs_one_statement_and_so_does_waiting(cluster, django_assert_num_queries) -> None:
+    take_lead("one", leads=False)
+    for worker, leads in (("one", True), ("two", False)):
+        with django_assert_num_queries(1, connection=connections[cluster]):
+            take_lead(worker, leads=leads)
+
+
+def test_on_sqlite_every_worker_leads_and_asks_nothing(db, django_assert_num_queries) -> None:
+    connection.ensure_connection()
+    with django_assert_num_queries(0):
+        assert [take_lead(name, leads=False) for name in ("one", "two")] == [0, 0]
+
+
+def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypatch, caplog) -> None:
+    given = iter([0.03, 0.0, ConnectionError("the database is away"), 0.0, 0.03, 0.0])
+    heard: list[str] = []
+    monkeypatch.setattr(election, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(election, "give_up_lead", lambda worker: heard.append(f"{worker} gives up"))
+
+    def ask(worker: str, *, leads: bool) -> float:
+        answer = next(given, None)
+        if answer is None:
+            stopping.set()
+            return 0.0
+        if isinstance(answer, Exception):
+            raise answer
+        heard.append(f"asks, {leads}")
+        return answer
+
+    async def lead(halt: asyncio.Event, thread: DbThread) -> None:
+        heard.append("begins")
+        await halt.wait()
+        heard.append("ends")
+
+    async def follow() -> None:
+        await asyncio.wait_for(lead_until(stopping, "one", lead), 30)
+
+    monkeypatch.setattr(election, "take_lead", ask)
+    stopping = asyncio.Event()
+    asyncio.run(follow())
+    assert heard == [
+        *("asks, False", "asks, False", "begins"),
+        *("asks, True", "asks, True", "ends"),
+        *("asks, False", "begins", "ends", "one gives up"),
+    ]
