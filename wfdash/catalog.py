@@ -21,6 +21,7 @@ from types import ModuleType
 from django.conf import settings
 
 from wfdash.contract import Description, Engine, LocatesCode, LocatesFlaws, NamesSecrets, TakesEdits
+from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.domain import graph_diff
 from wfdash.engines.discovery import definitions_in
 from wfdash.engines.loading import load_engines
@@ -124,6 +125,12 @@ def secrets_of(workflow: str) -> frozenset[str]:
     """Return the names of a workflow's secret fields, as far as it is loaded."""
     entry = find(workflow)
     return entry.secrets if entry else frozenset()
+
+
+def queue_of(workflow: str) -> str:
+    """Return the queue of a workflow; the default one where it is not loaded."""
+    entry = find(workflow)
+    return entry.description.queue if entry else DEFAULT_QUEUE
 
 
 def step_title(workflow: str, step: str) -> str:

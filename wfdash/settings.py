@@ -25,6 +25,7 @@
 ``WFDASH_DRAIN``     seconds for running steps to end when a process stops (default: 30 in ``wfdash worker``, else 5)
 ``WFDASH_LIMIT``     runs that a worker executes at once (default: 500)
 ``WFDASH_SERVES``    comma-separated workflows of which a worker takes runs (default: all that are loaded)
+``WFDASH_QUEUES``    comma-separated queues of workflows of which a worker takes runs (default: all)
 ``WFDASH_MIGRATE``   1 (default): ``wfdash up`` brings the database up to date; 0: it waits for ``wfdash migrate``
 ``WFDASH_SECRET_KEY``  what sessions and links are signed with: the same in all processes on one PostgreSQL (default:
                      ``secret_key`` in the data directory); former ones in ``WFDASH_SECRET_KEY_FALLBACKS``
@@ -181,6 +182,7 @@ WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_DRAIN = env_seconds("WFDASH_DRAIN", 0) if os.environ.get("WFDASH_DRAIN") else None
 WFDASH_LIMIT = env_count("WFDASH_LIMIT", 500)
 WFDASH_SERVES = env_list("WFDASH_SERVES")
+WFDASH_QUEUES = env_list("WFDASH_QUEUES")
 WFDASH_RELOAD = env_flag("WFDASH_RELOAD", False)
 WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
 WFDASH_DOCS = env_address("WFDASH_DOCS")

@@ -76,6 +76,7 @@ def test_the_port_may_have_a_host(text: str, address: tuple[str, int]) -> None:
         ["--drain", "soon"],
         ["--limit", "0"],
         ["--workflows", ","],
+        ["--queues", ","],
     ],
 )
 def test_what_is_no_port_time_number_or_name_is_refused(

@@ -159,22 +159,39 @@ def test_a_run_whose_workflow_no_worker_has_is_left_and_its_page_says_so(wait, s
     assert output(run) == "paid 7"
 
 
-def test_a_worker_takes_runs_of_those_workflows_alone_that_it_is_to_serve(wait, otto, start_worker, settings):
+@pytest.mark.parametrize(
+    ("setting", "others", "own"),
+    [("WFDASH_SERVES", ["another"], ["expense"]), ("WFDASH_QUEUES", ["default"], ["default", "gpu"])],
+)
+def test_a_worker_takes_runs_of_those_workflows_and_queues_alone_that_it_is_to_serve(
+    wait, serve, otto, start_worker, settings, setting, others, own
+):
     run = wait()
-    settings.WFDASH_SERVES = ["another"]
+    # A new queue is no new version, and its runs move there.
+    serve(expense(queue="gpu"))
+    setattr(settings, setting, others)
     worker = start_worker()
     until(lambda: unserved(["expense"]))
     actions.answer_request(otto, HumanRequest.objects.get().id, 7)
     until(lambda: phase_of(run) == "ready")
+    where = head(otto, queries.run(otto, run.pk), "run")["where"]
+    assert plain(where, timezone.now()).startswith("Waiting for a worker of queue gpu: none that is running")
     worker.stop()
-    settings.WFDASH_SERVES = ["expense"]
+    setattr(settings, setting, own)
     start_worker()
     assert output(run) == "paid 7"
 
 
-def test_a_worker_process_that_is_to_serve_what_is_not_loaded_does_not_start():
-    with pytest.raises(CommandError, match=r"Not loaded here: nowhere\."):
-        call_command("work", "--workflows", "nowhere,parcel", "--limit", "3")
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--workflows", "nowhere,parcel"], r"Not loaded here: nowhere\."),
+        (["--queues", "gpu,default"], r"names this queue: gpu\..* takes: default"),
+    ],
+)
+def test_a_worker_process_that_is_to_serve_what_is_not_loaded_does_not_start(option, words):
+    with pytest.raises(CommandError, match=words):
+        call_command("work", *option, "--limit", "3")
 
 
 def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has_gone(

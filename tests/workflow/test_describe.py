@@ -10,6 +10,7 @@ import pytest
 from tests.workflow.world import failed, finished
 from wfdash.workflow import Context, Workflow
 from wfdash.workflow.describe import describe
+from wfdash.workflow.errors import InvalidWorkflow
 
 
 class Model:
@@ -99,3 +100,9 @@ async def test_a_plain_function_that_asks_people_fails_with_the_remedy():
         ctx.ask(question)
 
     assert failed(await wf.run("why")) == "InvalidCall: step 'b' is a plain function: make it 'async def' to ask"
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a,b", "x" * 61, None])
+def test_a_queue_has_a_name_that_a_command_line_can_list(name: Any) -> None:
+    with pytest.raises(InvalidWorkflow, match=r"queue .*: give up to 60 letters"):
+        Workflow("any", queue=name)

@@ -191,7 +191,8 @@ def _work(options: argparse.Namespace) -> int:
         except OSError as error:
             print(f"Cannot listen on {host}:{port} ({error.strerror}). Choose another --health-port", file=sys.stderr)
             return 1
-    return _usable(settings, lambda: serve_worker(_say, limit=options.limit, workflows=options.workflows))
+    given = {"limit": options.limit, "workflows": options.workflows, "queues": options.queues}
+    return _usable(settings, lambda: serve_worker(_say, **given))
 
 
 def _migrate(options: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from wfdash.contract.inputs import Continue as Continue
 from wfdash.contract.inputs import Resume as Resume
 from wfdash.contract.inputs import RunInput as RunInput
 from wfdash.contract.inputs import Start as Start
+from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.contract.shown import Message as Message
 from wfdash.contract.shown import Shown as Shown
 from wfdash.contract.shown import ToolUse as ToolUse
@@ -76,6 +77,8 @@ class Description(Record):
     follow_up_schema: dict[str, Json] | None = None
     """The JSON Schema of the message that follows up on a finished run; None: its runs take none."""
     examples: tuple[Json, ...] = ()
+    queue: str = DEFAULT_QUEUE
+    """Only workers that serve this queue take its runs. It is no part of the version."""
     steps: tuple[StepInfo, ...] = ()
     edges: tuple[EdgeInfo, ...] = ()
 

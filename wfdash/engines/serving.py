@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
+from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_queue
 from wfdash.questions.policy import Policy
 
 
@@ -42,6 +43,8 @@ class Served:
     input: Any = None
     """The type of its input, or a JSON Schema as a dict; None: as the object says."""
     secrets: frozenset[str] = frozenset()
+    queue: str = DEFAULT_QUEUE
+    """Only workers that serve this queue take its runs."""
 
     @property
     def given_name(self) -> str:
@@ -52,7 +55,7 @@ class Served:
     def options(self) -> tuple[str, ...]:
         """Return the names of what was said with ``serve``, as its parameters are called."""
         usual = Served(target=None)
-        names = ("name", "title", "doc", "policies", "policy", "config", "context", "input", "secrets")
+        names = ("name", "title", "doc", "policies", "policy", "config", "context", "input", "secrets", "queue")
         return tuple(name for name in names if getattr(self, name) != getattr(usual, name))
 
     def make(self) -> Any:
@@ -82,12 +85,14 @@ def serve(
     context: Any = None,
     input: Any = None,  # noqa: A002
     secrets: Iterable[str] = (),
+    queue: str = DEFAULT_QUEUE,
 ) -> Served:
     """Serve a graph or workflow of another library, or a function without parameters that makes one.
 
     ``name``: what runs are kept under (default: the variable's name); ``policies``: step or tool -> the policy of its
     questions; ``policy``, ``by``: of all others; ``config`` and ``context``: what the library is called with;
-    ``input``: the type of the input, where the object does not say; ``secrets``: fields that pages hide.
+    ``input``: the type of the input, where the object does not say; ``secrets``: fields that pages hide; ``queue``:
+    only workers that serve it take its runs.
     ``ValueError``: an argument of another kind, or two that say the same.
     """
     asked = (by,) if isinstance(by, str) else tuple(by)
@@ -98,6 +103,8 @@ def serve(
     for words, given in (("name", name), ("title", title), ("doc", doc)):
         if not isinstance(given, str):
             raise ValueError(f"serve: {words} must be text, not {type(given).__name__}")
+    if problem := problem_of_queue(queue):
+        raise ValueError(f"serve: {problem}")
     return Served(
         target=target,
         name=name,
@@ -109,6 +116,7 @@ def serve(
         context=context,
         input=input,
         secrets=frozenset([secrets] if isinstance(secrets, str) else secrets),
+        queue=queue,
     )
 
 

@@ -54,6 +54,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_RELOAD": False,
     "WFDASH_REQUIRE_SECOND_FACTOR": False,
     "WFDASH_RETENTION": CheckpointConfig.dashboard(),
+    "WFDASH_QUEUES": [],
     "WFDASH_SERVES": [],
     "WFDASH_SHOW_CODE": True,
     "WFDASH_SIGNALS": "",

@@ -6,7 +6,7 @@ import argparse
 
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``limit`` (None: as the settings say) and ``workflows`` (names; empty: as the settings say)."""
+    """Add ``limit`` (None: as the settings say), ``workflows`` and ``queues`` (names; empty: as the settings say)."""
     parser.add_argument(
         "--limit", type=_count, metavar="N", help="execute so many runs at once at most: $WFDASH_LIMIT (500)"
     )
@@ -16,6 +16,13 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="NAME,...",
         help="take runs of these workflows alone: $WFDASH_SERVES (default: of all that are loaded)",
+    )
+    parser.add_argument(
+        "--queues",
+        type=_names,
+        default=(),
+        metavar="NAME,...",
+        help="take runs of workflows of these queues alone: $WFDASH_QUEUES (default: of any)",
     )
 
 
@@ -28,5 +35,5 @@ def _count(text: str) -> int:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if not names:
-        raise argparse.ArgumentTypeError("there is no workflow's name in it")
+        raise argparse.ArgumentTypeError("there is no name in it")
     return names

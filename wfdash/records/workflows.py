@@ -73,6 +73,8 @@ class WorkflowDetail(WorkflowSummary):
     follow_up_schema: dict[str, Any] | None = None
     """Of the message that follows up on a completed run; null where runs take none."""
     examples: list[Any]
+    queue: str = "default"
+    """Only workers that serve this queue take its runs."""
     steps: list[StepRecord]
     edges: list[EdgeRecord]
     versions: list[VersionRecord]

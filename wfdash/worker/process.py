@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.database.storage import DatabaseStorage
 from wfdash import catalog
+from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.telemetry.error_hook import refuse_broken_hook
@@ -19,31 +20,50 @@ from wfdash.worker.shutdown import DRAIN_SECONDS, drain_seconds, exit_after, exi
 from wfdash.worker.worker import Worker
 
 
-def serve_worker(say: Callable[[str], None], *, limit: int | None = None, workflows: Collection[str] = ()) -> None:
+def serve_worker(
+    say: Callable[[str], None],
+    *,
+    limit: int | None = None,
+    workflows: Collection[str] = (),
+    queues: Collection[str] = (),
+) -> None:
     """Run workflows until SIGINT or SIGTERM, then let running steps end for a while, release all and end the process.
 
     A second signal ends it at once. A synchronous step function that takes longer does not hold it.
-    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it, or one of the ``workflows`` is not loaded. Those and
-    ``limit``: see ``Worker``.
+    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it, one of the ``workflows`` is not loaded, or no workflow
+    names one of the ``queues``. Those and ``limit``: see ``Worker``.
     """
     if settings.WFDASH_HOLD:
         raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
     refuse_broken_hook()
-    wanted, loaded = workflows or settings.WFDASH_SERVES, catalog.load().entries
-    if missing := ", ".join(sorted({*wanted} - loaded.keys())):
-        raise ImproperlyConfigured(
-            f"Not loaded here: {missing}. --workflows (WFDASH_SERVES) takes: {', '.join(sorted(loaded))}"
-        )
+    check_served(workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
     with asyncio.Runner() as loop:
-        loop.run(_serve(say, limit, wanted))
+        loop.run(_serve(say, limit, workflows, queues))
         # Not by ``asyncio.run``: it waits for every thread, as long as it takes.
         exit_process(0)
 
 
-async def _serve(say: Callable[[str], None], limit: int | None, workflows: Collection[str]) -> None:
+def check_served(workflows: Collection[str], queues: Collection[str]) -> None:
+    """``ImproperlyConfigured`` where a worker would wait for runs of what is not loaded here: a name that is wrong."""
+    loaded = catalog.load().entries
+    if missing := ", ".join(sorted({*workflows} - loaded.keys())):
+        raise ImproperlyConfigured(
+            f"Not loaded here: {missing}. --workflows (WFDASH_SERVES) takes: {', '.join(sorted(loaded))}"
+        )
+    named = {DEFAULT_QUEUE, *(entry.description.queue for entry in loaded.values())}
+    if unknown := ", ".join(sorted({*queues} - named)):
+        raise ImproperlyConfigured(
+            f"No workflow that is loaded here names this queue: {unknown}. --queues (WFDASH_QUEUES) takes:"
+            f" {', '.join(sorted(named))}"
+        )
+
+
+async def _serve(
+    say: Callable[[str], None], limit: int | None, workflows: Collection[str], queues: Collection[str]
+) -> None:
     signals.start()
     storage = DatabaseStorage()
-    worker = Worker(storage, limit=limit, workflows=workflows)
+    worker = Worker(storage, limit=limit, workflows=workflows, queues=queues)
     loop = asyncio.get_running_loop()
 
     drains = iter((drain_seconds(DRAIN_SECONDS),))

@@ -11,17 +11,23 @@ from wfdash.worker.version_holds import in_thread
 
 
 class Serving:
-    """The workflows of one worker. ``only``: of those that are loaded, these; empty: all."""
+    """The workflows of one worker: of those that are loaded the named ones (``only``; empty: all) in these ``queues``
+    (empty: in any).
+    """
 
-    def __init__(self, worker: str, only: Collection[str] = ()) -> None:
+    def __init__(self, worker: str, only: Collection[str] = (), queues: Collection[str] = ()) -> None:
         self._worker = worker
         self._only = frozenset(only)
+        self._queues = frozenset(queues)
         self._elsewhere: Sequence[tuple[str, str]] | None = None
 
     def loaded(self) -> dict[str, str]:
         """Return workflow -> version of what this worker runs."""
         entries = catalog.load().entries.values()
-        return {one.name: one.description.version for one in entries if not self._only or one.name in self._only}
+        return {one.name: one.description.version for one in entries if self._takes(one.name, one.description.queue)}
+
+    def _takes(self, name: str, queue: str) -> bool:
+        return (not self._only or name in self._only) and (not self._queues or queue in self._queues)
 
     def serves(self) -> Serves:
         """Return which runs it claims."""

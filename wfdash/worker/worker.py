@@ -59,10 +59,11 @@ class Worker:
         lease: Lease | None = None,
         limit: int | None = None,
         workflows: Collection[str] = (),
+        queues: Collection[str] = (),
         retention: CheckpointConfig | None = None,
     ) -> None:
-        """``workflows``: only runs of these. ``retention``: what is saved and kept. Of these and ``limit`` what is not
-        given is what the settings say.
+        """``workflows``, ``queues``: only runs of these. ``retention``: what is saved and kept. Of these and ``limit``
+        what is not given is what the settings say.
         """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
@@ -70,7 +71,7 @@ class Worker:
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
-        self._serving = Serving(self.name, workflows or settings.WFDASH_SERVES)
+        self._serving = Serving(self.name, workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
         self._due = DueRuns(
             storage,
             worker=self.name,

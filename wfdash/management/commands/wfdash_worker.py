@@ -18,13 +18,15 @@ class Command(BaseCommand):
     help = "Run workflows until stopped. Several workers can run at once on PostgreSQL."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add ``--limit`` and ``--workflows``."""
+        """Add ``--limit``, ``--workflows`` and ``--queues``."""
         add_worker_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until SIGINT or SIGTERM, then end the process."""
         name_connections("worker")
         try:
-            serve_worker(self.stdout.write, limit=options["limit"], workflows=options["workflows"])
+            serve_worker(
+                self.stdout.write, limit=options["limit"], workflows=options["workflows"], queues=options["queues"]
+            )
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from None

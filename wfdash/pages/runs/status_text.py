@@ -9,10 +9,11 @@ from types import MappingProxyType
 
 from checkpoints.events import EventKind
 from checkpoints.records import SIGNAL
+from wfdash.catalog import queue_of
+from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
 from wfdash.queries import Intervention, RequestRow, RunView
-from wfdash.queries.runs.pending import Pending
 
 MOST_NAMES = 3
 BLOCKS = frozenset({EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED})
@@ -20,7 +21,6 @@ Busy = Mapping[str, datetime]
 """Step -> since when it runs."""
 NOTHING: Busy = MappingProxyType({})
 MOST_MESSAGE = 90
-PENDING: dict[Pending, str] = {"unserved": "Waiting for a worker: none that is running serves this workflow"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,9 @@ def status_sentence(
     if not run.for_workers and run.status.value in {"queued", "interrupted"}:
         return _sentence("Run by the program that started it: no worker takes it")
     if run.pending:
-        return _sentence(PENDING[run.pending])
+        queue = queue_of(run.workflow)
+        where = "" if queue == DEFAULT_QUEUE else f" of queue {queue}"
+        return _sentence(f"Waiting for a worker{where}: none that is running serves this workflow")
     sentence = SENTENCES.get(run.status.value)
     return sentence(run, asked, course, busy) if sentence else _sentence(STATUS_TEXTS[run.status.value])
 

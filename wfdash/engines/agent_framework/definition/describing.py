@@ -48,6 +48,7 @@ def describe(served: Served) -> Description:
         input_schema=schema_for(served, workflow),
         output_schema=_output_schema(workflow),
         follow_up_schema=follow_up_schema(served, workflow),
+        queue=served.queue,
         steps=tuple(steps),
         edges=tuple(edges),
     )

@@ -58,6 +58,7 @@ def _describe(ready: Ready) -> Description:
         input_schema=input_of(ready).schema(),
         output_schema=output_schema(graph),
         follow_up_schema=follow_up_schema(ready),
+        queue=served.queue,
         steps=tuple(_step(ready, path) for path in ready.steps),
         edges=edges,
     )
