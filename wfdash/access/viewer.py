@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import F, Q, QuerySet, Value
 from django.utils import timezone
+from django.utils.functional import LazyObject, empty
 
 from checkpoints.database.compiled import compiled
 from checkpoints.models import Absence, Grant, HumanRequest, Run
 from checkpoints.models.user_model import User
+
+T = TypeVar("T")
 
 EVERY = "*"
 REQUESTER = "requester"
@@ -224,6 +227,7 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
 
     Anonymous and inactive users get no right at all.
     """
+    user = evaluated(user)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return Viewer(user=user, name="")
     rows = _facts_of(user.pk).rows()
@@ -236,6 +240,15 @@ def viewer_for(user: User | AnonymousUser) -> Viewer:
         rights=rights,
         acts_for=_principals_of(user) if named else (),
     )
+
+
+def evaluated(found: T) -> T:
+    """Return the object that a lazy one wraps: keeping the lazy one would keep the request that it belongs to, too."""
+    if not isinstance(found, LazyObject):
+        return found
+    if found._wrapped is empty:
+        found._setup()
+    return cast(T, found._wrapped)
 
 
 def watcher_for(user: User) -> Viewer:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import BaseExpression
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from checkpoints.database.alias import connection, on_commit
+from checkpoints.database.compiled import Placeholder, compiled_rows, insert
 from checkpoints.database.runs import count_event
 from checkpoints.events import EventKind, check_event
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
@@ -19,6 +21,9 @@ from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.hints import current_hints
+
+Marks = Callable[[Viewer], Mapping[str, BaseExpression]]
+"""Returns what else a look-up reads of each request, for a viewer, as attributes of the request."""
 
 
 def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
@@ -46,18 +51,30 @@ def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
     return chosen
 
 
-def find_request(viewer: Viewer, request_id: str, **marks: BaseExpression) -> HumanRequest:
+def no_marks(viewer: Viewer) -> Mapping[str, BaseExpression]:
+    """Return nothing: the marks of a look-up that reads the request and its run only."""
+    return {}
+
+
+def find_request(viewer: Viewer, request_id: str, marks: Marks = no_marks) -> HumanRequest:
     """Return a request, with its run, through its viewer. The person who started the run may see its requests.
 
     ``marks`` are read with it.
     """
-    found = HumanRequest.objects.select_related("run", "run__created_by").annotate(**marks)
-    request = found.filter(viewer.scope("answer") | viewer.scope("see") | viewer.started(), pk=request_id).first()
+    request = requests_for(viewer, marks).first(id=request_id)
     if request is None:
         raise NotFound("Request not found")
     if not (viewer.reaches("answer", request.workflow) or viewer.reaches("operate", request.workflow)):
         raise NotAllowed("This token may not answer requests of this workflow")
     return request
+
+
+@compiled_rows
+def requests_for(viewer: Viewer, marks: Marks) -> QuerySet[HumanRequest]:
+    """Return the query of the request with an ``id``, if this viewer may see it."""
+    scope = viewer.scope("answer") | viewer.scope("see") | viewer.started()
+    found = HumanRequest.objects.select_related("run", "run__created_by").annotate(**marks(viewer))
+    return found.filter(scope, pk=Placeholder("id", HumanRequest._meta.pk)).order_by()
 
 
 def lock_request(request: HumanRequest) -> HumanRequest:
@@ -73,13 +90,13 @@ def lock_request(request: HumanRequest) -> HumanRequest:
     return request
 
 
-def find_locked(viewer: Viewer, found: HumanRequest, **marks: BaseExpression) -> HumanRequest:
-    """Return a request that this viewer found before, as stored now and through them again; its run's row is locked
-    first, as by ``lock_request``. ``marks``: what else the look-up reads of it, as attributes of the request.
+def find_locked(viewer: Viewer, found: HumanRequest, marks: Marks = no_marks) -> HumanRequest:
+    """Return a request that this viewer found before, as stored now and through them again, with its ``marks``; its
+    run's row is locked first, as by ``lock_request``.
     """
     if connection().features.has_select_for_update:
         list(Run.objects.select_for_update().filter(pk=found.run_id).order_by().values_list("pk"))
-    return find_request(viewer, found.pk, **marks)
+    return find_request(viewer, found.pk, marks)
 
 
 def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
@@ -90,7 +107,7 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     kind, now = check_event(event), timezone.now()
     seq = count_event(run.pk, now, wake=wake)
     row = event_row(run.pk, seq, event.kind, event.step, event.data)
-    Event.objects.create(**dict(zip(EVENT, row, strict=True)), at=now)
+    insert(Event(**dict(zip(EVENT, row, strict=True)), at=now))
     run_id = run.pk
     on_commit(lambda: pubsub.runs_changed.publish(run_id, seq))
     if kind.noun == "request" and event.data.get("request"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from ninja.security import HttpBearer, django_auth
 
 from checkpoints.models import Token
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import Viewer, evaluated
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.signin import tokens
 from wfdash.signin.client_address import client_address
@@ -43,8 +45,7 @@ AUTH = [BearerToken(), django_auth]
 
 def viewer_of(request: HttpRequest) -> Viewer:
     """Return the viewer of a request."""
-    viewer: Viewer = request.viewer  # type: ignore[attr-defined]
-    return viewer
+    return evaluated(cast(Viewer, request.viewer))  # type: ignore[attr-defined]
 
 
 def key_of(request: HttpRequest) -> str | None:

@@ -9,22 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
 
 from checkpoints import ids
 from checkpoints.database.alias import on_commit
-from checkpoints.database.clock import database_now
-from checkpoints.models import HumanRequest, Notice, Preference, Webhook
+from checkpoints.database.compiled import insert
+from checkpoints.models import HumanRequest, Notice, Preference
 from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
 from wfdash.notifications.kinds import APPRISE, BROWSER, FED, MAIL, NAMED_FOR_WEBHOOKS, PERSONAL, PUSH, WEBHOOK
+from wfdash.notifications.listeners import Listeners, hears, listeners_of
 from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.push_keys import is_installed
-
-ROWS = 500
-"""Notifications inserted by one statement."""
 
 
 def notify(
@@ -81,63 +78,30 @@ def reachable(user: User, channel: str) -> bool:
 
 
 def _rows(kind: str, workflow: str, users: Iterable[User], once: str, *, run: str) -> list[Notice]:
-    now, people = database_now(), {user.pk: user for user in users if user.is_active}
-    rows = [*_to_people(kind, people, now), *_to_webhooks(kind, workflow, run, now)]
+    people, named = {user.pk: user for user in users if user.is_active}, NAMED_FOR_WEBHOOKS.get(kind, kind)
+    found = listeners_of(people, workflow, run, webhooks=named not in FED)
+    rows = [*_to_people(kind, people, found)]
+    rows += [notice_to(hook.pk, named, found.now) for hook in found.webhooks if hears(hook, named, workflow, run)]
     for row in rows:
         row.once = f"{once}:{row.channel}:{row.user_id or ''}{row.target}"[-200:] if once else None
     return rows
 
 
 def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
-    Notice.objects.bulk_create(rows, batch_size=ROWS, ignore_conflicts=bool(once))
+    insert(*rows, ignore_conflicts=bool(once))
     for user in {user.pk for user in users}:
         on_commit(lambda user=user: pubsub.notifications_changed.publish(user))  # type: ignore[misc]
 
 
-def _to_people(kind: str, people: Mapping[int, User], now: datetime) -> Iterator[Notice]:
-    for pk, (wishes, browsers) in _wishes_of(people).items():
-        user = people[pk]
+def _to_people(kind: str, people: Mapping[int, User], found: Listeners) -> Iterator[Notice]:
+    for pk, (wishes, browsers) in found.people.items():
+        user, now = people[pk], found.now
         for channel in PERSONAL:
             if not reachable(user, channel) or not wishes.wants(kind, channel):
                 continue
             # Each browser by itself: one that is off does not hold up the others.
             for target in browsers if channel == PUSH else ("",):
                 yield _notice(kind, channel, wishes.due(kind, channel, now), now, user=user, target=target)
-
-
-def _wishes_of(people: Iterable[int]) -> dict[int, tuple[Preferences, list[str]]]:
-    """Return what these people chose, and the ids of their subscribed browsers; programs are left out (one query, none
-    without people), in the order given.
-    """
-    wanted = list(people)
-    if not wanted:
-        return {}
-    persons = User.objects.filter(pk__in=wanted, service_account__isnull=True).order_by()
-    found: dict[int, tuple[Preferences, list[str]]] = {}
-    for pk, data, browser in persons.values_list("pk", "preference__data", "push_subscriptions__pk"):
-        _, browsers = found.setdefault(pk, (read_preferences(data) if data else Preferences(), []))
-        browsers.extend([browser] if browser is not None else [])
-    return {pk: found[pk] for pk in wanted if pk in found}
-
-
-def _to_webhooks(kind: str, workflow: str, run: str, now: datetime) -> Iterator[Notice]:
-    named = NAMED_FOR_WEBHOOKS.get(kind, kind)
-    if named not in FED:
-        for webhook in webhooks_for([workflow], [run]):
-            if hears(webhook, named, workflow, run):
-                yield notice_to(webhook.pk, named, now)
-
-
-def webhooks_for(workflows: Iterable[str], runs: Iterable[str]) -> QuerySet[Webhook]:
-    """Return the active webhooks of these workflows, and the callbacks of these runs."""
-    wanted = Q(run=None, workflow__in=["*", *workflows]) | Q(run__in=[run for run in runs if run])
-    return Webhook.objects.filter(wanted, active=True).defer("secret")
-
-
-def hears(webhook: Webhook, kind: str, workflow: str, run: str) -> bool:
-    """Return whether a webhook wants this kind of event of this run."""
-    about = webhook.run_id == run if webhook.run_id else webhook.workflow in ("*", workflow)
-    return about and (not webhook.kinds or kind in webhook.kinds)
 
 
 def notice_to(webhook: str, kind: str, now: datetime) -> Notice:

@@ -12,10 +12,12 @@ from itertools import islice
 from typing import Any
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
 from checkpoints.database.alias import atomic
+from checkpoints.database.compiled import Placeholder, Update, compiled_rows, compiled_update, insert
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
@@ -75,9 +77,8 @@ def _append(head: AuditHead, **fields: Any) -> AuditEntry:
     entry.hash = hash_of(as_json(entry))
     keys, n = current_keyring(), str(entry.n)
     entry.signature = keys.sign("entry", n, entry.hash)
-    entry.save(force_insert=True)
-    signature = keys.sign("head", n, entry.hash)
-    AuditHead.objects.filter(pk=head.pk).update(n=entry.n, hash=entry.hash, signature=signature)
+    insert(entry)
+    _moved_head().execute(id=head.pk, n=entry.n, hash=entry.hash, signature=keys.sign("head", n, entry.hash))
     return entry
 
 
@@ -132,7 +133,7 @@ def keep_shown(request: str, *shown: tuple[str, str, str]) -> None:
         Shown(id=f"{request}:{kind}:{seen[:64]}", request=request, kind=kind, body=body, at=now)
         for kind, seen, body in shown
     ]
-    Shown.objects.bulk_create(rows, ignore_conflicts=True)
+    insert(*rows, ignore_conflicts=True)
 
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:
@@ -208,8 +209,20 @@ def _kept(entries: list[dict[str, Any]]) -> dict[str, str]:
     return kept
 
 
+@compiled_rows
+def _head() -> QuerySet[AuditHead]:
+    return AuditHead.objects.select_for_update().filter(pk=1).order_by()
+
+
+@compiled_update
+def _moved_head() -> Update:
+    return AuditHead.objects.filter(pk=Placeholder("id")), {
+        name: Placeholder(name) for name in ("n", "hash", "signature")
+    }
+
+
 def _locked_head() -> AuditHead:
-    head = AuditHead.objects.select_for_update().filter(pk=1).first()
+    head = _head().first()
     if head is not None:
         return head
     try:

@@ -20,7 +20,8 @@ from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
 from wfdash.actions.runs.announce import error_class, title_for_everyone
 from wfdash.actions.sweep_backoff import is_outage
-from wfdash.notifications.write import facts_of_request, hears, notice_to, webhooks_for
+from wfdash.notifications.listeners import hears, webhooks_for
+from wfdash.notifications.write import facts_of_request, notice_to
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,10 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.compiled import insert
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import OPEN, Answer, Draft, HumanRequest, Reply, Shown
+from checkpoints.models import Answer, Draft, HumanRequest, Reply, Shown
 from checkpoints.records import Json, Phase
 from wfdash.access.viewer import Right, Viewer
 from wfdash.access.voters import spoken_in, votes_in, votes_of
@@ -24,7 +25,7 @@ from wfdash.actions.audit import entries
 from wfdash.actions.common import append_request_event, find_locked, find_request, lock_request, notify_inbox
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.decidability import update_decidability
-from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer
+from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer, mark_settling
 from wfdash.actions.requests.marks import has, marks_of
 from wfdash.actions.requests.on_behalf_of import BEYOND, right_of
 from wfdash.actions.requests.validate_answer import validate_answer
@@ -90,7 +91,7 @@ def answer_request(
         with write(), idempotent(viewer, key, "answer", command) as call:
             if call.previous_result is not None:
                 return _given_before(call.previous_result["reply"])
-            request = find_locked(viewer, found, **marks_of(viewer))
+            request = find_locked(viewer, found, marks_of)
             reply = _take_answer(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
             call.record(reply=reply.id)
             return reply
@@ -126,8 +127,14 @@ def _given_before(reply_id: Json) -> Reply:
 def _accept(
     viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
 ) -> Reply:
-    reply = _write_reply(viewer, request, value, reason, right, context)
-    _count_votes(request, reply, context)
+    policy = Policy.model_validate(request.policy)
+    # An override decides alone.
+    need = 1 if context.override else policy.need
+    reply = _new_reply(viewer, request, value, reason, right, context)
+    if need == 1:
+        reply.settles = _settles(policy, reply.at, context)
+    insert(reply)
+    _count_votes(request, reply, context, policy, need)
     _record(viewer, request, reply, context)
     if has(request, "drafted"):
         Draft.objects.filter(request=request, user=viewer.user).delete()
@@ -176,12 +183,6 @@ def reason_in(value: Json) -> str:
     return reason if isinstance(reason, str) else ""
 
 
-def undo_seconds(request: HumanRequest) -> float:
-    """Return for how many seconds an answer to this request can be undone."""
-    own = Policy.model_validate(request.policy).undo
-    return settings.WFDASH_UNDO if own is None else own.total_seconds()
-
-
 def _contradiction(value: Json, verdict: str) -> list[Problem]:
     """Return the problem of a verdict that contradicts the answer: the audit must not show an approval that was
     none.
@@ -225,11 +226,11 @@ def _refuse_if_changed(request: HumanRequest, seen: str) -> str:
     raise Changed(before=before, after=request.card, now=now)
 
 
-def _write_reply(
+def _new_reply(
     viewer: Viewer, request: HumanRequest, value: Json, reason: str, right: Right, context: AnswerContext
 ) -> Reply:
-    verdict, now = verdict_of(value), timezone.now()
-    return Reply.objects.create(
+    verdict = verdict_of(value)
+    return Reply(
         id=ids.new_request_id(),
         request=request,
         by=viewer.user,
@@ -241,38 +242,31 @@ def _write_reply(
         stands=outcome_of(verdict, request.card, override=right.beyond),
         reason=reason,
         seen=context.seen,
-        at=now,
-        settles=_settles(request, now, context) if _needed(request, context) == 1 else None,
+        at=timezone.now(),
     )
 
 
-def _needed(request: HumanRequest, context: AnswerContext) -> int:
-    """Return how many people have to agree, this one included."""
-    return 1 if context.override else Policy.model_validate(request.policy).need
-
-
-def _settles(request: HumanRequest, now: datetime, context: AnswerContext) -> datetime | None:
+def _settles(policy: Policy, now: datetime, context: AnswerContext) -> datetime | None:
     """Return when a deciding answer takes effect; None: at once."""
-    seconds = undo_seconds(request) if context.undo else 0.0
-    return now + timedelta(seconds=seconds) if seconds else None
+    undo = policy.undo if policy.undo is not None else timedelta(seconds=settings.WFDASH_UNDO)
+    return now + undo if context.undo and undo else None
 
 
-def _count_votes(request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+def _count_votes(request: HumanRequest, reply: Reply, context: AnswerContext, policy: Policy, need: int) -> None:
     """Count the votes; with enough of them the latest becomes the answer, at once or after the time to undo it."""
-    need = _needed(request, context)
     if need > 1:
-        if not _decides(request, reply, need, Policy.model_validate(request.policy).veto):
+        if not _decides(request, reply, need, policy.veto):
             _append_event(request, EventKind.REQUEST_VOTED, reply, need=need, **comments_on_lines(reply.value))
             update_decidability(request)
             return
-        reply.settles = _settles(request, reply.at, context)
+        reply.settles = _settles(policy, reply.at, context)
         if reply.settles is not None:
             Reply.objects.filter(pk=reply.pk).update(settles=reply.settles)
     if reply.settles is None:
         finalize_answer(request, reply, heard=has(request, "voted") or has(request, "discussed"))
         return
-    _decide(request, reply.settles)
-    request.settles = reply.settles
+    if not mark_settling(request, reply.settles):
+        raise _already_answered(HumanRequest.objects.get(pk=request.pk))
     _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=reply.settles.isoformat())
 
 
@@ -285,11 +279,6 @@ def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool
         vetoes=vetoes(card, veto=veto),
         proposal=card.get("proposal"),
     )
-
-
-def _decide(request: HumanRequest, until: datetime) -> None:
-    if HumanRequest.objects.filter(OPEN, pk=request.pk).update(settles=until) != 1:
-        raise _already_answered(HumanRequest.objects.get(pk=request.pk))
 
 
 def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: Any) -> None:

@@ -8,10 +8,11 @@ from datetime import datetime
 from django.utils import timezone
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.compiled import Placeholder, Update, compiled_update, insert
 from checkpoints.database.storage import write
 from checkpoints.database.timers import SETTLING
 from checkpoints.events import EventKind
-from checkpoints.models import Answer, HumanRequest, Reply
+from checkpoints.models import OPEN, Answer, HumanRequest, Reply
 from checkpoints.records import Json, Phase
 from wfdash.access.voters import names_of_voters, votes_of
 from wfdash.actions.audit import entries
@@ -23,6 +24,8 @@ from wfdash.errors import NoLongerOpen
 from wfdash.notifications.write import notify
 from wfdash.questions.policy import Policy
 
+ID = Placeholder("id", HumanRequest._meta.pk)
+
 _backoff = SweepBackoff("Reply %s could not take effect")
 
 
@@ -33,13 +36,13 @@ def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) 
     there is an answer anyway: the transaction must end. ``heard``: False if no one else voted or commented.
     """
     now = timezone.now()
-    unanswered = HumanRequest.objects.filter(pk=request.pk, answered__isnull=True, closed__isnull=True)
-    if unanswered.update(answered=now, settles=None) != 1:
+    if _answered().execute(id=request.pk, at=now) != 1:
         raise NoLongerOpen("The request has already been answered or closed")
     outcome = {"value": _with_comments_of_others(request, reply), "verdict": reply.verdict}
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
     others = names_of_voters(request, but=reply)
-    answer = Answer.objects.create(request=request, others=json.dumps(others) if others else "", **outcome, **given)
+    answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
+    insert(answer)
     request.answered, request.settles = now, None
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)
@@ -56,6 +59,26 @@ def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) 
     notify("decided", request, followers(request, but=reply.by_id, heard=heard), facts=facts)
     notify_workers(run.id)
     return answer
+
+
+def mark_settling(request: HumanRequest, until: datetime) -> bool:
+    """Mark a request as answered by a reply that can be undone until then. Returns False if it is no longer open."""
+    if _settling().execute(id=request.pk, until=until) != 1:
+        return False
+    request.settles = until
+    return True
+
+
+@compiled_update
+def _answered() -> Update:
+    waiting = HumanRequest.objects.filter(pk=ID, answered__isnull=True, closed__isnull=True)
+    return waiting, {"answered": Placeholder("at", HumanRequest._meta.get_field("answered")), "settles": None}
+
+
+@compiled_update
+def _settling() -> Update:
+    until = Placeholder("until", HumanRequest._meta.get_field("settles"))
+    return HumanRequest.objects.filter(OPEN, pk=ID), {"settles": until}
 
 
 def comments_on_lines(value: Json) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import Viewer, evaluated
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
@@ -20,7 +20,7 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 def viewer_of(request: HttpRequest) -> Viewer:
     """Return the viewer of a request; read once per request, by ``ErrorPages``."""
-    return cast(Viewer, cast(Any, request).viewer)
+    return evaluated(cast(Viewer, cast(Any, request).viewer))
 
 
 def key_of(request: HttpRequest) -> str | None:

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils import timezone
 
+from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Reply
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
@@ -155,11 +157,18 @@ def request(viewer: Viewer, request_id: str) -> RequestView:
     People who may not inspect values see card and answer of requests that are addressed to them, or that they started;
     of others only the subject.
     """
-    rows = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=request_id)
-    row = rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee").first()
+    row = requests_of(viewer).first(id=request_id)
     if row is None:
         raise NotFound("Request not found, or you do not have access")
     return _view(viewer, row)
+
+
+@compiled_rows
+def requests_of(viewer: Viewer) -> QuerySet[HumanRequest]:
+    """Return the query of the request with an ``id``, if this viewer may see it, with all that its page shows of it."""
+    pk = Placeholder("id", HumanRequest._meta.pk)
+    rows = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=pk).order_by()
+    return rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee")
 
 
 def _view(viewer: Viewer, row: HumanRequest) -> RequestView:

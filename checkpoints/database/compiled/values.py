@@ -1,4 +1,4 @@
-"""Queries compiled once: the ORM takes longer to build a small query than a database to answer it."""
+"""Queries of plain values compiled once, and counts of what they find."""
 
 from __future__ import annotations
 

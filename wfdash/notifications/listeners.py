@@ -1,0 +1,91 @@
+"""Who hears of something that happened: people, with what they chose, and webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, IntegerField, Q, QuerySet, TextField, Value
+from django.utils import timezone
+
+from checkpoints.database.alias import connection
+from checkpoints.database.compiled import Placeholder, compiled_rows
+from checkpoints.models import Webhook
+from checkpoints.models.expressions import DatabaseNow
+from checkpoints.models.user_model import User
+from wfdash.notifications.preferences import Preferences, read_preferences
+
+_NO_TEXT, _NO_KEY = Value(None, output_field=TextField()), Value(None, output_field=IntegerField())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listeners:
+    """The people by user id, each with their preferences and the ids of their subscribed browsers; the webhooks that
+    may want it, with what ``hears`` needs of them. ``now``: the database's time.
+    """
+
+    now: datetime
+    people: dict[int, tuple[Preferences, list[str]]] = field(default_factory=dict)
+    webhooks: list[Webhook] = field(default_factory=list)
+
+
+def listeners_of(people: Iterable[int], workflow: str, run: str, *, webhooks: bool) -> Listeners:
+    """Return who of these people hears of something of that workflow and run, and which webhooks (one query, none where
+    there is neither). Programs hear by webhooks alone: service accounts are left out.
+    """
+    wanted = list(people)
+    found = Listeners(now=timezone.now())
+    if not wanted and not webhooks:
+        return found
+    given = {f"user{place}": pk for place, pk in enumerate(wanted)} | {"workflow": workflow, "run": run}
+    heard: dict[int, tuple[Preferences, list[str]]] = {}
+    hooks, now = list[Webhook](), None
+    for pk, data, target, about, only, at in _listeners(len(wanted), webhooks).all(**given):
+        now = at or now
+        if pk is None:
+            hooks.append(Webhook(id=target, kinds=data, workflow=about, run_id=only))
+            continue
+        _, browsers = heard.setdefault(pk, (read_preferences(data) if data else Preferences(), []))
+        browsers.extend([target] if target is not None else [])
+    in_order = {pk: heard[pk] for pk in wanted if pk in heard}
+    return Listeners(now=now or found.now, people=in_order, webhooks=hooks)
+
+
+def webhooks_for(workflows: Iterable[str], runs: Iterable[str]) -> QuerySet[Webhook]:
+    """Return the active webhooks of these workflows, and the callbacks of these runs."""
+    return Webhook.objects.filter(_about(["*", *workflows], [run for run in runs if run]), active=True).defer("secret")
+
+
+def hears(webhook: Webhook, kind: str, workflow: str, run: str) -> bool:
+    """Return whether a webhook wants this kind of event of this run."""
+    about = webhook.run_id == run if webhook.run_id else webhook.workflow in ("*", workflow)
+    return about and (not webhook.kinds or kind in webhook.kinds)
+
+
+def _about(workflows: list[Any], runs: list[Any]) -> Q:
+    return Q(run=None, workflow__in=workflows) | Q(run__in=runs)
+
+
+@compiled_rows
+def _listeners(people: int, webhooks: bool) -> QuerySet[Any, Any]:
+    """Return one row per person and browser, then one per webhook: user id, JSON, id, of a webhook its workflow and
+    run, and the database's time where it has one of its own.
+    """
+    now = DatabaseNow() if connection().vendor == "postgresql" else _NO_TEXT
+    wanted: list[Any] = [Placeholder(f"user{place}") for place in range(people)]
+    persons = User.objects.filter(pk__in=wanted, service_account__isnull=True)
+    hooks = Webhook.objects.filter(_about(["*", Placeholder("workflow")], [Placeholder("run")]), active=True)
+    parts = [
+        *([_columns(persons, now, F("pk"), F("preference__data"), F("push_subscriptions__pk"))] if people else []),
+        *([_columns(hooks, now, _NO_KEY, F("kinds"), F("pk"), F("workflow"), F("run_id"))] if webhooks else []),
+    ]
+    return parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
+
+
+def _columns(rows: QuerySet[Any], now: Any, *facts: Any) -> QuerySet[Any, Any]:
+    names = ("who", "json", "target", "about", "only")
+    given = dict(zip(names, (*facts, *[_NO_TEXT] * (len(names) - len(facts))), strict=True))
+    columns: QuerySet[Any, Any] = rows.order_by().annotate(now=now, **given).values_list(*names, "now")
+    return columns
