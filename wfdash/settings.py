@@ -233,7 +233,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "wfdash.signin.session_user.SignedInUser",
     "django.contrib.messages.middleware.MessageMiddleware",
     *([PROVIDER_MIDDLEWARE] if WFDASH_OIDC else ()),
     "wfdash.pages.account.second_factor.RequireSecondFactor",

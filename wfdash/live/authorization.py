@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
 from checkpoints.models import Run
@@ -20,6 +19,7 @@ from wfdash.errors import BadToken, TooManyTries
 from wfdash.live.origin import header
 from wfdash.signin import second_factor, tokens
 from wfdash.signin.client_address import client_address
+from wfdash.signin.session_user import user_of
 
 
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
@@ -51,7 +51,7 @@ def _read_session(scope: Mapping[str, Any]) -> Viewer | None:
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     if second_factor.is_required() and second_factor.SESSION_MARK not in request.session:
         return None
-    user = get_user(request)
+    user = user_of(request)
     return watcher_for(user) if user.is_authenticated and user.is_active else None
 
 

@@ -14,6 +14,7 @@ from wfdash.signin import attempt_limits
 from wfdash.signin.client_address import client_address
 from wfdash.signin.known_browsers import known_browser
 from wfdash.signin.password_slots import slots
+from wfdash.signin.session_user import read_with_session
 
 NAME, PASSWORD = 150, 1000
 """Maximum lengths in characters; longer ones match no user."""
@@ -42,8 +43,11 @@ class PasswordBackend(ModelBackend):
         return user
 
     def get_user(self, user_id: Any) -> Any:
-        """Return the user of a session (one query); None if they may not sign in, however the session was started."""
-        user = User.objects.select_related("service_account").filter(pk=user_id).first()
+        """Return the user of a session, with one query unless they were read with it; None if they may not sign in,
+        however the session was started.
+        """
+        known = read_with_session(user_id)
+        user = known or User.objects.select_related("service_account").filter(pk=user_id).first()
         return user if user is not None and self.user_can_authenticate(user) else None
 
     def user_can_authenticate(self, user: Any) -> bool:

@@ -6,10 +6,16 @@ from hashlib import sha256
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth import SESSION_KEY, get_user_model
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
+from django.contrib.sessions.models import Session
+from django.db import router
+from django.db.models import QuerySet, Subquery
 from django.utils import timezone
 
+from checkpoints.database.alias import alias
+from checkpoints.database.compiled import Placeholder, compiled_rows
+from checkpoints.models.user_model import User
 from wfdash import pubsub
 
 
@@ -19,11 +25,63 @@ def stored_key(key: str) -> str:
 
 
 def _key_of(stored: str) -> Any:
-    return get_user_model()._meta.pk.to_python(stored)
+    return User._meta.pk.to_python(stored)
+
+
+MOST_KNOWN = 10_000
+"""Sessions of which a process remembers whose they are."""
+_owners: dict[str, str] = {}
+"""By stored key, the user's id as text: a hint whose row to read with the session, never proof."""
+_EXPIRES = Session._meta.get_field("expire_date")
+
+
+def _remember(key: str, user: str | None) -> None:
+    if len(_owners) >= MOST_KNOWN:
+        _owners.clear()
+    if user is None:
+        _owners.pop(key, None)
+    else:
+        _owners[key] = user
+
+
+@compiled_rows
+def _users_with_session() -> QuerySet[User]:
+    session = Session.objects.filter(session_key=Placeholder("key"), expire_date__gt=Placeholder("now", _EXPIRES))
+    users = User.objects.filter(pk=Placeholder("user", User._meta.pk)).select_related("service_account").order_by()
+    return users.annotate(session_data=Subquery(session.values("session_data")))
+
+
+def _user_and_session(key: str, user: str) -> User | None:
+    """Return a user with ``session_data``, that of the session with this stored key; None if there is no such user."""
+    if router.db_for_read(Session) != alias():
+        return None
+    return _users_with_session().first(key=key, now=timezone.now(), user=user)
 
 
 class SessionStore(db.SessionStore):
-    """Django's own store; only the browser has the key."""
+    """Django's own store; only the browser has the key.
+
+    ``user_row``: the session's user, read in the same query; None where this process did not know whose session it is.
+    What is signed says whose it is: the row of another user is not used.
+    """
+
+    user_row: User | None = None
+
+    def load(self) -> dict[str, Any]:
+        """Return what is stored in the session, nothing if it has expired."""
+        key = stored_key(str(self.session_key))
+        owner = _owners.get(key)
+        found = None if owner is None else _user_and_session(key, owner)
+        if found is None:
+            data: dict[str, Any] = super().load()
+        elif (text := found.__dict__.pop("session_data")) is None:
+            self._session_key, data = None, {}
+        else:
+            data = self.decode(text)
+        user = data.get(SESSION_KEY)
+        self.user_row = found if found is not None and user == str(found.pk) else None
+        _remember(key, user)
+        return data
 
     def _get_session_from_db(self) -> Any:
         try:

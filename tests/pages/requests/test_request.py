@@ -10,10 +10,10 @@ from checkpoints.models import Answer, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
 
-MOST_STATEMENTS = {"at once": 17, "undoable": 13}
+MOST_STATEMENTS = {"at once": 15, "undoable": 12}
 """Of an answer that one person notices: from the session to the audit, transactions not counted."""
-MORE_ON_POSTGRES = 3
-"""The run is locked, the commit made durable, and the time read from the database."""
+MORE_ON_POSTGRES = 2
+"""The run is locked, and the commit made durable."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,41 @@
+"""The signed-in user of a request, read together with the session wherever this process knows whose session it is."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from django.contrib.auth import get_user
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from checkpoints.models.user_model import User
+
+_read: ContextVar[User | None] = ContextVar("wfdash_read_with_session", default=None)
+
+
+class SignedInUser(AuthenticationMiddleware):
+    """Django's middleware, except that ``request.user`` needs no query of its own after the session's."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        """Attach the user, read when first used."""
+        super().process_request(request)
+        request.user = SimpleLazyObject(lambda: user_of(request))  # type: ignore[assignment]
+
+
+def user_of(request: HttpRequest) -> User | AnonymousUser:
+    """Return who is signed in, by Django's rules: backend, session hash, active account."""
+    request.session.is_empty()  # reads it
+    token = _read.set(getattr(request.session, "user_row", None))
+    try:
+        return get_user(request)
+    finally:
+        _read.reset(token)
+
+
+def read_with_session(user_id: Any) -> User | None:
+    """Return this user if the session that is being looked at was read together with them."""
+    user = _read.get()
+    return user if user is not None and user.pk == user_id else None
