@@ -65,6 +65,17 @@ async def test_a_reviewer_sees_events_without_their_values(make_hub, db, run, co
     await inspecting.hang_up()
 
 
+async def test_the_text_of_a_step_comes_before_the_event_that_follows_it(make_hub, db, run, cookie) -> None:
+    viewer = Watching(make_hub(poll_every=NEVER, stream_every=NEVER), run, cookie)
+    await viewer.connect()
+    await viewer.caught_up()
+    pubsub.text_streamed.publish(run, "write", "The end", True)
+    pubsub.runs_changed.publish(run, await db.call(append_events, run))
+    assert [(await viewer.take())["type"] for _ in range(2)] == ["stream", "events"]
+    assert viewer.texts == ["The end"]
+    await viewer.hang_up()
+
+
 async def test_who_comes_late_reads_streamed_text_from_its_beginning_and_nothing_twice(
     make_hub, db, run, cookie
 ) -> None:

@@ -11,7 +11,7 @@ def test_of_a_run_only_the_newest_is_sent_and_of_equal_messages_one() -> None:
     for seq in (3, 9, 5):
         unsent.add("run", "r", seq)
         unsent.add("due", "r")
-    assert unsent.take() == [Message("run", ("r", 9)), Message("due", ("r",))]
+    assert unsent.take() == [Message("due", ("r",)), Message("run", ("r", 9))]
     assert unsent.take() == []
 
 
@@ -60,3 +60,11 @@ def test_ten_thousand_are_added_in_a_moment() -> None:
         unsent.add("run", f"r{number % 100}", number)
     assert time.perf_counter() - began < 1
     assert len(unsent.take()) == 100
+
+
+def test_a_run_s_newest_number_follows_the_text_that_was_streamed_before_it() -> None:
+    unsent = UnsentMessages()
+    unsent.add("run", "r", 3)
+    unsent.add("text", "r", "write", "The end", True)
+    unsent.add("run", "r", 4)
+    assert [one.topic for one in unsent.take()] == ["text", "run"]

@@ -24,6 +24,9 @@ from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
 
 log = logging.getLogger(__name__)
 
+TEXT_SECONDS = 0.05
+"""Text that a process streams has reached the others after so long."""
+
 
 class Hub:
     """Feeds of one process. Everything but publishing happens on the loop it was created on."""
@@ -163,12 +166,12 @@ class Hub:
         task.add_done_callback(self._tasks.discard)
 
     def _deliver(self, post: PendingUpdates) -> None:
-        for run, seq in post.seqs.items():
-            if run in self.feeds:
-                self.feeds[run].reach(seq)
         for (run, _), piece in post.texts.items():
             if run in self.feeds:
                 self.feeds[run].stream(piece)
+        for run, seq in post.seqs.items():
+            if run in self.feeds:
+                self.feeds[run].reach(seq)
         if post.runs:
             self.workflows.notify()
         if self.lists.watchers:
@@ -186,7 +189,10 @@ class Hub:
 
     async def _poll(self) -> None:
         if self.feeds:
-            for run, head in (await self.front.call(read_heads, list(self.feeds))).items():
+            heads = await self.front.call(read_heads, list(self.feeds))
+            # Text that another process streamed before these events may still be on its way.
+            await asyncio.sleep(TEXT_SECONDS)
+            for run, head in heads.items():
                 if run in self.feeds:
                     self.feeds[run].learn(head)
         self.workflows.notify()

@@ -101,10 +101,13 @@ class RunSocket(Socket):
         while True:
             await self._woken.wait()
             self._woken.clear()
-            while piece := self._texts.take():
-                await self.send(text_message(self._style, piece))
+            await self._send_texts()
             await self._send_events()
             await self._send_end()
+
+    async def _send_texts(self) -> None:
+        while piece := self._texts.take():
+            await self.send(text_message(self._style, piece))
 
     async def _send_events(self) -> None:
         while self._feed.known > self._cursor:
@@ -128,6 +131,9 @@ class RunSocket(Socket):
 
     async def _send_packet(self, packet: EventBatch) -> bool:
         """Send as many events as the credit allows; False if none was sent."""
+        # A step's text before the events that end it.
+        self._feed.flush_text()
+        await self._send_texts()
         if packet.first != self._cursor + 1:
             await self._snapshot(packet.first - 1)  # older events are no longer cached
         count = self._credit.fit(packet.sizes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import count
 from threading import Event, Lock
 from typing import Any
 
@@ -25,10 +26,11 @@ class _Unsent:
     key: Hashable
     args: Args
     texts: list[str]
+    place: int
 
 
 class UnsentMessages:
-    """Messages in the order of their first publishing. For any thread; no call waits for more than another."""
+    """Messages in the order of publishing. For any thread; no call waits for more than another."""
 
     def __init__(self, most: int = MOST) -> None:
         self.wanted = Event()
@@ -62,23 +64,24 @@ class UnsentMessages:
             self.wanted.clear()
         return [
             Message(one.topic, (*one.args[:2], "".join(one.texts), *one.args[2:]) if one.texts else one.args)
-            for one in entries
+            for one in entries.values()
         ]
 
     def _reset(self) -> None:
-        self._entries: deque[_Unsent] = deque()
+        self._places = count()
+        self._entries: OrderedDict[int, _Unsent] = OrderedDict()
         self._open: dict[Hashable, _Unsent] = {}
         self._characters = 0
 
     def _append(self, topic: str, key: Hashable, args: Args) -> _Unsent:
         if len(self._entries) >= self._most:
-            oldest = self._entries.popleft()
+            _, oldest = self._entries.popitem(last=False)
             self.dropped += 1
             self._characters -= sum(map(len, oldest.texts))
             if self._open.get(oldest.key) is oldest:
                 del self._open[oldest.key]
-        entry = self._open[key] = _Unsent(topic, key, args, [])
-        self._entries.append(entry)
+        entry = self._open[key] = _Unsent(topic, key, args, [], next(self._places))
+        self._entries[entry.place] = entry
         return entry
 
     def _raise(self, run: str, seq: int) -> None:
@@ -86,7 +89,9 @@ class UnsentMessages:
         if (entry := self._open.get(key)) is None:
             self._append("run", key, (run, seq))
         elif seq > entry.args[1]:
+            # After what was published since, such as the text of a step that ends with these events.
             entry.args = (run, seq)
+            self._entries.move_to_end(entry.place)
 
     def _join(self, run: str, step: str, text: str, begin: bool) -> None:
         if len(text) > (room := MOST_TEXT - self._characters):

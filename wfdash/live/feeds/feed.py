@@ -195,7 +195,7 @@ class Feed:
         self._packets.clear()
 
     def stream(self, piece: TextPiece) -> None:
-        """Show streamed text: joined, at most ten messages a second, cut where it exceeds the limit."""
+        """Show streamed text: joined, ten messages a second and one before events, cut where it exceeds the limit."""
         self._texts[piece.step] = joined(self._texts.get(piece.step), piece, most=self._limits.stream_chars)
         if self._text_timer is None:
             loop = asyncio.get_running_loop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from django.http import HttpRequest, StreamingHttpResponse
 
@@ -53,16 +53,24 @@ class RunEventStream(Stream):
 
     async def messages(self) -> AsyncIterator[str]:
         """Give texts and events, and the end."""
-        while piece := self._texts.take():
-            yield text_message(Style.SSE, piece)
+        for text in self._take_texts():
+            yield text
         while self._feed.known > self._cursor and not self.refused:
             batch = await self._feed.packet(self._cursor, self._form)
+            # A step's text before the events that end it.
+            self._feed.flush_text()
+            for text in self._take_texts():
+                yield text
             if batch is not None:
                 yield self._take(batch)
         end = self._feed.ended
         if end is not None and end[0] == self._cursor and not self.refused:
             self.done = True
             yield message_of(Style.SSE, "end", seq=end[0], status=end[1])
+
+    def _take_texts(self) -> Iterator[str]:
+        while piece := self._texts.take():
+            yield text_message(Style.SSE, piece)
 
     def _take(self, batch: EventBatch) -> str:
         """Return what is sent of a batch, and move the cursor there."""
