@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -38,6 +40,20 @@ OF_ANOTHER = frozenset({"26000", "42P05"})
 """Its codes for a prepared statement that another client of a pooler has, or has not: a later connection may do."""
 SYNCHRONOUS_FULL = 2
 """SQLite's number for it; 3 is stronger still."""
+DEPTH = "_wfdash_final_writes"
+"""The attribute of a connection that counts the blocks it is in."""
+
+
+@dataclass(frozen=True)
+class FinalWrite(Generic[T]):
+    """A write that waits among the callbacks of its transaction: Django drops it with its savepoint."""
+
+    write: Callable[[Sequence[T]], object]
+    item: T
+
+    def __call__(self) -> None:
+        """Do it alone."""
+        self.write([self.item])
 
 
 @contextlib.contextmanager
@@ -56,7 +72,44 @@ def write(using: str | None = None) -> Iterator[None]:
         with transaction.atomic(using):
             if connection.vendor == "postgresql":
                 run_statement(connection, require_synchronous_commit(local=True))
-            yield
+            with _final_writes(connection):
+                yield
+
+
+def write_last(connection: BaseDatabaseWrapper, write: Callable[[Sequence[T]], object], item: T) -> None:
+    """Call ``write`` with all that it is given for this transaction, right before the commit; now, outside of
+    ``write()``.
+    """
+    last = FinalWrite(write, item)
+    if getattr(connection, DEPTH, 0):
+        connection.on_commit(last)
+    else:
+        last()
+
+
+@contextlib.contextmanager
+def _final_writes(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Return a context manager within a transaction: the outermost does what was left for its end."""
+    depth = getattr(connection, DEPTH, 0)
+    setattr(connection, DEPTH, depth + 1)
+    try:
+        yield
+        if not depth:
+            _do_final_writes(connection)
+    finally:
+        setattr(connection, DEPTH, depth)
+
+
+def _do_final_writes(connection: BaseDatabaseWrapper) -> None:
+    waiting: list[Any] = connection.run_on_commit
+    found: defaultdict[Callable[[Sequence[Any]], object], list[Any]] = defaultdict(list)
+    for _, call, *_ in waiting:
+        if isinstance(call, FinalWrite):
+            found[call.write].append(call.item)
+    if found:
+        connection.run_on_commit = [one for one in waiting if not isinstance(one[1], FinalWrite)]
+        for write, items in found.items():
+            write(items)
 
 
 def sync_file(connection: BaseDatabaseWrapper) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, AuditHead, Run
@@ -88,3 +90,39 @@ def test_acts_at_once_make_one_chain_without_gaps(person, run) -> None:
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert entries.check_chain() == (20, [])
+
+
+@pytest.mark.django_db
+def test_the_end_of_the_chain_is_locked_by_the_last_statements_of_an_act(person, run) -> None:
+    otto = person("otto", "operator")
+    with CaptureQueriesContext(connection) as queries:
+        actions.pause_run(otto, run.id)
+    touched = [("auditentry" in one["sql"] or "audithead" in one["sql"]) for one in queries]
+    assert touched.count(True) == 3
+    ends = ("RELEASE", "COMMIT")
+    assert all(touched[touched.index(True) : [one["sql"].startswith(ends) for one in queries].index(True)])
+
+
+@pytest.mark.django_db
+def test_what_is_rolled_back_within_an_act_leaves_no_entry_and_the_others_are_chained(person) -> None:
+    otto = person("otto", "operator")
+    with write():
+        entries.record(otto, "first")
+        with suppress(RuntimeError), write():
+            entries.record(otto, "undone")
+            raise RuntimeError
+        entries.record(otto, "second")
+        assert not AuditEntry.objects.exists()
+    assert list(AuditEntry.objects.order_by("n").values_list("n", "verb")) == [(1, "first"), (2, "second")]
+    assert entries.check_chain() == (2, [])
+
+
+@pytest.mark.django_db
+def test_a_transaction_that_fails_leaves_nothing_for_the_next(person) -> None:
+    otto = person("otto", "operator")
+    with suppress(RuntimeError), write():
+        entries.record(otto, "undone")
+        raise RuntimeError
+    with write():
+        entries.record(otto, "done")
+    assert list(AuditEntry.objects.values_list("verb", flat=True)) == ["done"]

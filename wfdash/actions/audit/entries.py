@@ -5,7 +5,7 @@ hash.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from itertools import islice
@@ -16,8 +16,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
-from checkpoints.database.alias import atomic
+from checkpoints.database.alias import atomic, connection
 from checkpoints.database.compiled import Placeholder, Update, compiled_rows, compiled_update, insert
+from checkpoints.database.storage import write_last
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
@@ -54,17 +55,15 @@ def record(
     right: str = "",
     facts: Mapping[str, Any] | None = None,
     actor: str = DEADLINE,
-) -> AuditEntry:
-    """Append an entry to the chain, inside the caller's transaction, and return it. ``viewer`` None: ``actor``
+) -> None:
+    """Append an entry to the chain as the last thing that the caller's transaction does. ``viewer`` None: ``actor``
     did it.
+
+    The end of the chain is one row: from its lock to the commit all other actions wait.
     """
-    head = _locked_head()
-    if flaw := _head_flaw(head):
-        # A flaw at the end stays in the chain: appending to it silently would cover it up.
-        head = _broken(head, flaw)
     who, facts = (viewer.name, with_token(viewer.token, facts or {})) if viewer else (actor, dict(facts or {}))
     about = {"workflow": workflow, "run": run, "request": request, "right": right[:300]}
-    return _append(head, actor=who, verb=verb, facts=facts, **about)
+    write_last(connection(), _append_all, {"actor": who, "verb": verb, "facts": facts, **about})
 
 
 def with_token(token: str, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,14 +71,22 @@ def with_token(token: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**facts, "token": token} if token else dict(facts)
 
 
-def _append(head: AuditHead, **fields: Any) -> AuditEntry:
-    entry = AuditEntry(n=head.n + 1, at=timezone.now(), prev=head.hash, **fields)
-    entry.hash = hash_of(as_json(entry))
-    keys, n = current_keyring(), str(entry.n)
-    entry.signature = keys.sign("entry", n, entry.hash)
-    insert(entry)
-    _moved_head().execute(id=head.pk, n=entry.n, hash=entry.hash, signature=keys.sign("head", n, entry.hash))
-    return entry
+def _append_all(wanted: Sequence[Mapping[str, Any]]) -> None:
+    """Append the entries of one transaction."""
+    head = _locked_head()
+    if flaw := _head_flaw(head):
+        # A flaw at the end stays in the chain: appending to it silently would cover it up.
+        head.n, head.hash, broken = _broken(head, flaw)
+        wanted = [broken, *wanted]
+    keys, now = current_keyring(), timezone.now()
+    for fields in wanted:
+        entry = AuditEntry(n=head.n + 1, at=now, prev=head.hash, **fields)
+        entry.hash = hash_of(as_json(entry))
+        entry.signature = keys.sign("entry", str(entry.n), entry.hash)
+        head.n, head.hash = entry.n, entry.hash
+        insert(entry)
+    signature = keys.sign("head", str(head.n), head.hash)
+    _moved_head().execute(id=head.pk, n=head.n, hash=head.hash, signature=signature)
 
 
 def _head_flaw(head: AuditHead) -> str:
@@ -87,15 +94,13 @@ def _head_flaw(head: AuditHead) -> str:
     return current_keyring().flaw(head.signature, "head", str(head.n), head.hash)
 
 
-def _broken(head: AuditHead, flaw: str) -> AuditHead:
-    """Return a new end of the chain after its last entry: an entry that says what was found."""
+def _broken(head: AuditHead, flaw: str) -> tuple[int, str, dict[str, Any]]:
+    """Return number and hash of the last entry, and the entry to come after it: it says what was found."""
     last = AuditEntry.objects.order_by("-n").only("n", "hash").first()
     facts = {"words": f"The end of the chain {flaw}", "head": {"n": head.n, "hash": head.hash}}
-    head.n, head.hash = (last.n, last.hash) if last else (0, "")
     log.error("The audit's end %s: see docs/audit.md", flaw)
-    entry = _append(head, actor=MACHINE, verb=BROKEN, facts=facts)
-    head.n, head.hash = entry.n, entry.hash
-    return head
+    n, digest = (last.n, last.hash) if last else (0, "")
+    return n, digest, {"actor": MACHINE, "verb": BROKEN, "facts": facts}
 
 
 def record_run(viewer: Viewer, verb: str, run: Run, right: str = "operate", **facts: Any) -> None:
