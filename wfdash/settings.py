@@ -17,7 +17,8 @@
 ``WFDASH_ENGINES``   comma-separated dotted paths of engines beside those of wfdash (docs/engines.md)
 ``WFDASH_ASK_PEOPLE``  1 (default): programs may ask people through the workflow ``ask_people``; 0: not loaded
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
-``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is deleted (default: forever)
+``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is removed (default: forever); of some
+                     workflows others: ``90,payments=3650,scratch=7,ledger=forever`` (docs/retention.md)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_HINTS``     procrastinate: workers take runs from queues of Procrastinate (docs/operating.md)
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
@@ -78,7 +79,6 @@ from wfdash.installation.environment import (
     env_address,
     env_choice,
     env_count,
-    env_days,
     env_flag,
     env_level,
     env_list,
@@ -88,6 +88,7 @@ from wfdash.installation.environment import (
     read_secret_files,
     signals_of,
 )
+from wfdash.installation.keep_rules import read_keep_rules
 from wfdash.installation.location import data_dir
 from wfdash.installation.logs import FORMATS, logging_settings
 from wfdash.installation.provider import read_provider
@@ -196,7 +197,7 @@ WFDASH_HOOKS_HOSTS = [host.lower() for host in env_list("WFDASH_HOOKS_HOSTS")]
 WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
 WFDASH_ON_ERROR = os.environ.get("WFDASH_ON_ERROR", "")
 WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
-WFDASH_KEEP_RUNS = env_days("WFDASH_KEEP_RUNS")
+WFDASH_KEEP_RUNS = read_keep_rules(os.environ.get("WFDASH_KEEP_RUNS", ""))
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
     WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])

@@ -14,9 +14,10 @@ from django.db.models.functions import Now
 
 from checkpoints import rules
 from checkpoints.database.alias import connection
+from checkpoints.database.removal import remove_locked
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.limits import findable
-from checkpoints.models import Checkpoint, Chunk, Claim, Run
+from checkpoints.models import Checkpoint, Claim, Run
 from checkpoints.models.expressions import DatabaseNow
 from checkpoints.records import Phase, RunInfo
 from checkpoints.rules import Priority
@@ -24,6 +25,7 @@ from checkpoints.sql.runs import Removed
 from checkpoints.sql.statements import POSTGRES, SQLITE, TIMED, Dialect
 
 FACTS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
+
 COUNT_EVENT = "UPDATE checkpoints_run SET seq = seq + 1, updated = %s WHERE id = %s RETURNING seq"
 
 
@@ -81,17 +83,13 @@ def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:
 
     Content that its relatives do not need is removed with the next prune of one of them: see ``Removed``.
     """
-    row = Run.objects.using(using).select_for_update().filter(pk=run).only("id", "family", "phase").first()
+    row = Run.objects.using(using).select_for_update().filter(pk=run).only("id", "phase").first()
     if row is None:
         return None
     claimed = Claim.objects.using(using).filter(run=run, expires__gt=Now()).exists()
     rules.refuse_removal(RunId(run), Phase(row.phase), claimed=claimed, force=force)
-    family = row.family
-    Run.objects.using(using).filter(pk=run).delete()
-    relative = Run.objects.using(using).filter(family=family).values_list("id", flat=True).first()
-    if relative is None:
-        Chunk.objects.using(using).filter(family=family).delete()
-    return Removed(relative=RunId(relative) if relative else None)
+    relatives = remove_locked(using, [run]).relatives
+    return Removed(relative=relatives[0] if relatives else None)
 
 
 def needed_of(run: str) -> list[CheckpointId]:

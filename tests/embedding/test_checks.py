@@ -92,6 +92,7 @@ def test_nothing_is_found_in_an_installation_of_its_own() -> None:
         ("wfdash.E002", setting(USE_TZ=False)),
         ("wfdash.E003", setting(WFDASH_DURABILITY="maybe")),
         ("wfdash.E003", setting(WFDASH_ENCRYPTION_KEYS="short")),
+        ("wfdash.E003", setting(WFDASH_KEEP_RUNS={"payments": "long"})),
         ("wfdash.W005", setting(WFDASH_ENGINES=["tests.embedding.engines.Ours"])),
         ("wfdash.E004", setting(ROOT_URLCONF=HERE, LOGIN_URL="https://sign-in.example")),
         ("wfdash.E006", own_database("")),

@@ -39,8 +39,11 @@ def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
 
 
 def lock_run(run: Run) -> Run:
-    """Return the run as stored now, its row locked until the transaction ends."""
-    return Run.objects.select_for_update().get(pk=run.pk)
+    """Return the run as stored now, its row locked until the transaction ends. ``NotFound`` if it was deleted."""
+    found = Run.objects.select_for_update().filter(pk=run.pk).first()
+    if found is None:
+        raise NotFound("Run not found")
+    return found
 
 
 def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:

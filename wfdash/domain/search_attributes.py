@@ -27,6 +27,8 @@ LONGEST_READ = 4000
 DEEPEST = 12
 
 INPUT, TITLE, WORD, ERROR, TAG = "input", "title", "word", "error", "tag"
+KEEP = "keep"
+"""The tag by which people keep a run: neither its age nor anyone's deletion removes it."""
 
 TOKEN = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")

@@ -109,18 +109,6 @@ def env_networks(name: str) -> list[Network]:
         raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
 
 
-def env_days(name: str) -> float | None:
-    """Return a variable that holds days, None if it is empty; anything but a number above 0 is refused."""
-    text = os.environ.get(name, "")
-    try:
-        days = float(text) if text else None
-    except ValueError:
-        days = 0
-    if days is not None and not 0 < days < 36_500:
-        raise ValueError(f"{name} must be days, more than 0, or empty to keep all; not {text!r}")
-    return days
-
-
 def signals_of(value: str, *, on_postgres: bool) -> str:
     """Return what carries signals between processes, from the setting: ``postgres`` or ``off``. ``ValueError``."""
     if value not in {"", "off", "postgres"}:

@@ -7,7 +7,6 @@ import contextlib
 import logging
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.utils import timezone
 
 from checkpoints.config import CheckpointConfig
@@ -16,7 +15,8 @@ from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
 from checkpoints.records import Phase
 from checkpoints.storage import CheckpointStorage
-from wfdash.actions.runs import delete
+from wfdash.actions.retention.runs import RemovedBatch, RunRemover
+from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.version_holds import in_thread
 
 log = logging.getLogger(__name__)
@@ -27,10 +27,9 @@ LOOK_SECONDS = 60.0
 """How often runs that were cancelled while suspended are looked for, because no worker runs them."""
 LOOK_BACK = timedelta(days=1)
 """A worker that starts looks for what was cancelled while there was none."""
-BATCH = 100
-"""Old runs removed in one transaction."""
-PAUSE = 1.0
-"""Seconds between two full batches, for others to write."""
+REST = 3.0
+"""Times as long as a batch of old runs took, the next one waits: others write in between."""
+LEAST_REST = 0.02
 SLACK = timedelta(seconds=30)
 """A cancellation is dated before it is committed."""
 
@@ -86,18 +85,23 @@ def cancelled_since(moment: datetime) -> list[RunId]:
 
 
 async def remove_old_until(stopping: asyncio.Event) -> None:
-    """Remove ended runs once they are older than ``WFDASH_KEEP_RUNS`` days, a batch at a time, until stopped."""
-    days: float | None = getattr(settings, "WFDASH_KEEP_RUNS", None)
-    while days is not None and not stopping.is_set():
-        removed = 0
-        try:
-            removed = await in_thread(remove_old, days)
-        except Exception:
-            log.exception("Could not remove old runs; retrying")
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), LOOK_SECONDS if removed < BATCH else PAUSE)
+    """Remove runs that ``WFDASH_KEEP_RUNS`` no longer keeps, a batch at a time, until stopped."""
+    thread, old = DbThread("wfdash-retention"), RunRemover()
+    try:
+        while not stopping.is_set():
+            pause = LOOK_SECONDS
+            try:
+                batch = await thread.call(old.remove_next)
+                if not batch.last:
+                    pause = rest_after(batch)
+            except Exception:
+                log.exception("Could not remove old runs; retrying")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause)
+    finally:
+        await thread.aclose()
 
 
-def remove_old(days: float) -> int:
-    """Remove a batch; returns how many runs that were."""
-    return delete.remove_old(days, BATCH)
+def rest_after(batch: RemovedBatch) -> float:
+    """Return the seconds for others to write before the next batch: most of the time is theirs."""
+    return max(LEAST_REST, batch.seconds * REST)

@@ -9,7 +9,6 @@ from checkpoints.models import Answer, AuditEntry, Checkpoint, Event, HumanReque
 from tests.actions.checkpoints.test_restore import history
 from wfdash import actions
 from wfdash.actions.audit import entries as audit_entries
-from wfdash.actions.runs.delete import remove_old
 from wfdash.errors import NotAllowed, NotFound, WrongState
 
 __all__ = ["history"]
@@ -87,21 +86,14 @@ def test_only_a_checkpoint_that_no_one_needs_is_deleted(run, history, person):
         actions.delete_checkpoint(otto, run.pk, history["2"])
 
 
-def test_old_runs_that_have_ended_are_removed_in_batches_with_one_entry_each(run, person):
-    runs = [run]
-    for _ in range(3):
-        now = timezone.now()
-        made = f"{run.pk}{len(runs)}"
-        runs.append(Run.objects.create(id=made, family=made, workflow="expense", created=now, updated=now))
-    for one, days in zip(runs, (40, 50, 10), strict=False):
-        ended(one, days)
-    assert remove_old(30, limit=1) == 1
-    assert remove_old(30, limit=5) == 1
-    assert remove_old(30) == 0
-    assert set(Run.objects.values_list("id", flat=True)) == {runs[2].pk, runs[3].pk}
-    assert verified() == ["delete-old"] * 2
-    facts = [entry.facts["runs"] for entry in AuditEntry.objects.order_by("n")]
-    assert facts == [[runs[1].pk], [runs[0].pk]]
+def test_a_run_that_people_keep_is_deleted_once_its_tag_is_removed(run, person):
+    otto = person("otto", "operator")
+    actions.tag_runs(otto, [ended(run).pk], add=["keep"])
+    with pytest.raises(WrongState, match="kept by its tag keep"):
+        actions.delete_run(otto, run.pk)
+    actions.tag_runs(otto, [run.pk], remove=["Keep"])
+    actions.delete_run(otto, run.pk)
+    assert not Run.objects.exists()
 
 
 def test_many_runs_are_deleted_at_once(run, history, person):

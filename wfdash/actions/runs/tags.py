@@ -9,11 +9,14 @@ from checkpoints.events import EventKind
 from checkpoints.models import Run, RunFact
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
-from wfdash.actions.common import append_event, find_run
+from wfdash.actions.common import append_event, find_run, lock_run
 from wfdash.actions.idempotency import idempotent
 from wfdash.domain import search_attributes
 from wfdash.errors import Invalid
 
+KEEP = search_attributes.KEEP
+KEPT = RunFact.objects.filter(name=search_attributes.TAG, text=KEEP)
+"""The tags by which runs are kept."""
 MOST = 20
 """Tags per run."""
 MOST_RUNS = 500
@@ -46,7 +49,7 @@ def tag_runs(
 def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
     """Tag one run inside the caller's transaction. Adding a present tag, or removing an absent one, records nothing."""
     run = find_run(viewer, run_id, right="operate")
-    Run.objects.select_for_update().get(pk=run.pk)
+    lock_run(run)
     tags = RunFact.objects.filter(run=run, name=search_attributes.TAG)
     had = set(tags.values_list("text", flat=True))
     more, less = sorted(set(add) - had), sorted(set(remove) & had)
@@ -60,6 +63,11 @@ def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[st
         append_event(run, EventKind.RUN_TAGGED.draft(by=viewer.name, add=more, remove=less))
         entries.record_run(viewer, "tag", run, add=more, remove=less)
     return run
+
+
+def is_kept(run: Run) -> bool:
+    """Return whether people keep the run by its tag: neither its age nor anyone's deletion removes it."""
+    return KEPT.filter(run=run).exists()
 
 
 def read_tags(given: Iterable[str]) -> tuple[str, ...]:

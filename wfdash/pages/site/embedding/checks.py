@@ -26,6 +26,7 @@ from checkpoints.sql.durability import parse_durability
 from wfdash import catalog
 from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import hints_of
+from wfdash.installation.keep_rules import keep_rules
 from wfdash.pubsub.process import choose_bus
 from wfdash.telemetry.error_hook import load_hook
 
@@ -82,6 +83,7 @@ def check_settings() -> Messages:
         "WFDASH_ENCRYPTION_KEYS": encryptor_of,
         "WFDASH_HINTS": refuse_hints,
         "WFDASH_ON_ERROR": lambda given: given and load_hook(given),
+        "WFDASH_KEEP_RUNS": keep_rules,
         "WFDASH_SIGNALS": lambda given: choose_bus(),
     }
     for name, read in readers.items():

@@ -1,0 +1,1 @@
+"""Retention: what is old, or over, is removed a little at a time."""
