@@ -18,15 +18,14 @@ DEAD = frozenset("ZX")
 
 
 def process_name() -> str:
-    """Return the unique name of this process: ``host:pid:place-start:``."""
+    """Return the unique name of this process: ``host:pid:place-start:``. Holders put other parts before and after."""
     pid = os.getpid()
     return f"{socket.gethostname()[:100]}:{pid}:{boot_and_namespace()}-{start_time(pid) or 0}:"
 
 
 def is_gone(worker: str) -> bool:
     """Return whether the holder of that name was a process of this machine that has ended."""
-    host, _, rest = worker.rpartition(":")[0].partition(":")
-    pid, _, origin = rest.partition(":")
+    *_, host, pid, origin = ("", "", "", *worker.split(":")[:-1])
     where, _, start = origin.partition("-")
     known = bool(where) and where == boot_and_namespace() and host == socket.gethostname()[:100] and pid.isdigit()
     return known and start.isdigit() and _has_ended(int(pid), int(start))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 from uuid import getnode
 
+from checkpoints.claims.holder import process_name
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_token
 from wfdash.pubsub.process import signals
@@ -92,8 +93,7 @@ class EmbeddedWorker:
 
     async def _serve(self) -> None:
         storage = DatabaseStorage()
-        # New with each start: a process may have the number of the one before it.
-        worker = Worker(storage, name=f"{self._home}:{os.getpid()}:{new_token()[-6:]}", lease=self._lease)
+        worker = Worker(storage, name=f"{self._home}:{process_name()}{new_token()[-6:]}", lease=self._lease)
         # The process with claims under this name held the lock we now hold: it has ended, so the claims can expire now.
         await storage.expire_claims(worker_prefix=f"{self._home}:")
         await in_thread(stop_heartbeats_of, f"{self._home}:")

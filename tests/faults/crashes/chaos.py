@@ -104,7 +104,7 @@ def _held(world: World, dice: random.Random) -> set[str]:
     while not (claims := tables.claims()) and time.monotonic() < end:
         time.sleep(0.002)
     time.sleep(dice.uniform(0, AIM))
-    return {str(claim["worker"]).rpartition(":")[2] for claim in claims}
+    return {pid for claim in claims for pid in str(claim["worker"]).split(":")[-3:-2]}
 
 
 def _settle(world: World, client: Client) -> None:

@@ -32,9 +32,10 @@ def name_of_an_ended_worker() -> str:
 def test_only_workers_that_have_certainly_ended_are_found() -> None:
     dead = name_of_an_ended_worker()
     living = [f"{process_name()}abcdef", "elsewhere:1:0123456789ab-5:abcdef", "home-0123:17:abcdef"]
-    for name in (dead, *living):
+    within_a_server = f"home-0123:{dead}"
+    for name in (dead, within_a_server, *living, f"home-0123:{process_name()}abcdef"):
         start_heartbeat(name)
-    assert find_dead() == [dead]
+    assert sorted(find_dead()) == sorted([dead, within_a_server])
 
 
 def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:
