@@ -24,14 +24,22 @@ FORGET = timedelta(hours=1)
 
 
 async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callable[[], int], serving: Serving) -> None:
-    """Renew the heartbeat until stopped. ``driving()`` says how many runs are in flight."""
+    """Renew the heartbeat until cancelled. ``driving()`` says how many runs are in flight.
+
+    A worker that is stopped lives until its last step has ended, and serves nothing from then on.
+    """
     thread = DbThread("wfdash-heartbeat")
     try:
         await _try(thread, lambda: start_heartbeat(worker, serving.loaded()))
         while not stopping.is_set():
             await _try(thread, lambda: _record(worker, driving(), serving))
+            # Not by ``wait_for``: before Python 3.12 it loses a cancellation that comes at the same moment.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), HEARTBEAT_SECONDS)
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await stopping.wait()
+        while True:
+            await _try(thread, lambda: record_heartbeat(worker, runs=driving(), serves={}))
+            await asyncio.sleep(HEARTBEAT_SECONDS)
     finally:
         # A database that is away must not hold up the end.
         await _try(thread, lambda: stop_heartbeat(worker), patience=END_SECONDS)
@@ -60,7 +68,7 @@ def start_heartbeat(worker: str, serves: Mapping[str, str] | None = None) -> Non
         WorkerBeat.objects.update_or_create(pk=worker, defaults=begun)
 
 
-def record_heartbeat(worker: str, *, runs: int, late: float, serves: Mapping[str, str] | None = None) -> None:
+def record_heartbeat(worker: str, *, runs: int, late: float = 0.0, serves: Mapping[str, str] | None = None) -> None:
     """Say that it lives, how many runs it drives, by how many seconds what was due at a time is late, and what it
     serves.
     """
