@@ -34,7 +34,7 @@ SUSPECT = 2
 """Takeovers in a row, without a checkpoint in between, that make a run a crash suspect."""
 MAX_DEATHS = 5
 """Workers that may die with a run as their only suspect before the run is failed."""
-TAKEOVER_DELAYS = (0, 2, 4, 8, 16, 32, 64, 128, 256, 300)
+TAKEOVER_DELAYS = (0, 0, 2, 4, 8, 16, 32, 64, 128, 256, 300)
 """Seconds to wait before the next takeover, by how many there were in a row; the last value for all more."""
 
 RISKS = {"low": 1, "medium": 2, "high": 3}

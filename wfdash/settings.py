@@ -24,6 +24,7 @@
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
 ``WFDASH_HOLD``      1: pages are served, nothing is driven or sent, and every page says so: for a restored copy
 ``WFDASH_DRAIN``     seconds for running steps to end when a process stops (default: 30 in ``wfdash worker``, else 5)
+``WFDASH_CLAIM_SECONDS``  seconds after which others take over the runs of a worker that is gone (default: 4)
 ``WFDASH_LIMIT``     runs that a worker executes at once (default: 500)
 ``WFDASH_SERVES``    comma-separated workflows of which a worker takes runs (default: all that are loaded)
 ``WFDASH_QUEUES``    comma-separated queues of workflows of which a worker takes runs (default: all)
@@ -181,6 +182,7 @@ WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
 WFDASH_HOLD = env_flag("WFDASH_HOLD", False)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_DRAIN = env_seconds("WFDASH_DRAIN", 0) if os.environ.get("WFDASH_DRAIN") else None
+WFDASH_CLAIM_SECONDS = env_count("WFDASH_CLAIM_SECONDS", 4)
 WFDASH_LIMIT = env_count("WFDASH_LIMIT", 500)
 WFDASH_SERVES = env_list("WFDASH_SERVES")
 WFDASH_QUEUES = env_list("WFDASH_QUEUES")

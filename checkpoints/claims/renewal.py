@@ -28,7 +28,7 @@ RENEW_SECONDS = 10.0
 RETRY_SECONDS = 0.5
 """Seconds until failed renewals are retried."""
 RENEW_TIMEOUT = 5.0
-"""Seconds a renewal may take."""
+"""Seconds a renewal may take, where half of the claims' time is not less."""
 MIN_GAP = 0.2
 """Seconds between two renewals at least, however often one is requested."""
 POLL = 0.05
@@ -72,7 +72,9 @@ class ClaimRenewer:
 
     ``ttl`` and ``every`` are seconds: how long a claim lasts without renewal, and how often it is renewed. The storage
     must be usable from several event loops; ``renew_many`` is used where it has that, else ``renew`` for each claim.
-    Whether a claim has expired is judged by the storage's time: no clock of this machine decides who has a run.
+    Whether a claim has expired is judged by the storage's time: no clock of this machine decides who has a run. A claim
+    that expired while this process could not renew it is live again after the next renewal (``renew_many``), unless
+    another worker has taken the run.
     """
 
     def __init__(self, storage: Claims, *, ttl: float = 10.0, every: float = 3.0, persistent: bool = True) -> None:
@@ -158,6 +160,18 @@ class ClaimRenewer:
         held = self._held.get(claim.token)
         return held is not None and not held.gone and boottime() < held.good_until
 
+    def has_lapsed(self, claim: Claim) -> bool:
+        """Return whether a claim that is renewed here has expired since: a renewal says whether it is lost."""
+        held = self._held.get(claim.token)
+        return held is not None and not held.gone and boottime() >= held.good_until
+
+    def is_late(self) -> bool:
+        """Return whether any claim that is renewed here has expired since."""
+        with self._lock:
+            held = list(self._held.values())
+        now = boottime()
+        return any(now >= each.good_until and not each.gone for each in held)
+
     async def confirm(self, claim: Claim) -> None:
         """Return once it is sure that the claim is held: at once as a rule. ``ClaimLost`` if it is not.
 
@@ -230,7 +244,7 @@ class ClaimRenewer:
             return self.every
         began = boottime()
         try:
-            async with asyncio.timeout(RENEW_TIMEOUT):
+            async with asyncio.timeout(min(RENEW_TIMEOUT, self.ttl / 2)):
                 lost = await renew_many(self._storage, [each.claim for each in held], ttl=self.ttl)
         except Exception as error:
             self._log_failure(len(held), error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.conformance.samples import asking, begun, checkpoint, checks_in, claimed, is_due, refused, until
+from checkpoints.conformance.samples import MANY, asking, begun, checkpoint, checks_in, claimed, is_due, refused, until
 from checkpoints.conformance.worlds import JournalWorld
 from checkpoints.errors import ClaimLost, NotFound
 from checkpoints.ids import new_run_id
@@ -32,9 +32,32 @@ async def many_claims_are_renewed_at_once_and_the_lost_are_named(world: JournalW
     lost = await world.storage.renew_many(claims, ttl=60)
     assert lost == {claims[1].token, claims[2].token}
     assert await world.storage.renew_many([], ttl=60) == frozenset()
-    assert not await world.storage.renew_many([claims[0]], ttl=0.5)
+    assert not await world.storage.renew_many([claims[0]], ttl=0.01)
     assert await until(lambda: is_due(world, runs[0]))
+    assert await world.storage.claim(runs[0], worker="other", ttl=60)
     assert await world.storage.renew_many([claims[0], claims[3]], ttl=60) == {claims[0].token}
+
+
+async def an_expired_claim_is_live_again_once_it_is_renewed_while_no_one_has_its_run(world: JournalWorld) -> None:
+    run, cancelled = await begun(world), await begun(world)
+    claim, revoked = await claimed(world, run, ttl=0.01), await claimed(world, cancelled, ttl=0.01)
+    assert await until(lambda: is_due(world, run))
+    await world.cancel(cancelled)
+    assert await world.storage.renew_many([claim, revoked], ttl=60) == {revoked.token}
+    assert not await is_due(world, run)
+    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run)), claim=claim)
+
+
+async def a_batch_leaves_runs_with_expired_claims_to_their_workers_where_asked_to(world: JournalWorld) -> None:
+    run, fresh = await begun(world), await begun(world)
+    await claimed(world, run, ttl=0.01)
+    assert await until(lambda: is_due(world, run))
+    asked = {"worker": "other", "ttl": 60, "limit": 10, "takeover": False}
+    assert await world.storage.claim_due(**asked, runs=[run]) == []
+    taken = [claim.run for claim in await world.storage.claim_due(**{**asked, "limit": MANY})]
+    assert fresh in taken
+    assert run not in taken
+    assert await is_due(world, run)
 
 
 async def suspects_are_found_and_taken_apart_from_the_others(world: JournalWorld) -> None:

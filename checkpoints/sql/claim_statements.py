@@ -59,12 +59,15 @@ def scope_of(serves: Serves | None) -> tuple[str, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=64)
-def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bool = False, scope: str = "") -> str:
+def select_due(
+    dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bool = False, scope: str = "", takeover: bool = True
+) -> str:
     """Return the statement that selects runs that are due, in the order in which they are taken.
 
     ``suspect``: only those that may end their workers, or only the others. ``lock``: lock them, without those that
     others have locked. ``capped``: its first parameter is the highest priority of those that are ready. Then come three
     times the parameters of ``scope`` (see ``scope_of``) and how many it looks at of that kind, and how many it returns.
+    Without ``takeover`` it leaves out runs with expired claims, and those parameters come twice.
     """
     again = f"r.attempts {'>=' if suspect else '<'} {rules.SUSPECT}"
     over = f"r.attempts {'>=' if suspect else '<'} {rules.SUSPECT - 1}"
@@ -76,6 +79,15 @@ def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bo
     limit = "LIMIT ?"
     # Not the bare column: by the phase, every waiting run would be read to find those whose time has come.
     timed = f"COALESCE(r.phase, '') IN {TIMED}"
+    abandoned, others, lapsed = "", "", ""
+    if takeover:
+        lapsed, others = f" AND c.expires > {resting(dialect)}", " UNION ALL SELECT * FROM abandoned"
+        abandoned = (
+            f", abandoned AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, {SINCE} AS since"
+            " FROM checkpoints_claim c CROSS JOIN checkpoints_run r WHERE r.id=c.run_id"
+            f" AND c.expires <= {resting(dialect)} AND r.phase='ready' AND r.for_workers{scope}{chosen['over']}"
+            f" ORDER BY c.expires {limit}{skip.replace('UPDATE', 'UPDATE OF r')})"
+        )
     return dialect.sql(
         f"WITH fresh AS (SELECT r.id, r.priority AS priority, {SINCE} AS since"
         f" FROM checkpoints_run r{dialect.by_index.format('run_to_take')}"
@@ -84,12 +96,8 @@ def select_due(dialect: Dialect, *, suspect: bool | None, lock: bool, capped: bo
         f" woken AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, r.wake_at AS since"
         f" FROM checkpoints_run r{dialect.by_index.format('run_to_wake')}"
         f" WHERE r.wake_at <= {{started}} AND r.for_workers AND {timed}{scope}"
-        f" AND NOT {had} AND c.expires > {resting(dialect)}){either} ORDER BY r.wake_at {limit}{skip}),"
-        f" abandoned AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, {SINCE} AS since"
-        " FROM checkpoints_claim c CROSS JOIN checkpoints_run r WHERE r.id=c.run_id"
-        f" AND c.expires <= {resting(dialect)} AND r.phase='ready' AND r.for_workers{scope}{chosen['over']}"
-        f" ORDER BY c.expires {limit}{skip.replace('UPDATE', 'UPDATE OF r')})"
-        " SELECT id FROM (SELECT * FROM fresh UNION ALL SELECT * FROM woken UNION ALL SELECT * FROM abandoned) found"
+        f" AND NOT {had}{lapsed}){either} ORDER BY r.wake_at {limit}{skip})"
+        f"{abandoned} SELECT id FROM (SELECT * FROM fresh UNION ALL SELECT * FROM woken{others}) found"
         f" ORDER BY priority DESC, since {limit}"
     )
 
@@ -103,15 +111,17 @@ def lock_due(dialect: Dialect, count: int, scope: str = "") -> str:
 
 
 @lru_cache(maxsize=512)
-def look_at(dialect: Dialect, count: int) -> str:
+def look_at(dialect: Dialect, count: int, *, takeover: bool = True) -> str:
     """Return the statement that reads of ``count`` locked runs what is decided by, and what running them needs.
 
-    It is a statement of its own, after the lock: another worker may have claimed them while this one waited.
+    It is a statement of its own, after the lock: another worker may have claimed them while this one waited. Without
+    ``takeover`` an expired claim counts as a live one.
     """
+    live = f"c.expires > {resting(dialect)}" if takeover else "c.run_id IS NOT NULL"
     # One text that cannot be read must not keep the whole batch from being claimed.
     facts = ", ".join(dialect.raw_text.format(f"r.{name}") for name in ("workflow", "version", "input"))
     return dialect.sql(
-        f"SELECT r.id, r.attempts, r.epoch, CASE WHEN c.expires > {resting(dialect)} THEN 1 ELSE 0 END,"
+        f"SELECT r.id, r.attempts, r.epoch, CASE WHEN {live} THEN 1 ELSE 0 END,"
         f" CASE WHEN {IS_CURRENT} THEN c.worker END, {facts}, r.n"
         " FROM checkpoints_run r LEFT JOIN checkpoints_claim c ON c.run_id=r.id"
         f" WHERE r.id IN ({placeholders(count)})"

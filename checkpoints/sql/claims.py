@@ -22,7 +22,7 @@ from checkpoints.sql.claim_statements import (
     select_due,
 )
 from checkpoints.sql.reads import ReadScripts, Script
-from checkpoints.sql.statements import Rows, extend_many, live_tokens
+from checkpoints.sql.statements import Rows, extend_many, live_tokens, revive_many
 from checkpoints.storage import Serves
 
 ROUNDS = 3
@@ -57,28 +57,43 @@ class ClaimScripts(ReadScripts):
         return claim_statements(self.dialect)
 
     def claim_runs(
-        self, runs: Sequence[RunId], worker: str, ttl: float, suspects: bool, serves: Serves | None = None
+        self,
+        runs: Sequence[RunId],
+        worker: str,
+        ttl: float,
+        suspects: bool,
+        serves: Serves | None = None,
+        takeover: bool = True,
     ) -> Script[list[ClaimedRun]]:
-        """Claim those of these runs that are due, have no live claim, and are not locked by another transaction."""
+        """Claim those of these runs that are due, have no live claim, and are not locked by another transaction.
+
+        Without ``takeover``: none that has an expired claim.
+        """
         count, (scope, scoped) = len(runs), scope_of(serves)
         lock = (lock_due(self.dialect, count, scope), (*runs, *scoped))
-        locked, rows = yield [lock, (look_at(self.dialect, count), (*runs,))]
+        locked, rows = yield [lock, (look_at(self.dialect, count, takeover=takeover), (*runs,))]
         mine = {run for (run,) in locked}
         return (yield from self._claim([row for row in rows if row[0] in mine], worker, ttl, suspects))
 
     def claim_due(
-        self, worker: str, ttl: float, limit: int, most: int | None, serves: Serves | None
+        self, worker: str, ttl: float, limit: int, most: int | None, serves: Serves | None, takeover: bool = True
     ) -> Script[list[ClaimedRun]]:
-        """Claim runs that are due in their order, none that is a suspect; ``most``: of these priorities at most."""
+        """Claim runs that are due in their order, none that is a suspect; ``most``: of these priorities at most.
+
+        Without ``takeover``: none that has an expired claim.
+        """
         scope, scoped = scope_of(serves)
-        find = select_due(self.dialect, suspect=False, lock=True, capped=most is not None, scope=scope)
+        find = select_due(
+            self.dialect, suspect=False, lock=True, capped=most is not None, scope=scope, takeover=takeover
+        )
+        kinds = 3 if takeover else 2
         claimed: list[ClaimedRun] = []
         for _ in range(ROUNDS):
             wanted = limit - len(claimed)
-            (found,) = yield [(find, (*([] if most is None else [most]), *(*scoped, wanted) * 3, wanted))]
+            (found,) = yield [(find, (*([] if most is None else [most]), *(*scoped, wanted) * kinds, wanted))]
             if found:
                 place = {run: at for at, (run,) in enumerate(found)}
-                (rows,) = yield [(look_at(self.dialect, len(place)), (*place,))]
+                (rows,) = yield [(look_at(self.dialect, len(place), takeover=takeover), (*place,))]
                 claimed += yield from self._claim(sorted(rows, key=lambda row: place[row[0]]), worker, ttl, False)
             if len(found) < wanted or len(claimed) == limit:
                 break
@@ -147,11 +162,16 @@ class ClaimScripts(ReadScripts):
         return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
 
     def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[frozenset[str]]:
-        """Extend claims that have not expired; return the tokens of those that did, or whose run was taken away."""
+        """Extend claims, also expired ones of runs that no one has taken; return the tokens of those that are lost."""
         tokens = tuple(str(claim.token) for claim in claims)
         extend = (extend_many(self.dialect, len(tokens)), (ttl, ttl, *tokens))
         _, rows = yield [extend, (live_tokens(self.dialect, len(tokens)), tokens)]
-        return frozenset(tokens) - {token for (token,) in rows}
+        late = tuple(frozenset(tokens) - {token for (token,) in rows})
+        if not late:
+            return frozenset()
+        revive = (revive_many(self.dialect, len(late)), (ttl, ttl, *late, *late))
+        _, rows = yield [revive, (live_tokens(self.dialect, len(late)), late)]
+        return frozenset(late) - {token for (token,) in rows}
 
     def release(self, claim: Claim) -> Script[None]:
         """Drop a claim, if it is still there."""

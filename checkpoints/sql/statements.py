@@ -205,6 +205,7 @@ class Statements:
             "SELECT kind, step, data, seq, at FROM checkpoints_event WHERE run_id=? AND seq > ? ORDER BY seq LIMIT ?"
         )
         self.now = say("SELECT {now}")
+        self.clock = say("SELECT {now}, (SELECT min(expires) FROM checkpoints_claim WHERE expires > {now})")
 
     def _pruning(self, dialect: Dialect) -> None:
         say = dialect.sql
@@ -286,6 +287,19 @@ def extend_many(dialect: Dialect, count: int) -> str:
     return dialect.sql(
         f"UPDATE checkpoints_claim SET ttl=?, expires={{later}} WHERE run_id IN ({free}) RETURNING token"
     )
+
+
+@lru_cache(maxsize=512)
+def revive_many(dialect: Dialect, count: int) -> str:
+    """Return the statement that extends ``count`` claims by token, also expired ones, while no one else has the run.
+
+    It locks the run first, as those do that take it over: of both, one has it. A run whose row is locked is skipped.
+    """
+    tokens = placeholders(count)
+    free = f"SELECT r.id FROM checkpoints_run r JOIN checkpoints_claim c ON c.run_id=r.id WHERE c.token IN ({tokens})"
+    locked = dialect.skip_locked.replace("UPDATE", "UPDATE OF r")
+    extend = f"UPDATE checkpoints_claim SET ttl=?, expires={{later}} WHERE token IN ({tokens})"
+    return dialect.sql(f"{extend} AND run_id IN ({free}{locked})")
 
 
 @lru_cache(maxsize=512)

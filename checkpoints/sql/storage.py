@@ -112,10 +112,14 @@ class SqlStorage(ABC):
         read_at, theirs = self._clock
         return theirs + timedelta(seconds=time.monotonic() - read_at)
 
-    async def sync_clock(self) -> None:
-        """Read the database's time; ``now()`` follows it from then on, whatever this machine's clock does."""
-        theirs = await self._read(lambda s: s.now())
+    async def sync_clock(self) -> datetime | None:
+        """Read the database's time; ``now()`` follows it from then on, whatever this machine's clock does.
+
+        Returns when the next claim expires, of any worker, unless it is renewed; None without one.
+        """
+        theirs, expiry = await self._read(lambda s: s.clock())
         self._clock = time.monotonic(), theirs
+        return expiry
 
     # CheckpointStorage
 
@@ -227,16 +231,21 @@ class SqlStorage(ABC):
         runs: Sequence[RunId] | None = None,
         serves: Serves | None = None,
         most: int | None = None,
+        takeover: bool = True,
     ) -> Sequence[Claim]:
-        """See ``Claims.claim_due``. ``most``: only runs of this priority at most."""
+        """See ``Claims.claim_due``. ``most``: only runs of this priority at most. Without ``takeover``: none that has
+        an expired claim.
+        """
         check("worker name", worker)
         if limit < 1:
             return []
         if runs is None:
-            claimed = await self._write(lambda s: s.claim_due(worker, ttl, limit, most, serves), sync=False)
+            claimed = await self._write(lambda s: s.claim_due(worker, ttl, limit, most, serves, takeover), sync=False)
         else:
             wanted = [findable(run) for run in dict.fromkeys(runs)][:limit]
-            claimed = await self._write(lambda s: s.claim_runs(wanted, worker, ttl, False, serves), sync=False)
+            claimed = await self._write(
+                lambda s: s.claim_runs(wanted, worker, ttl, False, serves, takeover), sync=False
+            )
         return [self._with_facts(one) for one in claimed]
 
     async def take(
@@ -258,7 +267,9 @@ class SqlStorage(ABC):
         return await self._write(lambda s: s.renew(claim, ttl), sync=False)
 
     async def renew_many(self, claims: Sequence[Claim], *, ttl: float) -> frozenset[str]:
-        """Extend claims that are still live by one statement and return the tokens of those that are lost."""
+        """Extend claims at once and return the tokens of those that are lost: an expired one is not, while no one else
+        has taken its run.
+        """
         if not claims:
             return frozenset()
         return await self._write(lambda s: s.renew_many(claims, ttl), sync=False)

@@ -59,8 +59,9 @@ def serve(monkeypatch) -> Callable[[Workflow], Entry]:
 
 
 @pytest.fixture
-def start_worker(transactional_db, tmp_path) -> Iterator[Callable[..., EmbeddedWorker]]:
+def start_worker(transactional_db, tmp_path, monkeypatch) -> Iterator[Callable[..., EmbeddedWorker]]:
     started: list[EmbeddedWorker] = []
+    monkeypatch.setattr("wfdash.worker.worker.STEADY_SECONDS", 1.0)
 
     def start(**lease: float) -> EmbeddedWorker:
         worker = EmbeddedWorker(tmp_path / "worker.lock", lease=Lease(**lease) if lease else None)

@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_DATABASE_ALIAS": "",
     "WFDASH_DATABASE_DIRECT": "",
     "WFDASH_DOCS": "",
+    "WFDASH_CLAIM_SECONDS": 4,
     "WFDASH_DRAIN": None,
     "WFDASH_DURABILITY": "full",
     "WFDASH_EMBED": True,

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from django.conf import settings
 
 from checkpoints import rules
 from checkpoints.claims.renewal import ClaimRenewer
@@ -35,12 +37,16 @@ class GivenUp(WfdashError):
     """A run is not driven any more: its workers ended again and again."""
 
 
+RENEWALS = 4
+"""How often a claim is renewed before it would expire."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """How long a claim lasts without being renewed, and how often it is renewed, in seconds."""
+    """How long a claim lasts without being renewed, and how often it is renewed, in seconds; as the settings say."""
 
-    ttl: float = 10.0
-    heartbeat: float = 3.0
+    ttl: float = field(default_factory=lambda: float(settings.WFDASH_CLAIM_SECONDS))
+    heartbeat: float = field(default_factory=lambda: float(settings.WFDASH_CLAIM_SECONDS) / RENEWALS)
 
 
 async def advance(
@@ -63,22 +69,13 @@ async def advance(
         raise
     except Exception as error:
         if storage.is_outage(error):
-            await _let_go(storage, claim, error)
+            log.error("Database unavailable for run %s, it will be retried: %s", claim.run, error)
         else:
             await fail(recorder, error)
         return None
     finally:
         recorder.trace.close()
         pubsub.streamed_text.forget(recorder.lease.run)
-
-
-async def _let_go(storage: DatabaseStorage, claim: Claim, error: Exception) -> None:
-    """Release the run: the database failed, so the run continues once the database is available again."""
-    log.error("Database unavailable for run %s, it will be retried: %s", claim.run, error)
-    try:
-        await storage.release(claim)
-    except Exception:
-        log.debug("The claim of run %s could not be released either; it will expire", claim.run)
 
 
 async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome | None:

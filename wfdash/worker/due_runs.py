@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import islice
 
 from checkpoints.claims.renewal import boottime
@@ -30,6 +31,8 @@ CLAIM_SECONDS = 5.0
 """Seconds a look may take: the next one makes a connection pool retry a database that was unavailable."""
 BEGIN_SECONDS = 0.25
 """Until so long after a batch its runs count as begun: those that resume a long step commit nothing for a while."""
+EXPIRED_SECONDS = 0.05
+"""So long after a claim has expired a worker looks for its run, which may have been renewed."""
 ROOM_SECONDS = 0.01
 """So long a worker that was full waits for more room: runs that end at the same time make room for one batch."""
 TURNS = {8: Priority.STARTED, 16: Priority.TIMED}
@@ -47,16 +50,19 @@ class DueRuns:
         ttl: float,
         room: Callable[[], int],
         serves: Callable[[], Serves],
+        takes_over: Callable[[], bool],
         begin: Callable[[Claim, float], None],
     ) -> None:
-        """``room()`` says how many more runs the worker takes, ``serves()`` which. ``begin(claim, since)`` gets each
-        that was claimed, ``since`` being ``boottime()`` before that.
+        """``room()`` says how many more runs the worker takes, ``serves()`` which, and ``takes_over()`` whether also
+        those whose claims have expired. ``begin(claim, since)`` gets each that was claimed, ``since`` being
+        ``boottime()`` before that.
         """
         self._storage = storage
         self._worker = worker
         self._ttl = ttl
         self._room = room
         self._serves = serves
+        self._takes_over = takes_over
         self._begin = begin
         self._reserved = 0
         self._hinted: dict[RunId, None] = {}
@@ -66,6 +72,7 @@ class DueRuns:
         self._changed = asyncio.Event()
         self._backlog = False
         self._batches = 0
+        self._expiry: datetime | None = None
 
     def hint(self, run: RunId) -> None:
         """Claim this run at once if it is due and there is room."""
@@ -83,15 +90,22 @@ class DueRuns:
         """Let ``rest`` see at once that it is to stop."""
         self._changed.set()
 
-    async def look(self) -> None:
-        """Claim the first batch of what is due. While nothing is, it only reads: a claim waits for other writers."""
+    async def look(self, expiry: datetime | None = None) -> None:
+        """Claim the first batch of what is due. While nothing is, it only reads: a claim waits for other writers.
+
+        ``expiry``: when the next claim expires, in the database's time.
+        """
+        self._expiry = expiry
         if self._backlog or self._free() < 1 or await self._is_any_due():
             await self._claim()
 
     async def rest(self, stopping: asyncio.Event) -> None:
-        """Return once it is time to look again; until then claim what is left of a backlog."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + LOOK_SECONDS - self._storage.now().timestamp() % LOOK_SECONDS
+        """Return once it is time to look again, or a claim expires; until then claim what is left of a backlog."""
+        loop, now = asyncio.get_running_loop(), self._storage.now()
+        pause = LOOK_SECONDS - now.timestamp() % LOOK_SECONDS
+        if self._expiry is not None:
+            pause = min(pause, max((self._expiry - now).total_seconds() + EXPIRED_SECONDS, EXPIRED_SECONDS))
+        until = loop.time() + pause
         while not stopping.is_set() and (left := until - loop.time()) > 0:
             if not self._backlog:
                 await _waited(stopping, left)
@@ -127,7 +141,13 @@ class DueRuns:
         since = boottime()
         try:
             claims = await self._storage.claim_due(
-                worker=self._worker, ttl=self._ttl, limit=limit, runs=hinted, serves=self._serves(), most=most
+                worker=self._worker,
+                ttl=self._ttl,
+                limit=limit,
+                runs=hinted,
+                serves=self._serves(),
+                most=most,
+                takeover=self._takes_over(),
             )
         finally:
             self._reserved -= limit

@@ -65,6 +65,8 @@ class ClaimedRecorder(BoundRecorder):
 
         ``AnswerKept``: it suspends the run, and a request whose answer the run resumed with was not closed.
         """
+        if self.renewer is not None and self.renewer.has_lapsed(self.lease):
+            await self.renewer.confirm(self.lease)
         self._to_close -= frozenset(commit.closed)
         if commit.standing is not None and commit.standing.phase is Phase.WAITING and self._to_close:
             kept = ", ".join(sorted(self._to_close))

@@ -26,7 +26,7 @@ from wfdash.hints import current_hints
 from wfdash.telemetry import log_context
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
-from wfdash.worker.due_runs import CLAIM_SECONDS, DueRuns
+from wfdash.worker.due_runs import CLAIM_SECONDS, LOOK_SECONDS, DueRuns
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.dead_workers import end_dead_until
 from wfdash.worker.jobs.election import lead_until
@@ -37,11 +37,14 @@ from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.worker.retention import BackgroundPruner, remove_old_until
 from wfdash.worker.serving import Serving
 from wfdash.worker.step_logs import capture_step_logs
+from wfdash.worker.takeovers import Takeovers
 from wfdash.worker.version_holds import in_thread, keep_claim
 from wfdash.workflow.runtime.step.threads import still_running
 
 log = logging.getLogger(__name__)
 
+STEADY_SECONDS = 10.0
+"""A worker must have lived for so long before it takes its first suspect."""
 CANDIDATES = 50
 """Suspects of which one is chosen."""
 LEFT_SECONDS = 0.1
@@ -72,12 +75,16 @@ class Worker:
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
         self._serving = Serving(self.name, workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
+        self._takeovers = Takeovers(
+            grace=self._lease.ttl, absence=max(self._lease.ttl - self._lease.heartbeat, 2 * LOOK_SECONDS)
+        )
         self._due = DueRuns(
             storage,
             worker=self.name,
             ttl=self._lease.ttl,
             room=self._room,
             serves=self._serving.serves,
+            takes_over=self._takes_over,
             begin=self._begin,
         )
         self._driving: dict[RunId, asyncio.Task[None]] = {}
@@ -85,7 +92,9 @@ class Worker:
         """Claims of runs whose last drive here has not ended yet."""
         self._recorders: dict[RunId, ClaimedRecorder] = {}
         self._again: set[RunId] = set()
-        self._suspects = SuspectSlot(steady_after=self._lease.ttl)
+        self._unreleased: list[Claim] = []
+        """Claims that could not be released in an outage."""
+        self._suspects = SuspectSlot(steady_after=STEADY_SECONDS)
         self._stopping, self._cut = asyncio.Event(), asyncio.Event()
         self._drain_seconds = 0.0
 
@@ -165,12 +174,21 @@ class Worker:
             await self._serving.look_first()
             since, serves = boottime(), self._serving.serves()
             for claim in await self._storage.claim_due(
-                worker=self.name, ttl=self._lease.ttl, limit=1, runs=[RunId(run)], serves=serves
+                worker=self.name,
+                ttl=self._lease.ttl,
+                limit=1,
+                runs=[RunId(run)],
+                serves=serves,
+                takeover=self._takes_over(),
             ):
                 self._begin(claim, since)
 
     def _room(self) -> int:
         return 0 if self._stopping.is_set() else self._limit - len(self._driving)
+
+    def _takes_over(self) -> bool:
+        """Say whether to take runs whose claims have expired: not while its own may have, which it renews first."""
+        return self._takeovers.allowed and not self._renewer.is_late()
 
     def _begin(self, claim: Claim, since: float) -> None:
         """Drive a claimed run, once an earlier drive of it here has ended. ``since``: ``boottime()`` before."""
@@ -198,14 +216,19 @@ class Worker:
 
     async def _sweep(self) -> None:
         await self._trust_survivor()
-        await self._storage.sync_clock()
+        expiry = await self._storage.sync_clock()
+        self._takeovers.begun(boottime())
+        while self._unreleased:
+            await self._storage.release(self._unreleased[-1])
+            self._unreleased.pop()
         await self._serving.look_first()
         await self._claim_suspect()
-        await self._due.look()
+        await self._due.look(expiry)
+        self._takeovers.ended(boottime())
 
     async def _claim_suspect(self) -> None:
         # In a full worker it would have the slot and never be driven.
-        if self._room() < 1 or not self._suspects.is_free():
+        if self._room() < 1 or not self._takes_over() or not self._suspects.is_free():
             return
         found = await self._storage.due(limit=CANDIDATES, suspect=True, serves=self._serving.serves())
         chosen = [run for run in found if run not in self._driving]
@@ -275,7 +298,12 @@ class Worker:
                     await asyncio.sleep(LEFT_SECONDS)
             finally:
                 self._renewer.let_go(claim)
-        await self._storage.release(claim)
+        try:
+            await self._storage.release(claim)
+        except Exception as error:
+            if not self._storage.is_outage(error):
+                raise
+            self._unreleased.append(claim)
 
     async def _drain(self) -> None:
         """Wait for what runs to end between two steps, at most for the seconds that ``stop`` was given."""

@@ -43,6 +43,7 @@ def look_for(shelf: Shelf, *, room: int = 100) -> tuple[DueRuns, list[RunId]]:
         ttl=10,
         room=lambda: room - len(begun),
         serves=lambda: SERVES,
+        takes_over=lambda: True,
         begin=lambda claim, since: begun.append(claim.run),
     )
     return looks, begun

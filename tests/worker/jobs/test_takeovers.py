@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.models import Claim, Event, WorkerBeat
+from tests.worker.conftest import phase_of, reaches, until
+from wfdash import actions
+from wfdash.worker.due_runs import DueRuns
+from wfdash.worker.takeovers import Takeovers
+from wfdash.workflow import Workflow
+
+
+def allowed(looks: list[float], *, took: float = 0.0) -> list[bool]:
+    """Return in which looks, at so many seconds, a worker may take over runs of others."""
+    takeovers, found = Takeovers(grace=4.0, absence=3.0), []
+    for at in looks:
+        takeovers.begun(at)
+        takeovers.ended(at + took)
+        found.append(takeovers.allowed)
+    return found
+
+
+def test_a_worker_that_looks_each_second_takes_over_what_others_left() -> None:
+    assert allowed([0, 1, 2.9, 5]) == [True] * 4
+
+
+def test_a_worker_that_was_away_gives_the_others_time_to_renew_what_is_theirs() -> None:
+    assert allowed([0, 1, 30, 31, 33.9, 34, 35]) == [True, True, False, False, False, True, True]
+
+
+def test_a_look_that_takes_long_is_no_absence() -> None:
+    assert allowed([0, 10, 20], took=9.0) == [True] * 3
+
+
+def test_where_every_look_comes_late_the_runs_of_dead_workers_are_taken_over_in_the_end() -> None:
+    assert allowed([0, 5, 10, 15, 20]) == [True, False, True, False, True]
+
+
+async def test_a_worker_looks_as_soon_as_a_claim_expires() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    async def nothing(**given: object) -> list[object]:
+        return []
+
+    given = {"worker": "w", "ttl": 4.0, "room": lambda: 1, "serves": lambda: None, "takes_over": lambda: True}
+    storage = SimpleNamespace(now=lambda: now, claim_due=nothing, due=nothing)
+    due = DueRuns(storage, **given, begin=lambda claim, since: None)  # type: ignore[arg-type]
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for expiry, soon in ((now - timedelta(seconds=60), True), (now + timedelta(seconds=3), False), (None, False)):
+        await due.look(expiry)
+        began, rest = loop.time(), asyncio.create_task(due.rest(stopping))
+        if not soon:
+            await asyncio.sleep(0.2)
+            assert not rest.done()
+            due.wake()
+            rest.cancel()
+            continue
+        await rest
+        assert loop.time() - began < 0.9
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_a_step_keeps_its_run_whose_claim_expired_and_that_no_one_took(otto, serve, start_worker) -> None:
+    let_go, began, workflow = threading.Event(), [], Workflow("slow")
+
+    @workflow.step(start=True)
+    def work(message: int) -> int:
+        began.append(message)
+        let_go.wait(20)
+        return message
+
+    serve(workflow)
+    start_worker(ttl=0.4, heartbeat=20.0)
+    run = actions.start_run(otto, "slow", 1)
+    until(lambda: began)
+    until(lambda: Claim.objects.filter(run=run.id, expires__lt=timezone.now()).exists())
+    let_go.set()
+    until(reaches(run, "completed"))
+    assert began == [1]
+    assert not Event.objects.filter(run=run.id, kind="run.recovered").exists()
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_stops_lives_until_its_last_step_has_ended_and_serves_nothing_more(
+    otto, serve, start_worker
+) -> None:
+    let_go, began, workflow = threading.Event(), [], Workflow("slow")
+
+    @workflow.step(start=True)
+    def work(message: int) -> int:
+        began.append(message)
+        let_go.wait(20)
+        return message
+
+    serve(workflow)
+    worker = start_worker()
+    run = actions.start_run(otto, "slow", 1)
+    until(lambda: began)
+    assert WorkerBeat.objects.get().serves == {"slow": workflow.version}
+    ending = threading.Thread(target=worker.stop, args=[60.0], kwargs={"drain": 60.0})
+    ending.start()
+    until(lambda: WorkerBeat.objects.get().serves == {})
+    let_go.set()
+    ending.join(60)
+    assert phase_of(run) == "completed"
+    assert not WorkerBeat.objects.exists()

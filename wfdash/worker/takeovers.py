@@ -1,0 +1,36 @@
+"""When a worker may take over runs whose claims have expired: not right after it was away itself.
+
+Claims expire because their worker is gone, or because no worker could reach the database, or because the whole machine
+was paused. One that was away as well cannot tell which: it gives the others time to renew what is theirs.
+"""
+
+from __future__ import annotations
+
+
+class Takeovers:
+    """Whether takeovers are ``allowed``, by the times at which this worker looked for runs (seconds, ``boottime``)."""
+
+    def __init__(self, *, grace: float, absence: float) -> None:
+        """``absence``: seconds without a look after which takeovers are put off, for ``grace`` seconds."""
+        self.allowed = True
+        self._grace = grace
+        self._absence = absence
+        self._last: float | None = None
+        self._off_until: float | None = None
+
+    def begun(self, now: float) -> None:
+        """Note that a look has begun, and the database has answered.
+
+        After the grace one look is allowed whatever happened in the meantime: on a machine so slow that each look is an
+        absence, too, the runs of workers that are gone are taken over in the end.
+        """
+        if self._off_until is not None:
+            self.allowed = now >= self._off_until
+            if self.allowed:
+                self._off_until = None
+        elif self._last is not None and now - self._last > self._absence:
+            self.allowed, self._off_until = False, now + self._grace
+
+    def ended(self, now: float) -> None:
+        """Note that a look has ended well; however long it took, the worker was not away."""
+        self._last = now
