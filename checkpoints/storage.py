@@ -9,7 +9,7 @@ one run are detected by ``Conflict`` (unique ``n``).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -143,10 +143,18 @@ class RemembersAnswers(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Serves:
-    """The runs of ``workflows``, without those of ``others``: (workflow, version) that another worker has loaded."""
+    """The runs of ``workflows``, without those of ``others``: (workflow, version) that another worker has loaded.
+
+    ``limits``: workflow -> how many of its runs may have a live claim at once, in all workers.
+    """
 
     workflows: tuple[str, ...]
     others: tuple[tuple[str, str], ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def without(self, workflows: Collection[str]) -> Serves:
+        """Return it without these workflows."""
+        return replace(self, workflows=tuple(name for name in self.workflows if name not in workflows))
 
 
 @runtime_checkable
@@ -173,7 +181,8 @@ class Claims(Protocol):
         Those of the highest priority come first, of equals the one that has been ready longest, and no crash suspect;
         a run that its time woke, or whose worker has gone, has the lowest priority. Callers at the same time get
         different runs and do not wait for one another. Each claim has the run's ``facts``, unless they cannot be read.
-        ``runs``: only of these. ``serves``: only those whose code the worker has.
+        ``runs``: only of these. ``serves``: only those whose code the worker has, and of a workflow no more than its
+        limit leaves places for; where another worker is taking these places now, none.
         """
 
     async def take(

@@ -133,6 +133,12 @@ def queue_of(workflow: str) -> str:
     return entry.description.queue if entry else DEFAULT_QUEUE
 
 
+def limit_of(workflow: str) -> int | None:
+    """Return how many runs of a workflow may execute at once; None: any number, or it is not loaded."""
+    entry = find(workflow)
+    return entry.description.limit if entry else None
+
+
 def step_title(workflow: str, step: str) -> str:
     """Return the title of a step, empty where the workflow is not loaded or gives it none."""
     entry = find(workflow) if workflow else None

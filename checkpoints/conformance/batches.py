@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from checkpoints.conformance.samples import MANY, asking, begun, checkpoint, checks_in, claimed, is_due, refused, until
@@ -97,11 +98,7 @@ async def only_those_asked_for_are_claimed_and_only_if_they_are_due(world: Journ
 
 
 async def a_worker_gets_no_run_whose_code_it_lacks(world: JournalWorld) -> None:
-    runs = []
-    for flow, version in (("a", "1"), ("a", "2"), ("b", "1")):
-        runs.append(run := new_run_id())
-        first = checkpoint(run, workflow=WorkflowId(flow), version=version)
-        await world.storage.commit(Commit(run=run, checkpoint=first, standing=Standing(phase=Phase.READY)))
+    runs = [await _run_of(world, flow, version) for flow, version in (("a", "1"), ("a", "2"), ("b", "1"))]
     for wanted, served in (
         ([], Serves(workflows=())),
         (runs[1:2], Serves(workflows=("a", "c"), others=(("a", "1"), ("b", "1")))),
@@ -114,6 +111,40 @@ async def a_worker_gets_no_run_whose_code_it_lacks(world: JournalWorld) -> None:
         others = [run for run in runs if run not in wanted]
         assert _runs_of(await world.storage.claim_due(**asked, limit=3, runs=others)) == []
         assert [run for run in _runs_of(await world.storage.claim_due(**asked, limit=MANY)) if run in runs] == wanted
+
+
+async def a_workflow_has_no_more_claims_than_its_limit(world: JournalWorld) -> None:
+    await _empty(world)
+    serves = _limited()
+    few, many = await _runs_in(world, serves, 5, 3)
+    assert await _placed(world, serves, MANY) == [*few[:2], *many]
+    assert await _placed(world, serves, MANY) == await _placed(world, serves, MANY, *few) == []
+    assert not {*few} & {*await world.storage.due(limit=MANY, serves=serves)}
+    more = replace(serves, limits=dict.fromkeys(serves.limits, 3))
+    assert await _placed(world, more, 1, few[4], ttl=0.01) == [few[4]]
+    await until(lambda: is_due(world, few[4]))
+    # One whose claim has expired is taken over in its own place, before others that are ready.
+    assert await _placed(world, more, MANY) == [few[4]]
+
+
+async def a_full_workflow_keeps_no_other_one_back(world: JournalWorld) -> None:
+    await _empty(world)
+    serves = _limited()
+    few, many = await _runs_in(world, serves, 9, 2)
+    assert await _placed(world, serves, 3) == [*few[:2], many[0]]
+    assert await _placed(world, serves, 3) == [many[1]]
+
+
+async def workers_that_claim_at_once_never_exceed_a_limit(world: JournalWorld) -> None:
+    await _empty(world)
+    serves = _limited()
+    few, _ = await _runs_in(world, serves, 9, 0)
+    taken: list[RunId] = []
+    for _ in range(3):
+        looks = [_placed(world, serves, 2, worker=f"w{number}") for number in range(4)]
+        hints = [_placed(world, serves, 1, run, worker="w4") for run in few[:4]]
+        taken += [run for batch in await asyncio.gather(*looks, *hints) for run in batch]
+    assert len(taken) == len({*taken}) == 2
 
 
 async def no_suspect_is_in_a_batch(world: JournalWorld) -> None:
@@ -137,6 +168,36 @@ async def a_run_that_its_maker_drives_is_in_no_batch(world: JournalWorld) -> Non
 async def _taken(world: JournalWorld, limit: int, *runs: RunId, worker: str = "test", ttl: float = 600) -> list[Claim]:
     """Return the claims that a worker gets, of these runs or of any."""
     return [*await world.storage.claim_due(worker=worker, ttl=ttl, limit=limit, runs=runs or None)]
+
+
+def _limited() -> Serves:
+    """Return workflows of which the first may have two claims; no other check has them."""
+    few, many = (f"{name}-{new_run_id()}" for name in ("few", "many"))
+    return Serves(workflows=(few, many), limits={few: 2})
+
+
+async def _runs_in(world: JournalWorld, serves: Serves, *counts: int) -> list[list[RunId]]:
+    """Return so many runs of each workflow that are ready."""
+    return [
+        [await _run_of(world, name) for _ in range(count)] for name, count in zip(serves.workflows, counts, strict=True)
+    ]
+
+
+async def _placed(
+    world: JournalWorld, serves: Serves, limit: int, *runs: RunId, worker: str = "test", ttl: float = 600
+) -> list[RunId]:
+    """Return the runs that a worker claims, of these or of any."""
+    asked = {"worker": worker, "ttl": ttl, "limit": limit, "serves": serves}
+    return _runs_of(await world.storage.claim_due(**asked, runs=runs or None))
+
+
+async def _run_of(world: JournalWorld, workflow: str, version: str = "1") -> RunId:
+    """Return a new run of a workflow that is ready, and later ones are so at a later time of any clock."""
+    run = new_run_id()
+    first = checkpoint(run, workflow=WorkflowId(workflow), version=version)
+    await world.storage.commit(Commit(run=run, checkpoint=first, standing=Standing(phase=Phase.READY)))
+    await asyncio.sleep(0.002)
+    return run
 
 
 async def _one_after_another(world: JournalWorld) -> RunId:

@@ -1,16 +1,18 @@
 """The statements that find runs that are due and claim them, once for both databases.
 
 Locks are taken in the order of all writers: the run's row, then its claim's. No claim of a worker waits for a row that
-another transaction has: it is skipped, and found again.
+another transaction has: it is skipped, and found again. So it is with a workflow's places: their lock comes last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import sha256
 from itertools import chain
 
 from checkpoints import rules
-from checkpoints.sql.statements import IS_CURRENT, TIMED, Dialect, placeholders
+from checkpoints.sql.statements import IS_CURRENT, TIMED, Dialect, Statement, placeholders
 from checkpoints.storage import Serves
 
 TAKEOVER_DELAYS = " ".join(f"WHEN {attempts} THEN {seconds}" for attempts, seconds in enumerate(rules.TAKEOVER_DELAYS))
@@ -18,6 +20,9 @@ TAKEOVER_DELAY = f"CASE r.attempts {TAKEOVER_DELAYS} ELSE {rules.TAKEOVER_DELAYS
 """Seconds that a run must have been without a live claim before it is taken over."""
 SINCE = "COALESCE(r.ready_at, r.created)"
 """Since when a run is ready: the index of such runs has it in these words."""
+
+PLACE_SECONDS = 20
+"""So long an expired claim keeps its place in a workflow with a limit, unless its own run is taken over."""
 
 
 class ClaimStatements:
@@ -151,3 +156,39 @@ def insert_claims(dialect: Dialect, count: int) -> str:
         " ON CONFLICT (run_id) DO UPDATE SET token=excluded.token, worker=excluded.worker, epoch=excluded.epoch,"
         " ttl=excluded.ttl, expires=excluded.expires RETURNING run_id, expires"
     )
+
+
+@lru_cache(maxsize=64)
+def count_live(dialect: Dialect, workflows: int) -> str:
+    """Return the statement that counts the live claims of so many workflows."""
+    return _count(dialect, "{now}", workflows)
+
+
+@lru_cache(maxsize=512)
+def count_places(dialect: Dialect, workflows: int, but: int) -> str:
+    """Return the statement that counts the claims that have a place in so many workflows, but for ``but`` runs' own.
+
+    One that has expired lately has it still: its worker may be about to renew it.
+    """
+    since = dialect.later.replace("?", str(-PLACE_SECONDS))
+    return _count(dialect, since, workflows, f" AND r.id NOT IN ({placeholders(but)})")
+
+
+def _count(dialect: Dialect, since: str, workflows: int, more: str = "") -> str:
+    return dialect.sql(
+        "SELECT r.workflow, COUNT(*) FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
+        f" WHERE c.expires > {since} AND r.workflow IN ({placeholders(workflows)}){more} GROUP BY r.workflow"
+    )
+
+
+def lock_places(dialect: Dialect, workflows: Sequence[str]) -> list[Statement]:
+    """Return the statements that keep others from counting the claims of these workflows; none where that is not
+    needed.
+    """
+    said = dialect.sql(dialect.try_lock)
+    return [(said, (place_lock(name),)) for name in workflows] if said else []
+
+
+def place_lock(workflow: str) -> int:
+    """Return the number that locks the places of a workflow: 63 bits of a hash, as advisory locks are shared by all."""
+    return int.from_bytes(sha256(f"wfdash places {workflow}".encode()).digest()[:8]) >> 1

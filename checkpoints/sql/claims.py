@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -14,8 +15,11 @@ from checkpoints.records import Claim, Phase
 from checkpoints.sql.claim_statements import (
     ClaimStatements,
     claim_statements,
+    count_live,
+    count_places,
     insert_claims,
     lock_due,
+    lock_places,
     look_at,
     next_epochs,
     scope_of,
@@ -47,6 +51,21 @@ class FreeRun(NamedTuple):
     recovered: bool
     facts: tuple[Any, ...] = ()
 
+    @property
+    def workflow(self) -> str:
+        """Return the run's workflow."""
+        return text_of(self.facts[0])
+
+
+def limited_among(rows: Rows, serves: Serves | None) -> set[str]:
+    """Return the workflows of these runs that have a limit."""
+    return {text_of(row[5]) for row in rows} & serves.limits.keys() if serves is not None else set()
+
+
+def text_of(stored: Any) -> str:
+    """Return a text that may have been read as bytes, whatever they are."""
+    return str(stored, "utf-8", "replace") if isinstance(stored, bytes) else str(stored)
+
 
 class ClaimScripts(ReadScripts):
     """Finding, claiming, renewing and releasing, in one dialect."""
@@ -73,7 +92,7 @@ class ClaimScripts(ReadScripts):
         lock = (lock_due(self.dialect, count, scope), (*runs, *scoped))
         locked, rows = yield [lock, (look_at(self.dialect, count, takeover=takeover), (*runs,))]
         mine = {run for (run,) in locked}
-        return (yield from self._claim([row for row in rows if row[0] in mine], worker, ttl, suspects))
+        return (yield from self._claim([row for row in rows if row[0] in mine], worker, ttl, suspects, serves))
 
     def claim_due(
         self, worker: str, ttl: float, limit: int, most: int | None, serves: Serves | None, takeover: bool = True
@@ -82,30 +101,74 @@ class ClaimScripts(ReadScripts):
 
         Without ``takeover``: none that has an expired claim.
         """
-        scope, scoped = scope_of(serves)
-        find = select_due(
-            self.dialect, suspect=False, lock=True, capped=most is not None, scope=scope, takeover=takeover
-        )
-        kinds = 3 if takeover else 2
+        serves, kinds = (yield from self._with_places(serves)), 3 if takeover else 2
         claimed: list[ClaimedRun] = []
-        for _ in range(ROUNDS):
+        rounds = ROUNDS
+        while rounds:
+            scope, scoped = scope_of(serves)
+            find = select_due(
+                self.dialect, suspect=False, lock=True, capped=most is not None, scope=scope, takeover=takeover
+            )
             wanted = limit - len(claimed)
             (found,) = yield [(find, (*([] if most is None else [most]), *(*scoped, wanted) * kinds, wanted))]
             if found:
                 place = {run: at for at, (run,) in enumerate(found)}
                 (rows,) = yield [(look_at(self.dialect, len(place), takeover=takeover), (*place,))]
-                claimed += yield from self._claim(sorted(rows, key=lambda row: place[row[0]]), worker, ttl, False)
+                rows = sorted(rows, key=lambda row: place[row[0]])
+                batch = yield from self._claim(rows, worker, ttl, False, serves)
+                claimed += batch
+                full = limited_among(rows, serves) if len(batch) < len(rows) else set()
+                if serves is not None and full:
+                    # What is behind them is looked for again: they must not keep other workflows back.
+                    serves, rounds = serves.without(full), rounds + 1
             if len(found) < wanted or len(claimed) == limit:
                 break
+            rounds -= 1
         return claimed
 
-    def _claim(self, rows: Rows, worker: str, ttl: float, suspects: bool) -> Script[list[ClaimedRun]]:
-        """Claim those of these locked runs that no one has. Suspects only if they are wanted."""
-        free = []
+    def _with_places(self, serves: Serves | None) -> Script[Serves | None]:
+        """Return what is served without the workflows that have as many live claims as they may have."""
+        if serves is None or not serves.limits:
+            return serves
+        (claims,) = yield [(count_live(self.dialect, len(serves.limits)), (*serves.limits,))]
+        return serves.without([name for name, count in claims if count >= serves.limits[name]])
+
+    def _in_places(self, free: list[FreeRun], serves: Serves | None) -> Script[list[FreeRun]]:
+        """Return those of these runs for which there is a place in their workflow: of each first those that had one.
+
+        No worker waits for another: where one is counting the same places, none is taken.
+        """
+        limits = {} if serves is None else serves.limits
+        names = sorted({one.workflow for one in free} & limits.keys())
+        if not names:
+            return free
+        locks = lock_places(self.dialect, names)
+        count = count_places(self.dialect, len(names), len(free)), (*names, *(one.run for one in free))
+        # Counted in a statement behind the locks: it sees what those before have committed.
+        *locked, claims = yield [*locks, count]
+        others: dict[str, int] = dict(claims)
+        places: dict[str, int] = {}
+        for name, rows in zip_longest(names, locked):
+            mine = rows is None or rows[0][0] == 1
+            places[name] = max(0, limits[name] - others.get(name, 0)) if mine else 0
+        taken: Counter[str] = Counter()
+        placed = set()
+        for one in sorted(free, key=lambda one: not one.recovered):
+            taken[one.workflow] += 1
+            if one.workflow not in places or taken[one.workflow] <= places[one.workflow]:
+                placed.add(one.run)
+        return [one for one in free if one.run in placed]
+
+    def _claim(
+        self, rows: Rows, worker: str, ttl: float, suspects: bool, serves: Serves | None
+    ) -> Script[list[ClaimedRun]]:
+        """Claim those of these locked runs that no one has, as far as there are places. Suspects only if wanted."""
+        free: list[FreeRun] = []
         for run, attempts, epoch, live, before, *facts in rows:
             again = rules.taken_over(attempts, before, worker)
             if not live and (suspects or not rules.is_suspect(again)):
                 free.append(FreeRun(RunId(run), again, epoch + 1, before is not None, tuple(facts)))
+        free = yield from self._in_places(free, serves)
         return (yield from self._insert_claims(free, worker, ttl)) if free else []
 
     def _insert_claims(self, free: Sequence[FreeRun], worker: str, ttl: float) -> Script[list[ClaimedRun]]:
@@ -183,7 +246,7 @@ class ClaimScripts(ReadScripts):
 
     def due(self, limit: int, suspect: bool | None, serves: Serves | None) -> Script[list[RunId]]:
         """Return runs that are due, in the order in which they are taken."""
-        scope, scoped = scope_of(serves)
+        scope, scoped = scope_of((yield from self._with_places(serves)))
         find = select_due(self.dialect, suspect=suspect, lock=False, scope=scope)
         (rows,) = yield [(find, (*(*scoped, limit) * 3, limit))]
         return [RunId(id_) for (id_,) in rows]

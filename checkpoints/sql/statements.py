@@ -39,6 +39,10 @@ class Dialect:
     """Clause of a SELECT that locks rows and skips those that are locked."""
     by_index: str = ""
     """Clause after a table that names the index to use, where the database would choose another one."""
+    try_lock: str = ""
+    """Statement that takes the lock of a number until the transaction ends and returns 1, or 0 while another has it;
+    empty: no two transactions write at once.
+    """
     raw_text: str = "{}"
     """A text column as it is stored, also if it is no text any more."""
 
@@ -87,6 +91,7 @@ POSTGRES = Dialect(
     started="statement_timestamp()",
     lock=" FOR UPDATE",
     skip_locked=" FOR UPDATE SKIP LOCKED",
+    try_lock="SELECT CASE WHEN pg_try_advisory_xact_lock(?::bigint) THEN 1 ELSE 0 END",
 )
 
 CHUNKS_PER_STATEMENT = 64

@@ -216,10 +216,15 @@ class SqlStorage(ABC):
 
     # Claims
 
-    async def claim(self, run: RunId, *, worker: str, ttl: float, suspects: bool = True) -> Claim | None:
-        """See ``Claims.claim``. Without ``suspects``: not a run that may kill its workers (``rules.is_suspect``)."""
+    async def claim(
+        self, run: RunId, *, worker: str, ttl: float, suspects: bool = True, serves: Serves | None = None
+    ) -> Claim | None:
+        """See ``Claims.claim``. Without ``suspects``: not a run that may kill its workers (``rules.is_suspect``).
+
+        ``serves``: as in ``claim_due``.
+        """
         check("worker name", worker)
-        claimed = await self._write(lambda s: s.claim_runs([findable(run)], worker, ttl, suspects), sync=False)
+        claimed = await self._write(lambda s: s.claim_runs([findable(run)], worker, ttl, suspects, serves), sync=False)
         return claimed[0].claim if claimed else None
 
     async def claim_due(

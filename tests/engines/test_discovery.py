@@ -117,6 +117,7 @@ def test_options_for_a_native_workflow_are_refused():
         ({"policies": {"pay": "finance"}}, r"policies\['pay'\] must be a Policy"),
         ({"name": 3}, "name must be text"),
         ({"queue": "two words"}, "queue 'two words'"),
+        ({"limit": 0}, "limit 0"),
     ],
 )
 def test_serve_refuses_contradictions_and_wrong_kinds(options: dict[str, Any], words: str):

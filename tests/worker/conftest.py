@@ -32,8 +32,8 @@ def define(monkeypatch) -> Callable[..., Entry]:
     monkeypatch.setattr(catalog, "load", lambda: found)
     engine = ScriptEngine()
 
-    def add(play: Play, *, version: str = "v1") -> Entry:
-        script = Script(name="script", play=play, version=version)
+    def add(play: Play, *, version: str = "v1", limit: int | None = None) -> Entry:
+        script = Script(name="script", play=play, version=version, limit=limit)
         entry = Entry(
             name="script", definition=script, engine=engine, description=engine.describe(script), source="test"
         )

@@ -20,6 +20,7 @@ class Script:
     name: str
     play: Play
     version: str = "v1"
+    limit: int | None = None
 
 
 class ScriptEngine:
@@ -29,7 +30,8 @@ class ScriptEngine:
         return isinstance(definition, Script)
 
     def describe(self, definition: Script) -> Description:
-        return Description(workflow=definition.name, title=definition.name, engine="script", version=definition.version)
+        said = {"workflow": definition.name, "title": definition.name, "version": definition.version}
+        return Description(**said, engine="script", limit=definition.limit)
 
     def check_input(self, definition: Script, message: Json) -> Json:
         return message

@@ -19,9 +19,10 @@ from checkpoints.models import Claim, Event, HumanRequest, Run
 from checkpoints.records import Commit, Phase, Request
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.script import checkpoint_after, moved
-from wfdash import actions, pubsub
+from wfdash import actions, pubsub, queries
 from wfdash.contract import Finished, Resume, Start, Waiting
-from wfdash.worker import crash_suspects, embedded
+from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.worker import crash_suspects, due_runs, embedded
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.worker import Worker
 from wfdash.workflow import Context, Workflow
@@ -77,6 +78,32 @@ def test_a_worker_executes_as_many_runs_at_once_as_the_settings_say(otto, define
     go.set()
     for run in runs:
         until(reaches(run, "completed"))
+
+
+def test_runs_of_a_workflow_with_a_limit_follow_one_another_at_once_and_say_what_they_wait_for(
+    otto, define, start_worker, monkeypatch
+) -> None:
+    # Only a place that comes free makes it look again.
+    monkeypatch.setattr(due_runs, "LOOK_SECONDS", 3_600.0)
+    inside, most, go = 0, 0, threading.Event()
+
+    async def counted(given, recorder):
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await asyncio.to_thread(go.wait, 60)
+        inside -= 1
+        return await finish(given, recorder)
+
+    define(counted, limit=2)
+    runs = [actions.start_run(otto, "script", 1) for _ in range(5)]
+    start_worker()
+    waits = "Waiting for a free place: 2 of 2 runs of this workflow execute"
+    until(lambda: plain(status_sentence(queries.run(otto, runs[-1].pk)), timezone.now()) == waits)
+    go.set()
+    for run in runs:
+        until(reaches(run, "completed"))
+    assert most == 2
 
 
 def test_a_run_started_before_the_worker_is_found_by_the_sweep(otto, define, start_worker) -> None:

@@ -102,6 +102,20 @@ async def test_a_plain_function_that_asks_people_fails_with_the_remedy():
     assert failed(await wf.run("why")) == "InvalidCall: step 'b' is a plain function: make it 'async def' to ask"
 
 
+@pytest.mark.parametrize("limit", [0, -1, True, "3", 1.5])
+def test_a_limit_is_a_number_of_runs(limit: Any) -> None:
+    with pytest.raises(InvalidWorkflow, match=r"limit .*: give how many"):
+        Workflow("any", limit=limit)
+
+
+def test_queue_and_limit_are_described_and_no_part_of_the_version() -> None:
+    plain, placed = (Workflow("any", **facts) for facts in ({}, {"queue": "gpu", "limit": 3}))
+    for workflow in (plain, placed):
+        workflow.step(start=True)(think)
+    described = describe(placed)
+    assert (described.queue, described.limit, described.version) == ("gpu", 3, describe(plain).version)
+
+
 @pytest.mark.parametrize("name", ["", "two words", "a,b", "x" * 61, None])
 def test_a_queue_has_a_name_that_a_command_line_can_list(name: Any) -> None:
     with pytest.raises(InvalidWorkflow, match=r"queue .*: give up to 60 letters"):

@@ -79,6 +79,8 @@ class Description(Record):
     examples: tuple[Json, ...] = ()
     queue: str = DEFAULT_QUEUE
     """Only workers that serve this queue take its runs. It is no part of the version."""
+    limit: int | None = None
+    """How many of its runs may execute at once, in all workers; None: any number. No part of the version either."""
     steps: tuple[StepInfo, ...] = ()
     edges: tuple[EdgeInfo, ...] = ()
 

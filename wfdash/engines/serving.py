@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
-from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_queue
+from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
 from wfdash.questions.policy import Policy
 
 
@@ -45,6 +45,8 @@ class Served:
     secrets: frozenset[str] = frozenset()
     queue: str = DEFAULT_QUEUE
     """Only workers that serve this queue take its runs."""
+    limit: int | None = None
+    """How many of its runs may execute at once, in all workers."""
 
     @property
     def given_name(self) -> str:
@@ -55,8 +57,8 @@ class Served:
     def options(self) -> tuple[str, ...]:
         """Return the names of what was said with ``serve``, as its parameters are called."""
         usual = Served(target=None)
-        names = ("name", "title", "doc", "policies", "policy", "config", "context", "input", "secrets", "queue")
-        return tuple(name for name in names if getattr(self, name) != getattr(usual, name))
+        names = ("name", "title", "doc", "policies", "policy", "config", "context", "input", "secrets")
+        return tuple(name for name in (*names, "queue", "limit") if getattr(self, name) != getattr(usual, name))
 
     def make(self) -> Any:
         """Return the object: a new one if it has a factory."""
@@ -86,13 +88,14 @@ def serve(
     input: Any = None,  # noqa: A002
     secrets: Iterable[str] = (),
     queue: str = DEFAULT_QUEUE,
+    limit: int | None = None,
 ) -> Served:
     """Serve a graph or workflow of another library, or a function without parameters that makes one.
 
     ``name``: what runs are kept under (default: the variable's name); ``policies``: step or tool -> the policy of its
     questions; ``policy``, ``by``: of all others; ``config`` and ``context``: what the library is called with;
     ``input``: the type of the input, where the object does not say; ``secrets``: fields that pages hide; ``queue``:
-    only workers that serve it take its runs.
+    only workers that serve it take its runs; ``limit``: how many of its runs may execute at once.
     ``ValueError``: an argument of another kind, or two that say the same.
     """
     asked = (by,) if isinstance(by, str) else tuple(by)
@@ -103,7 +106,7 @@ def serve(
     for words, given in (("name", name), ("title", title), ("doc", doc)):
         if not isinstance(given, str):
             raise ValueError(f"serve: {words} must be text, not {type(given).__name__}")
-    if problem := problem_of_queue(queue):
+    if problem := problem_of_queue(queue) or problem_of_limit(limit):
         raise ValueError(f"serve: {problem}")
     return Served(
         target=target,
@@ -117,6 +120,7 @@ def serve(
         input=input,
         secrets=frozenset([secrets] if isinstance(secrets, str) else secrets),
         queue=queue,
+        limit=limit,
     )
 
 

@@ -75,6 +75,8 @@ class WorkflowDetail(WorkflowSummary):
     examples: list[Any]
     queue: str = "default"
     """Only workers that serve this queue take its runs."""
+    limit: int | None = None
+    """How many of its runs may execute at once, in all workers; null: any number."""
     steps: list[StepRecord]
     edges: list[EdgeRecord]
     versions: list[VersionRecord]

@@ -90,6 +90,11 @@ class DueRuns:
         """Let ``rest`` see at once that it is to stop."""
         self._changed.set()
 
+    def look_again(self) -> None:
+        """Look again soon: a place of a workflow with a limit is free, which no hint says."""
+        self._backlog = True
+        self._changed.set()
+
     async def look(self, expiry: datetime | None = None) -> None:
         """Claim the first batch of what is due. While nothing is, it only reads: a claim waits for other writers.
 
@@ -108,7 +113,8 @@ class DueRuns:
         until = loop.time() + pause
         while not stopping.is_set() and (left := until - loop.time()) > 0:
             if not self._backlog:
-                await _waited(stopping, left)
+                self._changed.clear()
+                await _waited(self._changed, left)
             elif self._free() < 1:
                 self._changed.clear()
                 await _waited(self._changed, left)

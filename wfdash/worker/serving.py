@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from checkpoints.storage import Serves
 from wfdash import catalog
 from wfdash.queries.workers import served
 from wfdash.worker.version_holds import in_thread
+
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 
 class Serving:
@@ -23,15 +26,22 @@ class Serving:
 
     def loaded(self) -> dict[str, str]:
         """Return workflow -> version of what this worker runs."""
-        entries = catalog.load().entries.values()
-        return {one.name: one.description.version for one in entries if self._takes(one.name, one.description.queue)}
+        return {one.name: one.description.version for one in self._entries()}
 
-    def _takes(self, name: str, queue: str) -> bool:
-        return (not self._only or name in self._only) and (not self._queues or queue in self._queues)
+    def limits(self) -> dict[str, int]:
+        """Return workflow -> how many of its runs may execute at once, of those that have a limit."""
+        return {one.name: one.description.limit for one in self._entries() if one.description.limit is not None}
+
+    def _entries(self) -> list[catalog.Entry]:
+        return [one for one in catalog.load().entries.values() if self._takes(one)]
+
+    def _takes(self, entry: catalog.Entry) -> bool:
+        named, queue = not self._only or entry.name in self._only, entry.description.queue
+        return named and (not self._queues or queue in self._queues)
 
     def serves(self) -> Serves:
         """Return which runs it claims."""
-        return serves_of(self.loaded(), self._elsewhere or ())
+        return serves_of(self.loaded(), self._elsewhere or (), self.limits())
 
     def look(self) -> None:
         """Look which other workers live and what they have loaded: with each heartbeat. It uses the ORM."""
@@ -49,11 +59,13 @@ class Serving:
             await in_thread(self.look)
 
 
-def serves_of(loaded: Mapping[str, str], elsewhere: Iterable[tuple[str, str]]) -> Serves:
+def serves_of(
+    loaded: Mapping[str, str], elsewhere: Iterable[tuple[str, str]], limits: Mapping[str, int] = NO_LIMITS
+) -> Serves:
     """Return what a worker claims that has ``loaded`` (workflow -> version) beside workers that have ``elsewhere``.
 
     A run of another version is left to a worker that has it. Where there is none, this one claims it, too, to migrate
     it as declared or to hold it.
     """
     theirs = {(name, version) for name, version in elsewhere if loaded.get(name, version) != version}
-    return Serves(workflows=tuple(sorted(loaded)), others=tuple(sorted(theirs)))
+    return Serves(workflows=tuple(sorted(loaded)), others=tuple(sorted(theirs)), limits=limits)

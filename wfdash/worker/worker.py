@@ -22,6 +22,7 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Damaged
 from checkpoints.ids import RunId, new_token
 from checkpoints.records import Claim
+from wfdash import catalog
 from wfdash.hints import current_hints
 from wfdash.telemetry import log_context
 from wfdash.worker.crash_suspects import SuspectSlot
@@ -235,7 +236,8 @@ class Worker:
         if self._room() < 1 or not chosen:
             return
         run, since = random.choice(chosen), boottime()  # noqa: S311 (any may be next)
-        if claim := await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl):
+        serves = self._serving.serves()
+        if claim := await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl, serves=serves):
             # Only now: a claim that fails, or takes too long, must leave the slot free for the next look.
             self._suspects.take(run)
             self._begin(claim, since)
@@ -252,6 +254,8 @@ class Worker:
             self._recorders.pop(run, None)
             self._driving.pop(run, None)
             self._progressed(run)
+            if claim.facts is not None and catalog.limit_of(claim.facts.workflow) is not None:
+                self._due.look_again()
             if run in self._next:
                 self._begin(*self._next.pop(run))
             elif run in self._again:

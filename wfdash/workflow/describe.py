@@ -41,6 +41,7 @@ def describe(workflow: Workflow) -> Description:
         follow_up_schema=follow_up_schema(graph),
         examples=tuple(workflow.check_input(example) for example in workflow.examples),
         queue=workflow.queue,
+        limit=workflow.limit,
         steps=tuple(_step(node, aliases.get(node.name, ())) for node in shown),
         edges=tuple(_arrows(graph)),
     )

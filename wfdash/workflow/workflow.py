@@ -11,7 +11,7 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 from checkpoints.records import Checkpoint, Json, Phase, RunInfo
 from checkpoints.storage import Runs
 from wfdash.contract import Outcome
-from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_queue
+from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
 from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
 from wfdash.questions.durations import Duration
@@ -51,7 +51,8 @@ class Workflow:
     -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop may
     run between two answers of people. ``policy``: the default policy of its requests. ``run_title``: what its runs are
     called, with fields of their input: ``"Deploy {service} {version}"``. Everyone who sees a run sees its title.
-    ``queue``: only workers that serve it take its runs (``wfdash worker --queues``).
+    ``queue``: only workers that serve it take its runs (``wfdash worker --queues``). ``limit``: how many of its runs
+    may execute at once, in all workers; those that wait for people or a time do not count.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Workflow:
         policy: Policy | None = None,
         examples: tuple[Any, ...] | list[Any] = (),
         queue: str = DEFAULT_QUEUE,
+        limit: int | None = None,
     ) -> None:
         self.name = checked("workflow name", name)
         if not NAME.fullmatch(name):
@@ -83,9 +85,9 @@ class Workflow:
         self.max_steps = max_steps
         self.policy = policy
         self.examples = tuple(examples)
-        if problem := problem_of_queue(queue):
+        if problem := problem_of_queue(queue) or problem_of_limit(limit):
             raise InvalidWorkflow(f"workflow {name!r}: {problem}")
-        self.queue = queue
+        self.queue, self.limit = queue, limit
         self._steps: dict[str, Step] = {}
         self._subs: dict[str, Sub] = {}
         self._hooks: list[MigrationHook] = []

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from checkpoints.events import EventKind
 from checkpoints.records import SIGNAL
-from wfdash.catalog import queue_of
+from wfdash.catalog import limit_of, queue_of
 from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
@@ -48,6 +48,9 @@ def status_sentence(
     """
     if not run.for_workers and run.status.value in {"queued", "interrupted"}:
         return _sentence("Run by the program that started it: no worker takes it")
+    if run.pending == "limit":
+        limit = limit_of(run.workflow)
+        return _sentence(f"Waiting for a free place: {limit} of {limit} runs of this workflow execute")
     if run.pending:
         queue = queue_of(run.workflow)
         where = "" if queue == DEFAULT_QUEUE else f" of queue {queue}"

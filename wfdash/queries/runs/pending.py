@@ -1,4 +1,4 @@
-"""Why no worker takes a run although it is due: none that is running serves it."""
+"""Why no worker takes a run although it is due: none that is running serves it, or its workflow has no free place."""
 
 from __future__ import annotations
 
@@ -6,24 +6,41 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from django.db.models import Count
+from django.db.models.functions import Now
 from django.utils import timezone
 
+from checkpoints.models import Claim
 from checkpoints.records import Phase
 from checkpoints.rules import TIMED
+from wfdash import catalog
 from wfdash.queries.workers import unserved
 
-Pending: TypeAlias = Literal["", "unserved"]
-""""unserved": no running worker serves the run's workflow."""
+Pending: TypeAlias = Literal["", "unserved", "limit"]
+""""unserved": no running worker serves the run's workflow; "limit": as many of its runs execute as may at once."""
 
 
 def pending_of(runs: Iterable[Any]) -> dict[str, Pending]:
-    """Return run id -> why it is not taken, of those of these annotated runs that are due and are not (two queries, if
-    any is due).
+    """Return run id -> why it is not taken, of those of these annotated runs that are due and are not.
+
+    Two queries if any is due, and one if a workflow of theirs has a limit.
     """
     now = timezone.now()
     due = [run for run in runs if run.for_workers and not run.claim_live and _is_due(run, now)]
-    lacking = unserved(run.workflow for run in due)
-    return {run.id: "unserved" for run in due if run.workflow in lacking}
+    names = {run.workflow for run in due}
+    lacking, full = unserved(names), _full(names)
+    found: dict[str, Pending] = {run.id: "limit" for run in due if run.workflow in full}
+    return found | {run.id: "unserved" for run in due if run.workflow in lacking}
+
+
+def _full(workflows: Iterable[str]) -> set[str]:
+    """Return those of these workflows of which as many runs execute as may at once."""
+    limits = {name: limit for name in workflows if (limit := catalog.limit_of(name)) is not None}
+    if not limits:
+        return set()
+    live = Claim.objects.filter(expires__gt=Now(), run__workflow__in=limits).order_by()
+    counts = live.values_list("run__workflow").annotate(Count("pk"))
+    return {name for name, count in counts if count >= limits[name]}
 
 
 def _is_due(run: Any, now: datetime) -> bool:

@@ -49,6 +49,7 @@ def describe(served: Served) -> Description:
         output_schema=_output_schema(workflow),
         follow_up_schema=follow_up_schema(served, workflow),
         queue=served.queue,
+        limit=served.limit,
         steps=tuple(steps),
         edges=tuple(edges),
     )

@@ -59,6 +59,7 @@ def _describe(ready: Ready) -> Description:
         output_schema=output_schema(graph),
         follow_up_schema=follow_up_schema(ready),
         queue=served.queue,
+        limit=served.limit,
         steps=tuple(_step(ready, path) for path in ready.steps),
         edges=edges,
     )
