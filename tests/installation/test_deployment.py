@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from wfdash import cli
+from wfdash import cli, long_poll
 from wfdash.cli import sign_in_texts
 from wfdash.cli.new import written
-from wfdash.installation.environment import read_secret_files
+from wfdash.installation.defaults import DEFAULTS
+from wfdash.installation.environment import SECRETS, read_secret_files
 from wfdash.worker.shutdown import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +30,7 @@ def test_the_container_files_pass_their_linters(tmp_path: Path) -> None:
     begun.write_text(written("refunds")["Dockerfile"])
     for command in (
         [tools / "hadolint", DEPLOYMENT / "Dockerfile", begun],
-        [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml"],
+        [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml", DEPLOYMENT / "kubernetes"],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -84,6 +85,107 @@ def test_the_image_is_built_from_what_it_copies_and_nothing_else() -> None:
     assert {name for line in copied for name in line.split()} == allowed
     assert "*" in lines
     assert [name for name in allowed if not (ROOT / name).exists()] == []
+
+
+def test_every_setting_that_the_files_name_exists() -> None:
+    known = set(
+        re.findall(r"WFDASH_\w+", (ROOT / "wfdash" / "settings.py").read_text() + (ROOT / "README.md").read_text())
+    )
+    # These two are the compose file's own.
+    known |= {"WFDASH_HOST"} | {f"{name}_FILE" for name in SECRETS}
+    files = [path for path in DEPLOYMENT.rglob("*") if path.is_file()]
+    assert len(files) > 8
+    for path in files:
+        assert set(re.findall(r"WFDASH_\w+", path.read_text())) <= known, path.name
+
+
+@pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
+def test_a_proxy_tells_the_address_and_the_scheme_and_passes_on_what_stays_open(name: str) -> None:
+    text = re.sub(r"^\s*#.*$", "", (DEPLOYMENT / name).read_text(), flags=re.MULTILINE)
+    assert re.search(r"X-Request-ID", text)
+    if name == "Caddyfile":
+        # Caddy sets X-Forwarded-For and -Proto itself, upgrades sockets and has no limits of time or size.
+        assert "flush_interval -1" in text
+        assert "health_uri /readyz" in text
+        assert "max_size" not in text
+        return
+    for header, value in {
+        "X-Forwarded-For": r"\$remote_addr",
+        "X-Forwarded-Proto": r"\$scheme",
+        "Host": r"\$host",
+    }.items():
+        assert re.search(rf"proxy_set_header {header} +{value};", text)
+    assert re.search(r"proxy_set_header Upgrade +\$http_upgrade;", text)
+    assert "proxy_buffering off;" in text
+    (size,) = re.findall(r"client_max_body_size (\d+)m;", text)
+    assert int(size) * 1_000_000 > DEFAULTS["WFDASH_MAX_BODY"]
+    (seconds,) = re.findall(r"proxy_read_timeout (\d+)s;", text)
+    assert int(seconds) > long_poll.LONGEST
+
+
+def kubernetes() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the objects of the Kubernetes files by kind and name."""
+    made: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in (DEPLOYMENT / "kubernetes").glob("*.yaml"):
+        for one in yaml.safe_load_all(path.read_text()):
+            for item in one["items"] if one["kind"] == "List" else [one]:
+                made[item["kind"], item["metadata"]["name"]] = item
+    return made
+
+
+def test_kubernetes_starts_what_there_is_without_rights_and_asks_what_is_answered() -> None:
+    pods = {
+        name: one["spec"]["template"] for (kind, name), one in kubernetes().items() if kind in {"Job", "Deployment"}
+    }
+    assert set(pods) == {"wfdash-migrate", "wfdash-web", "wfdash-worker"}
+    for pod in pods.values():
+        (container,) = pod["spec"]["containers"]
+        assert_starts(container["args"])
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert pod["spec"]["securityContext"]["runAsUser"] == 10001
+        mounted = {one["name"] for one in container["volumeMounts"]}
+        assert mounted == {one["name"] for one in pod["spec"]["volumes"]}
+        (port,) = container.get("ports", [{"name": ""}])
+        for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+            if name in container:
+                asked = container[name]["httpGet"]
+                assert (asked["path"], asked["port"]) == (
+                    "/livez" if name == "livenessProbe" else "/readyz",
+                    port["name"],
+                )
+                assert port["containerPort"] == int(re.split("[: ]", " ".join(container["args"]))[-1])
+
+
+@pytest.mark.parametrize(("name", "drain"), [("wfdash-web", SERVER_DRAIN_SECONDS), ("wfdash-worker", DRAIN_SECONDS)])
+def test_kubernetes_waits_until_a_pod_has_drained(name: str, drain: float) -> None:
+    pod = kubernetes()["Deployment", name]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    before = container.get("lifecycle", {}).get("preStop", {"exec": {"command": ["sleep", "0"]}})
+    waits = float(before["exec"]["command"][1])
+    assert pod["terminationGracePeriodSeconds"] > waits + stop_seconds(drain) + LEAVE_SECONDS
+
+
+def test_the_objects_of_kubernetes_name_each_other_rightly() -> None:
+    made = kubernetes()
+    settings, secret = made["ConfigMap", "wfdash"]["data"], made["Secret", "wfdash"]["stringData"]
+    files = {value for name, value in settings.items() if name.endswith("_FILE")}
+    assert files == {f"/secrets/{name}" for name in secret}
+    labels = [one["spec"]["template"]["metadata"]["labels"] for (kind, _), one in made.items() if kind == "Deployment"]
+    for (kind, name), one in made.items():
+        if kind in {"Deployment", "PodDisruptionBudget"}:
+            assert one["spec"]["selector"]["matchLabels"] in labels, name
+    service, ingress = made["Service", "wfdash"]["spec"], made["Ingress", "wfdash"]["spec"]
+    assert service["selector"] in labels
+    (host,) = ingress["rules"]
+    assert host["host"] in settings["WFDASH_HOSTS"].split(",")
+    assert settings["WFDASH_ORIGINS"] == settings["WFDASH_URL"] == f"https://{host['host']}"
+    assert host["http"]["paths"][0]["backend"]["service"] == {"name": "wfdash", "port": {"name": "http"}}
+    assert settings["WFDASH_DATA"].startswith("/data/")
+    flow: dict[str, Any] = {}
+    exec(made["ConfigMap", "wfdash-workflows"]["data"]["hello.py"], flow)
+    assert flow["hello"].name == "hello"
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from wfdash.cli import completion
 from wfdash.cli.api import add_api_commands
 from wfdash.cli.check import add_check_command
+from wfdash.cli.doctor import add_doctor_command
 from wfdash.cli.ending import run_to_end
 from wfdash.cli.new import add_new_command
 from wfdash.cli.people import add_people_commands
@@ -100,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(run=_verify)
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
     add_check_command(verbs, setup)
+    add_doctor_command(verbs, setup)
     add_new_command(verbs)
     add_api_commands(verbs)
     completion.add(verbs, _parser)

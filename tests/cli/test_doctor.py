@@ -1,0 +1,159 @@
+"""``wfdash doctor`` finds what is wrong with an installation, and says why it matters and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.database import installation_key
+from checkpoints.ids import new_run_id
+from checkpoints.models import Claim, Notice, Run, WorkerBeat
+from checkpoints.models.operations import Installation
+from wfdash import cli
+from wfdash.cli import doctor
+from wfdash.cli.doctor import database, installation, runs
+from wfdash.cli.doctor.findings import Finding, Severity, as_json, as_text
+
+SQLITE, POSTGRES = "sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)
+
+
+@pytest.fixture(params=[SQLITE, POSTGRES])
+def alias(request: pytest.FixtureRequest, settings: Any, tmp_path: Path, django_db_blocker: Any) -> Iterator[str]:
+    """Give a database with a worker that lives, in a healthy installation."""
+    settings.WFDASH_DATABASE_ALIAS = name = request.getfixturevalue(request.param)
+    settings.DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
+    tmp_path.chmod(0o700)
+    settings.WFDASH_DATA_DIR = tmp_path
+    settings.SECRET_KEY = "k" * 50
+    settings.WFDASH_AUDIT_KEY = "a key of its own"
+    with django_db_blocker.unblock():
+        now = timezone.now()
+        WorkerBeat.objects.create(pk="w1", started=now, seen=now, serves={"refund": "1"})
+        yield name
+        for model in (Claim, Notice, Run, WorkerBeat, Installation):
+            model.objects.all().delete()
+
+
+def problems(found: list[Finding]) -> dict[str, str]:
+    return {one.check: one.found for one in found if one.severity is Severity.PROBLEM}
+
+
+def test_a_healthy_installation_has_no_problem(alias: str, tmp_path: Path) -> None:
+    found = doctor.examine()
+    assert problems(found) == {}, as_text(found)
+    checks = {one.check for one in found}
+    assert {"versions", "keys", "data", "database", "migrations", "workers", "claims", "outbox", "signals"} <= checks
+    assert ("connections" in checks) is (alias == "postgres")
+
+
+def test_what_stands_still_is_found_with_its_remedy(alias: str) -> None:
+    past = timezone.now() - timedelta(hours=1)
+    WorkerBeat.objects.update(seen=past)
+    run = Run.objects.create(id=new_run_id(), workflow="refund", family="f", created=past, updated=past)
+    Claim.objects.create(run=run, token="t", worker="gone", epoch=0, expires=past)
+    Notice.objects.create(id="n", kind="asked", channel="mail", created=past, due=past)
+    found = doctor.examine()
+    assert set(problems(found)) == {"workers", "claims", "outbox"}
+    assert all(one.why and one.remedy for one in found if one.severity is not Severity.OK)
+
+
+def test_a_copy_that_is_only_looked_at_may_stand_still(alias: str, settings: Any) -> None:
+    past = timezone.now() - timedelta(hours=1)
+    WorkerBeat.objects.all().delete()
+    Notice.objects.create(id="n", kind="asked", channel="mail", created=past, due=past)
+    settings.WFDASH_HOLD = True
+    found = [*runs.work()]
+    assert [(one.severity, one.check) for one in found] == [(Severity.ADVICE, "workers")]
+
+
+def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
+    now = timezone.now()
+    Run.objects.create(id=new_run_id(), workflow="billing", family="f", created=now, updated=now)
+    assert problems([*runs.served_runs()]) == {"unserved": "1 run of billing wait, and no worker has that workflow"}
+
+
+@pytest.mark.parametrize("alias", [POSTGRES], indirect=True)
+def test_another_secret_key_than_the_databases_is_found(alias: str, settings: Any) -> None:
+    Installation.objects.create(pk=1, key=installation_key.fingerprint("k" * 50))
+    assert problems([*database.secret_key()]) == {}
+    settings.SECRET_KEY = "j" * 50
+    (found,) = database.secret_key()
+    assert found.severity is Severity.PROBLEM
+    assert found.remedy.startswith("Set WFDASH_SECRET_KEY")
+
+
+def test_a_database_that_does_not_answer_is_the_last_that_is_asked(settings: Any, monkeypatch: Any) -> None:
+    class Away:
+        def ensure_connection(self) -> None:
+            raise OSError("connection refused\nmore")
+
+    monkeypatch.setattr(installation, "EXAMINATIONS", ())
+    monkeypatch.setattr(database, "connection", Away)
+    (found,) = doctor.examine()
+    assert (found.check, found.found) == ("database", "no connection: connection refused")
+
+
+def test_an_examination_that_fails_does_not_keep_the_others_from_looking() -> None:
+    def living_room() -> Iterator[Finding]:
+        yield Finding(severity=Severity.OK, check="room", found="tidy")
+        raise PermissionError("may not look")
+
+    tidy, failed = doctor.run(living_room)
+    assert tidy.found == "tidy"
+    assert (failed.check, failed.found) == ("living room", "cannot be examined: PermissionError: may not look")
+
+
+def test_a_data_directory_that_others_can_read_and_an_address_no_one_reaches_are_problems(
+    settings: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "secret_key").touch(0o644)
+    tmp_path.chmod(0o755)
+    settings.WFDASH_DATA_DIR = tmp_path
+    settings.WFDASH_URL, settings.ALLOWED_HOSTS = "https://flows.example.org", ["localhost"]
+    found = [*installation.data_directory(), *installation.address()]
+    assert set(problems(found)) == {"data", "address"}
+    settings.ALLOWED_HOSTS, settings.WFDASH_HTTPS = [".example.org"], True
+    words = [one.found for one in installation.address() if one.severity is Severity.ADVICE]
+    assert words == ["WFDASH_PROXIES is empty behind HTTPS", "WFDASH_ORIGINS does not list https://flows.example.org"]
+
+
+def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\nhost:/x {tmp_path} nfs4 rw 0 0\n")
+    assert installation.file_system_of(tmp_path, mounts) == "nfs4"
+    assert installation.file_system_of(Path("/"), mounts) == "ext4"
+    assert installation.file_system_of(tmp_path, tmp_path / "none") == ""
+
+
+def test_the_report_has_the_worst_last_and_programs_get_counts() -> None:
+    bad = Finding(severity=Severity.PROBLEM, check="claims", found="3 stuck", why="None looks.", remedy="Start one.")
+    good = Finding(severity=Severity.OK, check="keys", found="one")
+    assert as_text([bad, good]).splitlines() == [
+        "ok       keys         one",
+        "problem  claims       3 stuck",
+        "                      Why: None looks.",
+        "                      Do: Start one.",
+        "",
+        "1 problem, 0 advice",
+    ]
+    report = as_json([bad, good])
+    assert (report["problems"], report["findings"][0]["severity"]) == (1, "problem")
+
+
+def test_the_command_ends_with_one_where_there_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bad = Finding(severity=Severity.PROBLEM, check="claims", found="3 stuck", why="None looks.", remedy="Start one.")
+    monkeypatch.setattr(doctor, "examine", lambda: [bad])
+    (tmp_path / "wfdash.sqlite3").write_text("not empty")
+    monkeypatch.setenv("WFDASH_DATA", str(tmp_path))
+    assert cli.main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["problems"] == 1
+    monkeypatch.setattr(doctor, "examine", list)
+    assert cli.main(["doctor"]) == 0
