@@ -19,6 +19,7 @@
 ``WFDASH_RETENTION`` JSON of a ``CheckpointConfig``: which checkpoints are saved and kept (docs/checkpointing.md)
 ``WFDASH_KEEP_RUNS`` days for which ended runs are kept, then everything of them is removed (default: forever); of some
                      workflows others: ``90,payments=3650,scratch=7,ledger=forever`` (docs/retention.md)
+``WFDASH_ARCHIVE``   a folder in which each run is written before it is removed by its age (default: none)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
 ``WFDASH_HINTS``     procrastinate: workers take runs from queues of Procrastinate (docs/operating.md)
 ``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
@@ -200,6 +201,7 @@ WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
 WFDASH_ON_ERROR = os.environ.get("WFDASH_ON_ERROR", "")
 WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
 WFDASH_KEEP_RUNS = read_keep_rules(os.environ.get("WFDASH_KEEP_RUNS", ""))
+WFDASH_ARCHIVE = os.environ.get("WFDASH_ARCHIVE", "")
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
     WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])

@@ -22,6 +22,7 @@ from wfdash.cli.ending import run_to_end
 from wfdash.cli.new import add_new_command
 from wfdash.cli.people import add_people_commands
 from wfdash.cli.processes import PRIVATE_UMASK, add_process_commands, setup
+from wfdash.cli.retention import add_retention_commands
 from wfdash.cli.sign_in_texts import sign_in_link
 from wfdash.cli.tokens import add_token_commands
 from wfdash.installation import location
@@ -107,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     completion.add(verbs, _parser)
     add_token_commands(verbs, setup)
     add_people_commands(verbs, setup)
+    add_retention_commands(verbs, setup)
     for verb in (signin, verify):
         verb.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
     return parser

@@ -46,7 +46,9 @@ def print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, empty: str = "N
 def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return "" if value is None else {True: "yes", False: "no"}.get(value, str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def _guarded(act: Act, setup: Setup) -> Callable[[argparse.Namespace], int]:

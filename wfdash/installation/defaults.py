@@ -18,6 +18,7 @@ ENGINES = (
 """The engines that come with wfdash. None imports a framework before a file with workflows of it has."""
 
 DEFAULTS: Mapping[str, Any] = {
+    "WFDASH_ARCHIVE": "",
     "WFDASH_APPRISE": {},
     "WFDASH_ASK_PEOPLE": True,
     "WFDASH_AUDIT_KEY": "",

@@ -15,7 +15,7 @@ from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
 from checkpoints.records import Phase
 from checkpoints.storage import CheckpointStorage
-from wfdash.actions.retention.runs import RemovedBatch, RunRemover
+from wfdash.actions.retention.runs import RunRemover, rest_after
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.version_holds import in_thread
 
@@ -27,9 +27,6 @@ LOOK_SECONDS = 60.0
 """How often runs that were cancelled while suspended are looked for, because no worker runs them."""
 LOOK_BACK = timedelta(days=1)
 """A worker that starts looks for what was cancelled while there was none."""
-REST = 3.0
-"""Times as long as a batch of old runs took, the next one waits: others write in between."""
-LEAST_REST = 0.02
 SLACK = timedelta(seconds=30)
 """A cancellation is dated before it is committed."""
 
@@ -100,8 +97,3 @@ async def remove_old_until(stopping: asyncio.Event) -> None:
                 await asyncio.wait_for(stopping.wait(), pause)
     finally:
         await thread.aclose()
-
-
-def rest_after(batch: RemovedBatch) -> float:
-    """Return the seconds for others to write before the next batch: most of the time is theirs."""
-    return max(LEAST_REST, batch.seconds * REST)

@@ -159,14 +159,13 @@ def weigh(connection: Any, path: Path) -> str:
 
 def remove_all(report: Report) -> None:
     """Remove every old run as a worker does, and note the figures."""
-    from wfdash.actions.retention.runs import RunRemover
-    from wfdash.worker import retention
+    from wfdash.actions.retention.runs import RunRemover, rest_after
 
     old, began, runs, rows, longest = RunRemover(), time.perf_counter(), 0, 0, list[float]()
     while not (batch := old.remove_next()).last:
         runs, rows = runs + len(batch.runs), rows + batch.rows
         longest.append(batch.seconds)
-        time.sleep(retention.rest_after(batch))
+        time.sleep(rest_after(batch))
     took = time.perf_counter() - began
     report.note("runs, rows removed", f"{runs:,}, {rows:,}")
     report.note("a second", f"{runs / took:,.0f} runs, {rows / took:,.0f} rows, in {took:,.0f} s")
@@ -187,7 +186,7 @@ def main() -> int:
         os.environ.update(WFDASH_DATA=str(folder), DJANGO_SETTINGS_MODULE="wfdash.settings", WFDASH_KEEP_RUNS="90")
         os.environ.pop("WFDASH_DATABASE", None)
         if options.archive:
-            os.environ["WFDASH_ARCHIVE"] = str(folder / "archive")
+            os.environ["WFDASH_ARCHIVE"] = str(folder)
         if options.database == "postgres":
             from tests.faults.servers import Postgres
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -33,6 +34,7 @@ from checkpoints.models import Claim, Event, Notice, Run, TallyMark, Webhook
 from checkpoints.records import ENDED
 from wfdash.actions.audit import entries
 from wfdash.actions.hooks import feed
+from wfdash.actions.retention import archive
 from wfdash.actions.runs.content import drop_content
 from wfdash.actions.runs.tags import KEPT
 from wfdash.installation.keep_rules import KeepRules, keep_rules
@@ -43,6 +45,9 @@ log = logging.getLogger(__name__)
 VERB = "delete-old"
 CANDIDATES = 500
 """Runs picked by one query."""
+REST = 3.0
+"""Times as long as a batch took, the next one waits."""
+LEAST_REST = 0.02
 ROWS_BESIDE = 12
 """Rows that a run has beside its events and checkpoints, about."""
 NOTHING = RemovedRuns(relatives=(), counts={})
@@ -122,6 +127,11 @@ class RunRemover:
         count = max(1, bisect_right(total, self._size.rows))
         found, self._picked = self._picked[:count], self._picked[count:]
         return found
+
+
+def rest_after(batch: RemovedBatch) -> float:
+    """Return the seconds for others to write before the next batch: most of the time is theirs."""
+    return max(LEAST_REST, batch.seconds * REST)
 
 
 def current_rules() -> KeepRules:
@@ -210,8 +220,14 @@ def _version(run: Run) -> tuple[Any, ...]:
 
 
 def remove(found: Sequence[OldRun], rules: KeepRules) -> RemovedBatch:
-    """Remove these runs, in one transaction with its audit entry, but for those that something keeps now."""
-    versions = {one.at.run: one.version for one in found}
+    """Remove these runs, in one transaction with its audit entry, but for those that something keeps now.
+
+    Where there is an archive they are in it before; one that cannot be written there stays.
+    """
+    versions, facts = {one.at.run: one.version for one in found}, dict[str, Any]()
+    if settings.WFDASH_ARCHIVE:
+        facts["archive"], archived = archive.archive_runs(Path(settings.WFDASH_ARCHIVE), list(versions), database_now())
+        versions = {run: versions[run] for run in archived}
     rows = Run.objects.filter(pk__in=versions).order_by().only("id", *VERSION).select_for_update(skip_locked=True)
     free = free_to_go(old_runs(rules, database_now()).filter(pk__in=versions)).values_list("pk", flat=True)
     with write():
@@ -221,7 +237,7 @@ def remove(found: Sequence[OldRun], rules: KeepRules) -> RemovedBatch:
         runs = sorted(same.intersection(free), key=list(versions).index) if same else []
         removed = remove_locked(alias(), runs) if runs else NOTHING
         if runs:
-            facts = {"runs": runs, "days": rules.as_json(), **_counts(removed)}
+            facts |= {"runs": runs, "days": rules.as_json(), **_counts(removed)}
             entries.record(None, VERB, facts=facts, right="retention", actor=entries.MACHINE)
     seconds = time.monotonic() - began
     drop_content(removed.relatives)
