@@ -139,6 +139,16 @@ def postgres_alias(postgres_server: dict[str, Any], django_db_blocker: Any) -> I
 
 
 @pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Give a Redis of the tests' own."""
+    from tests.pubsub.redis_server import RedisServer
+
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
 def sqlite_alias(
     tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path, django_db_blocker: Any
 ) -> Iterator[str]:

@@ -21,8 +21,10 @@
                      workflows others: ``90,payments=3650,scratch=7,ledger=forever`` (docs/retention.md)
 ``WFDASH_ARCHIVE``   a folder in which each run is written before it is removed by its age (default: none)
 ``WFDASH_EMBED``     1 (default): the server also runs workflows; 0: it only serves pages
-``WFDASH_HINTS``     procrastinate: workers take runs from queues of Procrastinate (docs/operating.md)
-``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), or off
+``WFDASH_HINTS``     procrastinate, celery: workers take runs from queues (docs/operating.md)
+``WFDASH_BROKER``    the broker for ``WFDASH_HINTS=celery``: ``redis://user:password@host:port/number``, ``amqp://...``
+``WFDASH_SIGNALS``   how processes hear of each other's changes at once: postgres (default on PostgreSQL), off, or
+                     ``redis://user:password@host:port/number``
 ``WFDASH_HOLD``      1: pages are served, nothing is driven or sent, and every page says so: for a restored copy
 ``WFDASH_DRAIN``     seconds for running steps to end when a process stops (default: 30 in ``wfdash worker``, else 5)
 ``WFDASH_CLAIM_SECONDS``  seconds after which others take over the runs of a worker that is gone (default: 4)
@@ -266,8 +268,11 @@ TEMPLATES = [
 
 DATABASES = {"default": read_database(DATA_DIR, os.environ) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
 WFDASH_DATABASE_DIRECT = os.environ.get("WFDASH_DATABASE_DIRECT", "")
-WFDASH_HINTS = hints_of(os.environ.get("WFDASH_HINTS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")))
-if WFDASH_HINTS:
+WFDASH_BROKER = os.environ.get("WFDASH_BROKER", "")
+WFDASH_HINTS = hints_of(
+    os.environ.get("WFDASH_HINTS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")), broker=WFDASH_BROKER
+)
+if WFDASH_HINTS == "procrastinate":
     INSTALLED_APPS.append("procrastinate.contrib.django")
     # It would import the module tasks of every app, which may be another queue's.
     PROCRASTINATE_AUTODISCOVER_MODULE_NAME = ""

@@ -16,7 +16,8 @@ from checkpoints import ids
 from checkpoints.models import Run
 from checkpoints.sql.postgres.conninfo import parameters_of
 from wfdash import catalog
-from wfdash.hints import Hints
+from wfdash.hints import Hints, brokered
+from wfdash.hints.brokered import BrokeredHints, publisher
 from wfdash.hints.signalled import SignalledHints
 
 NEEDS = pytest.mark.skipif(importlib.util.find_spec("procrastinate") is None, reason="needs the extra cluster")
@@ -47,16 +48,26 @@ class Looking:
         self.look_at(run)
 
 
-@pytest.fixture(params=["sqlite", QUEUED])
+@pytest.fixture(params=["sqlite", QUEUED, "broker"])
 def hints(request, settings, django_db_blocker, monkeypatch) -> Iterator[Hints]:
     """Each adapter on a database that it works on, which is wfdash's."""
-    settings.WFDASH_DATABASE_ALIAS = name = request.getfixturevalue(f"{request.param}_alias")
+    database = "sqlite" if request.param == "broker" else request.param
+    settings.WFDASH_DATABASE_ALIAS = name = request.getfixturevalue(f"{database}_alias")
     found = [SimpleNamespace(name="expense"), SimpleNamespace(name="é" * 200)]
     monkeypatch.setattr(catalog, "entries", lambda: found)
     with django_db_blocker.unblock():
         if request.param == "postgres":
             request.getfixturevalue("procrastinate_tables")
             yield queued_hints()
+        elif request.param == "broker":
+            server = request.getfixturevalue("redis_server")
+            server.execute("FLUSHALL")
+            monkeypatch.setattr(brokered, "LISTEN_SECONDS", 0.02)
+            quick = {**brokered.OPTIONS["redis"], "polling_interval": 0.02}
+            monkeypatch.setattr(brokered, "OPTIONS", {"redis": quick})
+            settings.WFDASH_BROKER = server.url
+            yield BrokeredHints()
+            publisher.close()
         else:
             yield SignalledHints()
         Run.objects.using(name).all().delete()

@@ -4,6 +4,7 @@ import pytest
 
 from tests.hints.conftest import NEEDS
 from wfdash.hints import current_hints
+from wfdash.hints.brokered import BrokeredHints
 from wfdash.hints.signalled import SignalledHints
 from wfdash.installation.environment import hints_of
 
@@ -22,14 +23,23 @@ def test_a_queue_is_used_where_it_is_set(settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("procrastinate", "WFDASH_DATABASE"), ("celery", "must be procrastinate")]
+    ("value", "words"),
+    [("procrastinate", "WFDASH_DATABASE"), ("celery", "WFDASH_DATABASE"), ("rq", "must be procrastinate, celery or")],
 )
 def test_a_setting_that_cannot_be_meant_is_refused_with_what_could_be(value, words) -> None:
     with pytest.raises(ValueError, match=words):
         hints_of(value, on_postgres=False)
 
 
-def test_a_queue_that_is_not_installed_is_refused_with_what_to_install(monkeypatch) -> None:
-    monkeypatch.setattr("wfdash.installation.environment.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'wfdash\[cluster\]'"):
-        hints_of("procrastinate", on_postgres=True)
+def test_a_broker_is_used_where_its_address_is_set(settings) -> None:
+    settings.WFDASH_HINTS = hints_of("celery", on_postgres=True, broker="amqp://guest@h//")
+    assert isinstance(current_hints(), BrokeredHints)
+    with pytest.raises(ValueError, match="set WFDASH_BROKER"):
+        hints_of("celery", on_postgres=True)
+
+
+@pytest.mark.parametrize(("value", "extra"), [("procrastinate", "cluster"), ("celery", "celery")])
+def test_what_is_not_installed_is_refused_with_what_to_install(monkeypatch, value, extra) -> None:
+    monkeypatch.setattr("wfdash.installation.environment._is_installed", lambda name: False)
+    with pytest.raises(ValueError, match=rf"pip install 'wfdash\[{extra}\]'"):
+        hints_of(value, on_postgres=True, broker="redis://h")

@@ -11,6 +11,7 @@ from checkpoints.sql.postgres.conninfo import parameters_of
 from wfdash.pubsub.bus import Bus
 from wfdash.pubsub.messages import Envelope, Message, key_of
 from wfdash.pubsub.postgres import PostgresBus
+from wfdash.pubsub.redis_bus import RedisBus
 from wfdash.pubsub.transport import Transport
 
 
@@ -47,8 +48,10 @@ def parameters(postgres_server: dict[str, Any]) -> dict[str, Any]:
     return parameters_of(postgres_server)
 
 
-@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.postgres), "redis"])
 def bus(request) -> Bus:
+    if request.param == "redis":
+        return RedisBus(request.getfixturevalue("redis_server").url)
     return PostgresBus(request.getfixturevalue("parameters"))
 
 

@@ -97,13 +97,22 @@ def test_on_sqlite_nothing_is_exchanged(settings) -> None:
 
 @pytest.mark.parametrize(
     ("value", "on_postgres", "carried"),
-    [("", True, "postgres"), ("", False, "off"), ("off", True, "off"), ("postgres", True, "postgres")],
+    [
+        ("", True, "postgres"),
+        ("", False, "off"),
+        ("off", True, "off"),
+        ("postgres", True, "postgres"),
+        ("rediss://h/1", False, "rediss://h/1"),
+    ],
 )
 def test_what_carries_signals_follows_the_database_unless_set(value, on_postgres, carried) -> None:
     assert signals_of(value, on_postgres=on_postgres) == carried
 
 
-@pytest.mark.parametrize(("value", "words"), [("postgres", "WFDASH_DATABASE"), ("yes", "postgres or off")])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("postgres", "WFDASH_DATABASE"), ("yes", "postgres, off, or redis"), ("redis:/host", "must be")],
+)
 def test_a_setting_that_cannot_be_meant_is_refused_with_what_could_be(value, words) -> None:
     with pytest.raises(ValueError, match=words):
         signals_of(value, on_postgres=False)

@@ -1,4 +1,4 @@
-"""Hints: *a worker should look at run R*. What carries them is a port: signals, or a queue.
+"""Hints: *a worker should look at run R*. What carries them is a port: signals, a queue in the database, or a broker.
 
 A hint carries no truth: it may be lost, doubled, late or of a run that is not due. The claim decides who executes a
 run, and every worker looks for due runs each second.
@@ -7,8 +7,8 @@ run, and every worker looks for due runs each second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 from django.conf import settings
 
@@ -29,7 +29,7 @@ class HintedWorker(Protocol):
     def wake(self, run: str) -> None:
         """If the run is executed here, let it look for answers, or for its end."""
 
-    async def take(self, run: str) -> None:
+    def take(self, run: str) -> Coroutine[Any, Any, None]:
         """Claim the run if it is due and begin to execute it; returns once that is done."""
 
 
@@ -72,6 +72,10 @@ def current_hints() -> Hints:
         from wfdash.hints.queued import QueuedHints
 
         return QueuedHints()
+    if settings.WFDASH_HINTS == "celery":
+        from wfdash.hints.brokered import BrokeredHints
+
+        return BrokeredHints()
     from wfdash.hints.signalled import SignalledHints
 
     return SignalledHints()

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
-from hashlib import md5
 
 from procrastinate import App, PsycopgConnector
 from psycopg_pool import AsyncConnectionPool
@@ -19,6 +18,7 @@ from checkpoints.database.alias import connection
 from checkpoints.database.direct import direct_parameters
 from checkpoints.sql.postgres.conninfo import application_name
 from wfdash.hints import HintedWorker, signal, subscribe
+from wfdash.hints.queues import LONGEST_NAME, queue_of
 from wfdash.pubsub.transport import Outage
 
 log = logging.getLogger(__name__)
@@ -31,17 +31,15 @@ POLL_SECONDS = 0.25
 RETRY_SECONDS = 1.0
 CONNECT_SECONDS = 10.0
 TIDY_SECONDS = 60.0
-LONGEST_NAME = 36
-"""Bytes of a workflow's name in its queue's: Procrastinate notifies by a channel named after that, of 63 at most."""
 LATE = "Workers find runs by looking each second: %s: %s: %s. Retrying each second"
-SEND = """
+SEND = f"""
     INSERT INTO procrastinate_jobs (queue_name, task_name, priority, queueing_lock, args)
-    SELECT 'run:' || CASE WHEN octet_length(workflow) <= 36 THEN workflow ELSE md5(workflow) END,
+    SELECT 'run:' || CASE WHEN octet_length(workflow) <= {LONGEST_NAME} THEN workflow ELSE md5(workflow) END,
            'wfdash.drive', priority, 'run:' || id, jsonb_build_object('run', id)
     FROM checkpoints_run WHERE id = ANY(%s) ORDER BY id
     ON CONFLICT (queueing_lock) WHERE status = 'todo'
     DO UPDATE SET priority = greatest(procrastinate_jobs.priority, excluded.priority)
-"""
+"""  # noqa: S608
 """DO UPDATE: it locks a hint that waits, and fetching skips it, until this transaction ends. One that is left alone
 could be fetched before our commit, and its worker would find nothing new.
 """
@@ -135,12 +133,6 @@ def cause_of(error: Exception) -> Exception:
     """Return what Procrastinate's error is about: its own says no more than that the database had one."""
     cause = error.__cause__
     return cause if isinstance(cause, Exception) else error
-
-
-def queue_of(workflow: str) -> str:
-    """Return the name of the queue with a workflow's runs, as ``SEND`` does."""
-    name = workflow.encode()
-    return "run:" + (workflow if len(name) <= LONGEST_NAME else md5(name, usedforsecurity=False).hexdigest())
 
 
 def open_pool() -> AsyncConnectionPool:

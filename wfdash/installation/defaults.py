@@ -22,6 +22,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_APPRISE": {},
     "WFDASH_ASK_PEOPLE": True,
     "WFDASH_AUDIT_KEY": "",
+    "WFDASH_BROKER": "",
     "WFDASH_DATABASE_ALIAS": "",
     "WFDASH_DATABASE_DIRECT": "",
     "WFDASH_DOCS": "",

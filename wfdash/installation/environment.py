@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterable, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 SECRETS = (
     "WFDASH_AUDIT_KEY",
+    "WFDASH_BROKER",
     "WFDASH_DATABASE",
     "WFDASH_DATABASE_DIRECT",
     "WFDASH_ENCRYPTION_KEYS",
@@ -23,6 +25,7 @@ SECRETS = (
     "WFDASH_PUSH_KEY",
     "WFDASH_SECRET_KEY",
     "WFDASH_SECRET_KEY_FALLBACKS",
+    "WFDASH_SIGNALS",
     "PGPASSWORD",
 )
 """Variables that hold secrets: each may be given as ``NAME_FILE``, the path of a file that holds the value."""
@@ -109,21 +112,44 @@ def env_networks(name: str) -> list[Network]:
         raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
 
 
+REDIS = ("redis://", "rediss://", "unix://")
+
+
 def signals_of(value: str, *, on_postgres: bool) -> str:
-    """Return what carries signals between processes, from the setting: ``postgres`` or ``off``. ``ValueError``."""
+    """Return what carries signals between processes, from the setting: ``postgres``, ``off``, or the address of a
+    Redis. ``ValueError``.
+    """
+    if value.startswith(REDIS):
+        if not _is_installed("redis"):
+            raise ValueError("WFDASH_SIGNALS is the address of a Redis, which needs: pip install 'wfdash[redis]'")
+        return value
     if value not in {"", "off", "postgres"}:
-        raise ValueError(f"WFDASH_SIGNALS must be postgres or off, not {value!r}; empty: postgres where that is used")
+        # Not the value: it may hold a password.
+        raise ValueError(
+            "WFDASH_SIGNALS must be postgres, off, or redis://, rediss:// or unix:// with the address of a Redis; "
+            "empty: postgres where that is the database"
+        )
     if value == "postgres" and not on_postgres:
         raise ValueError("WFDASH_SIGNALS is postgres, and the database is not: set WFDASH_DATABASE, or leave it empty")
     return value or ("postgres" if on_postgres else "off")
 
 
-def hints_of(value: str, *, on_postgres: bool) -> str:
-    """Return what carries hints to workers, from the setting: ``procrastinate``, or empty: signals. ``ValueError``."""
-    if value not in {"", "procrastinate"}:
-        raise ValueError(f"WFDASH_HINTS must be procrastinate or empty, not {value!r}")
+def hints_of(value: str, *, on_postgres: bool, broker: str = "") -> str:
+    """Return what carries hints to workers, from the setting: ``procrastinate``, ``celery``, or empty: signals.
+    ``ValueError``.
+    """
+    if value not in {"", "procrastinate", "celery"}:
+        raise ValueError(f"WFDASH_HINTS must be procrastinate, celery or empty, not {value!r}")
     if value and not on_postgres:
-        raise ValueError("WFDASH_HINTS is procrastinate, which needs PostgreSQL: set WFDASH_DATABASE or leave it empty")
-    if value and find_spec("procrastinate") is None:
-        raise ValueError("WFDASH_HINTS is procrastinate, which is not installed: pip install 'wfdash[cluster]'")
+        raise ValueError(f"WFDASH_HINTS is {value}, which needs PostgreSQL: set WFDASH_DATABASE or leave it empty")
+    package, extra = {"celery": ("kombu", "celery"), "procrastinate": ("procrastinate", "cluster")}.get(value, ("", ""))
+    if package and not _is_installed(package):
+        raise ValueError(f"WFDASH_HINTS is {value}, which is not installed: pip install 'wfdash[{extra}]'")
+    if value == "celery" and "://" not in broker:
+        raise ValueError("WFDASH_HINTS is celery: set WFDASH_BROKER to the broker's address, as redis:// or amqp://")
     return value
+
+
+def _is_installed(package: str) -> bool:
+    # One that is imported may have no specification to be found by.
+    return package in sys.modules or find_spec(package) is not None

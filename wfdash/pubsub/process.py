@@ -66,6 +66,10 @@ def choose_bus() -> Bus | None:
             from wfdash.pubsub.postgres import PostgresBus
 
             return PostgresBus(direct_parameters())
+        case url if url != "off":
+            from wfdash.pubsub.redis_bus import RedisBus
+
+            return RedisBus(url)
     return None
 
 

@@ -160,7 +160,7 @@ def signals() -> Findings:
 
 def hints() -> Findings:
     """Say how many jobs of Procrastinate wait."""
-    if not settings.WFDASH_HINTS:
+    if settings.WFDASH_HINTS != "procrastinate":
         return
     with connection().cursor() as cursor:
         cursor.execute("SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'wfdash.drive' AND status = 'todo'")

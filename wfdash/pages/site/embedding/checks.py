@@ -64,7 +64,8 @@ def register_checks() -> None:
 
 def refuse_hints(given: str) -> None:
     """Raise ``ValueError`` if what is to carry hints to workers is not there."""
-    if hints_of(given, on_postgres=connection().vendor == "postgresql") and not apps.is_installed(QUEUE):
+    found = hints_of(given, on_postgres=connection().vendor == "postgresql", broker=settings.WFDASH_BROKER)
+    if found == "procrastinate" and not apps.is_installed(QUEUE):
         raise ValueError(f"WFDASH_HINTS needs Procrastinate's tables: add {QUEUE} to INSTALLED_APPS, then migrate")
 
 
