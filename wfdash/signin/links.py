@@ -16,6 +16,8 @@ from wfdash.errors import NotFound, WrongState
 from wfdash.rendering.addresses import absolute
 
 LIFETIME = timedelta(hours=1)
+KEPT = timedelta(days=30)
+"""How long an expired link is known as such."""
 
 
 def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -> str:
@@ -55,6 +57,14 @@ def use_link(secret: str) -> User:
     if SignInLink.objects.filter(pk=link.pk, used__isnull=True).update(used=timezone.now()) != 1:
         raise NotFound("The link has already been used")
     return link.user
+
+
+def forget_links(limit: int) -> int:
+    """Remove links that expired ``KEPT`` ago, used or not: until then someone who opens one reads what it was. Returns
+    how many.
+    """
+    old = SignInLink.objects.filter(expires__lt=timezone.now() - KEPT).order_by("pk").values_list("pk", flat=True)
+    return SignInLink.objects.filter(pk__in=list(old[:limit])).delete()[0]
 
 
 def _hash(secret: str) -> str:

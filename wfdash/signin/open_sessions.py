@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
+from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.models import Session
 from django.http import HttpRequest
@@ -67,6 +68,16 @@ def end_sessions(user_id: int, *, but: str | None = "", only: str = "") -> int:
     Session.objects.filter(session_key__in=ended).delete()
     on_commit(lambda: pubsub.rights_changed.publish(user_id))
     return len(ended)
+
+
+def forget_sessions(limit: int) -> int:
+    """Remove sessions that have expired, where wfdash signs people in; those of a project are its own. Returns how
+    many.
+    """
+    if not settings.WFDASH_SIGN_IN:
+        return 0
+    old = Session.objects.filter(expire_date__lt=timezone.now()).values_list("pk", flat=True)
+    return Session.objects.filter(pk__in=list(old[:limit])).delete()[0]
 
 
 def _rows(user_id: int) -> Iterator[tuple[Session, dict[str, str]]]:

@@ -15,8 +15,6 @@ from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
 from checkpoints.records import Phase
 from checkpoints.storage import CheckpointStorage
-from wfdash.actions.retention.runs import RunRemover, rest_after
-from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.version_holds import in_thread
 
 log = logging.getLogger(__name__)
@@ -79,21 +77,3 @@ def cancelled_since(moment: datetime) -> list[RunId]:
     """Return the runs that were cancelled since then and have more than one checkpoint, oldest first."""
     rows = Run.objects.filter(phase=Phase.CANCELLED, finished__gte=moment, n__gt=1).order_by("finished")
     return [RunId(id_) for id_ in rows.values_list("id", flat=True)]
-
-
-async def remove_old_until(stopping: asyncio.Event) -> None:
-    """Remove runs that ``WFDASH_KEEP_RUNS`` no longer keeps, a batch at a time, until stopped."""
-    thread, old = DbThread("wfdash-retention"), RunRemover()
-    try:
-        while not stopping.is_set():
-            pause = LOOK_SECONDS
-            try:
-                batch = await thread.call(old.remove_next)
-                if not batch.last:
-                    pause = rest_after(batch)
-            except Exception:
-                log.exception("Could not remove old runs; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), pause)
-    finally:
-        await thread.aclose()

@@ -35,7 +35,7 @@ from wfdash.worker.jobs.heartbeat import heartbeat_until
 from wfdash.worker.jobs.sweeps import sweep_until
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.recorder import ClaimedRecorder
-from wfdash.worker.retention import BackgroundPruner, remove_old_until
+from wfdash.worker.retention import BackgroundPruner
 from wfdash.worker.serving import Serving
 from wfdash.worker.step_logs import capture_step_logs
 from wfdash.worker.takeovers import Takeovers
@@ -136,8 +136,7 @@ class Worker:
 
     async def _lead(self, halt: asyncio.Event, thread: DbThread) -> None:
         """Do what one worker does on behalf of all."""
-        tidies = (self._pruner.tidy_cancelled_until, remove_old_until)
-        await asyncio.gather(sweep_until(halt, thread), *(tidy(halt) for tidy in tidies))
+        await asyncio.gather(sweep_until(halt, thread), self._pruner.tidy_cancelled_until(halt))
 
     def stop(self, *, drain: float = 0.0) -> None:
         """Ask ``serve`` to end. Call it on the worker's loop.

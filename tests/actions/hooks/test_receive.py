@@ -18,7 +18,7 @@ from tests.people import make_run
 from wfdash import catalog
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions import rate_limit
-from wfdash.actions.hooks import incoming
+from wfdash.actions.hooks import incoming, receive
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.hooks.receive import forget_deliveries
 from wfdash.actions.people.accounts import create_service_account
@@ -258,10 +258,11 @@ def test_what_is_wrong_is_said_at_its_field(otto: Viewer, facts: dict[str, Any],
     assert not IncomingHook.objects.exists()
 
 
-def test_what_came_long_ago_is_forgotten(otto: Viewer) -> None:
+def test_what_came_long_ago_is_forgotten(otto: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     send(hook_of(otto))
     assert forget_deliveries() == 0
-    assert forget_deliveries(days=-1) == 1
+    monkeypatch.setattr(receive, "KEPT_DAYS", -1)
+    assert forget_deliveries() == 1
 
 
 def test_templates_take_what_is_there() -> None:

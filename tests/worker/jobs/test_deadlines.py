@@ -10,12 +10,11 @@ import pytest
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Answer, Event, HumanRequest, IdempotencyKey, Notice, Run
+from checkpoints.models import Answer, Event, HumanRequest, Notice, Run
 from tests.people import ACTIONS, DECISION
 from tests.worker.conftest import until
 from wfdash.access.viewer import Viewer
 from wfdash.actions import answer_request
-from wfdash.actions.idempotency import KEPT
 from wfdash.questions.policy import Policy
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.jobs import deadlines
@@ -127,15 +126,3 @@ def test_a_sweep_with_nothing_to_do_asks_little(ask, django_assert_max_num_queri
     deadlines.sweep()
     with django_assert_max_num_queries(13):
         deadlines.sweep()
-
-
-def test_tidying_forgets_old_keys_however_many(db) -> None:
-    old = timezone.now() - KEPT - timedelta(seconds=1)
-    rows = [
-        IdempotencyKey(person="otto", key=str(n), verb="pause", digest="", at=old) for n in range(deadlines.BATCH + 1)
-    ]
-    IdempotencyKey.objects.bulk_create(
-        [*rows, IdempotencyKey(person="otto", key="new", verb="pause", at=timezone.now())]
-    )
-    deadlines.tidy()
-    assert IdempotencyKey.objects.get().key == "new"

@@ -72,11 +72,11 @@ def preview(hook: IncomingHook, delivery: Json) -> tuple[Json, list[dict[str, An
     return mapped(hook.mapping, delivery)
 
 
-def forget_deliveries(days: int = KEPT_DAYS) -> int:
-    """Remove what came so long ago. Returns how many."""
-    old = IncomingDelivery.objects.filter(at__lt=timezone.now() - timedelta(days=days)).order_by("at")
+def forget_deliveries(limit: int = FORGOTTEN) -> int:
+    """Remove what came ``KEPT_DAYS`` ago. Returns how many."""
+    old = IncomingDelivery.objects.filter(at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).order_by("at")
     with write():
-        return IncomingDelivery.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN])).delete()[0]
+        return IncomingDelivery.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:limit])).delete()[0]
 
 
 def _act(hook: IncomingHook, received: Received, signed_id: str) -> Done:

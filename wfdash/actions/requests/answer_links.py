@@ -126,6 +126,14 @@ def undo_by_link(token: str, *, signed_in: User | None = None) -> None:
         undo_answer(link.viewer, link.request)
 
 
+def forget_used_links(limit: int) -> int:
+    """Remove what says that a link was used, once its signature has expired. Returns how many."""
+    over = timezone.now() - timedelta(days=settings.WFDASH_LINK_DAYS + 1)
+    with write():
+        old = UsedLink.objects.filter(at__lt=over).order_by("at").values_list("pk", flat=True)
+        return UsedLink.objects.filter(pk__in=list(old[:limit])).delete()[0]
+
+
 def needs_sign_in(link: AnswerLink, signed_in: User | None) -> bool:
     """Return whether this person must sign in before they can answer."""
     return link.high_risk and (signed_in is None or signed_in.pk != link.viewer.user.pk)

@@ -47,7 +47,7 @@ CANDIDATES = 500
 """Runs picked by one query."""
 REST = 3.0
 """Times as long as a batch took, the next one waits."""
-LEAST_REST = 0.02
+LEAST_REST, LONGEST_REST = 0.02, 0.9
 ROWS_BESIDE = 12
 """Rows that a run has beside its events and checkpoints, about."""
 NOTHING = RemovedRuns(relatives=(), counts={})
@@ -131,7 +131,7 @@ class RunRemover:
 
 def rest_after(batch: RemovedBatch) -> float:
     """Return the seconds for others to write before the next batch: most of the time is theirs."""
-    return max(LEAST_REST, batch.seconds * REST)
+    return min(max(batch.seconds * REST, LEAST_REST), LONGEST_REST)
 
 
 def current_rules() -> KeepRules:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
@@ -36,6 +37,8 @@ from wfdash.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError
 log = logging.getLogger(__name__)
 
 MOST = 10_000
+KEPT = timedelta(days=90)
+"""How long the report of a bulk action can be read."""
 MOST_OPEN = 5
 """Bulk operations one person may have in progress."""
 MOST_REFUSALS = 200
@@ -295,3 +298,10 @@ def _checked_runs(verb: str, run_ids: Sequence[str]) -> list[str]:
     if len(wanted) > MOST:
         raise Invalid([{"loc": ["runs"], "msg": f"At most {MOST:,} runs at once: narrow the filter"}])
     return wanted
+
+
+def forget_bulks(limit: int) -> int:
+    """Remove bulk actions that ended ``KEPT`` ago: each has the ids of up to ``MOST`` runs. Returns how many."""
+    old = Bulk.objects.filter(finished__lt=timezone.now() - KEPT).order_by("at").values_list("pk", flat=True)
+    with write():
+        return Bulk.objects.filter(pk__in=list(old[:limit])).delete()[0]

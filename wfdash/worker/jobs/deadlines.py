@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from checkpoints.database.clock import database_now
-from wfdash.actions import idempotency
 from wfdash.actions.audit import entries
 from wfdash.actions.requests import announce, deadlines, decidability, finalize
 from wfdash.actions.runs import bulk, cancellation, search_index, signals
@@ -57,8 +56,6 @@ def tidy() -> float:
     _count(entries.log_head)
     _count(decidability.recheck_stuck)
     _count(announce_late)
-    while _count(idempotency.forget_keys) >= BATCH:
-        continue
     cancellation.forget_claims()
     return math.inf
 

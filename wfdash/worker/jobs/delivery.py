@@ -9,13 +9,11 @@ from functools import partial
 
 from django.db import connections
 
-from wfdash.actions.hooks.receive import forget_deliveries
 from wfdash.worker.jobs import outbox
 from wfdash.worker.jobs.outbox import Bundle
 
 log = logging.getLogger(__name__)
 
-TIDY_SECONDS = 600.0
 SENDERS = 4
 """Receivers served at the same time: one that does not answer must not keep the others waiting."""
 
@@ -43,15 +41,6 @@ class Senders:
 
     def _ended(self, bundle: Bundle, _: object) -> None:
         self._busy.discard(bundle)
-
-
-def tidy() -> float:
-    """Remove old notifications; returns the seconds until it is to be called again."""
-    if count := outbox.forget_old():
-        log.info("Removed %d old notifications", count)
-    if count := forget_deliveries():
-        log.info("Removed %d old deliveries of incoming webhooks", count)
-    return math.inf
 
 
 def deliver_bundle(bundle: Bundle) -> None:

@@ -111,12 +111,12 @@ def _deliver(bundle: Bundle, notices: list[Notice], channel: Channel, until: flo
     return sent
 
 
-def forget_old(days: int = KEPT_DAYS) -> int:
-    """Remove notices that were sent, given up or shown so long ago; returns how many."""
-    old = Notice.objects.filter(created__lt=timezone.now() - timedelta(days=days))
+def forget_old(limit: int = FORGOTTEN) -> int:
+    """Remove notices that were sent, given up or shown ``KEPT_DAYS`` ago; returns how many."""
+    old = Notice.objects.filter(created__lt=timezone.now() - timedelta(days=KEPT_DAYS))
     over = old.filter(Q(sent__isnull=False) | Q(given_up__isnull=False)).order_by("id").values_list("id", flat=True)
     with write():
-        return Notice.objects.filter(pk__in=list(over[:FORGOTTEN])).delete()[0]
+        return Notice.objects.filter(pk__in=list(over[:limit])).delete()[1].get(Notice._meta.label, 0)
 
 
 def _due(now: datetime) -> Any:

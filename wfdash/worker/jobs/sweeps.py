@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from wfdash.pubsub.transport import Outage
-from wfdash.worker.jobs import deadlines, delivery, due_work, held_runs, hook_feed, metrics, scheduler
+from wfdash.worker.jobs import (
+    deadlines,
+    delivery,
+    due_work,
+    held_runs,
+    hook_feed,
+    leftovers,
+    metrics,
+    old_runs,
+    scheduler,
+)
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.due_work import DueWork
 
@@ -18,6 +28,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """So often it looks, and sooner when the time of something is known to come sooner."""
+FIRST_TIDY = 60.0
 LATE = "What is due beside the runs waits: %s: %s: %s. Retrying each second"
 
 
@@ -57,7 +68,8 @@ def all_jobs() -> list[Job]:
         ),
         Job(name="held", do=held.release, is_due=lambda found: found.has("held"), every=held_runs.LOOK_SECONDS),
         Job(name="tidy", do=deadlines.tidy, every=deadlines.TIDY_SECONDS),
-        Job(name="tidy-delivery", do=delivery.tidy, every=delivery.TIDY_SECONDS, first=delivery.TIDY_SECONDS),
+        Job(name="leftovers", do=leftovers.Leftovers().remove_next, every=leftovers.TIDY_SECONDS, first=FIRST_TIDY),
+        Job(name="retention", do=old_runs.RunRemoval().remove_next, every=old_runs.LOOK_SECONDS),
         Job(name="tidy-metrics", do=metrics.tidy, every=metrics.TIDY_SECONDS),
     ]
 
