@@ -10,13 +10,15 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection
-from django.test import Client
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import ServiceAccount
 from tests import people
 from wfdash.signin import sessions
+from wfdash.signin.session_user import SignedInUser
 from wfdash.signin.sessions import SessionStore, stored_key
 
 pytestmark = pytest.mark.django_db
@@ -103,6 +105,13 @@ def test_another_person_who_signs_in_with_the_same_browser_is_who_is_seen(ana: C
     assert who(ana) == "ana"
     ana.force_login(people.make_people()["ben"])
     assert (who(ana), who(ana)) == ("ben", "ben")
+
+
+def test_a_request_that_already_has_a_person_is_theirs() -> None:
+    request = RequestFactory().get(PAGE)
+    request.session, request._cached_user = SessionStore(), people.make_people()["otto"]
+    SignedInUser(lambda given: HttpResponse(given.user.get_username())).process_request(request)
+    assert request.user.get_username() == "otto"
 
 
 def test_a_session_without_a_user_has_none(ana: Client) -> None:

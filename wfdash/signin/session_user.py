@@ -26,13 +26,19 @@ class SignedInUser(AuthenticationMiddleware):
 
 
 def user_of(request: HttpRequest) -> User | AnonymousUser:
-    """Return who is signed in, by Django's rules: backend, session hash, active account."""
-    request.session.is_empty()  # reads it
-    token = _read.set(getattr(request.session, "user_row", None))
-    try:
-        return get_user(request)
-    finally:
-        _read.reset(token)
+    """Return who is signed in, by Django's rules (backend, session hash, active account), and keep them where Django's
+    own middleware does: a request that has someone there already is theirs.
+    """
+    given: Any = request
+    if not hasattr(given, "_cached_user"):
+        request.session.is_empty()  # reads it
+        token = _read.set(getattr(request.session, "user_row", None))
+        try:
+            given._cached_user = get_user(request)
+        finally:
+            _read.reset(token)
+    found: User | AnonymousUser = given._cached_user
+    return found
 
 
 def read_with_session(user_id: Any) -> User | None:
