@@ -10,6 +10,7 @@ from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
+from django.utils.module_loading import import_string
 
 from wfdash import catalog
 from wfdash.pages.site.embedding import checks
@@ -53,9 +54,16 @@ def setting(**values: Any) -> Change:
 
 def without(middleware: str) -> Change:
     def change(settings: Any) -> None:
-        settings.MIDDLEWARE = [path for path in settings.MIDDLEWARE if path != middleware]
+        removed = import_string(middleware)
+        settings.MIDDLEWARE = [path for path in settings.MIDDLEWARE if not _is(path, removed)]
 
     return change
+
+
+def _is(path: str, removed: type) -> bool:
+    """Return whether a middleware is this one, or derived from it."""
+    found = import_string(path)
+    return isinstance(found, type) and issubclass(found, removed)
 
 
 def own_database(router: str) -> Change:

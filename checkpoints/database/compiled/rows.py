@@ -88,10 +88,10 @@ def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowSt
     """
 
     @lru_cache(maxsize=KEPT)
-    def kept(vendor: str, *key: Hashable) -> RowStatement[T]:
+    def kept(vendor: str, using: str, *key: Hashable) -> RowStatement[T]:
         rows: Any = build(*key)
         models = issubclass(rows._iterable_class, ModelIterable)
-        compiler = rows.query.get_compiler(alias())
+        compiler = rows.query.get_compiler(using)
         try:
             sql, params = compiler.as_sql()
         except EmptyResultSet:
@@ -99,13 +99,13 @@ def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowSt
         return RowStatement(
             sql=sql,
             params=tuple(params),
-            read=_reader_of(compiler, models=models),
+            read=_reader_of(compiler, using, models=models),
         )
 
-    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+    return wraps(build)(lambda *key: kept(connection().vendor, alias(), *key))
 
 
-def _reader_of(compiler: SQLCompiler, *, models: bool) -> Reader[Any]:
+def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any]:
     """Return what makes of a row what the queryset would: an instance, or a tuple."""
     select, found = compiler.select or [], compiler.klass_info
     converters = tuple(
@@ -125,12 +125,12 @@ def _reader_of(compiler: SQLCompiler, *, models: bool) -> Reader[Any]:
     model, fields = found["model"], found["select_fields"]
     start, end = fields[0], fields[-1] + 1
     names = [column[0].target.attname for column in select[start:end]]
-    related = get_related_populators(found, select, alias())  # type: ignore[call-arg]
+    related = get_related_populators(found, select, using)  # type: ignore[call-arg]
     annotated = tuple((compiler.annotation_col_map or {}).items())
 
     def read(row: Sequence[Any], used: BaseDatabaseWrapper) -> Any:
         values = converted(row, used)
-        made = model.from_db(used.alias, names, values[start:end])
+        made = model.from_db(using, names, values[start:end])
         for populator in related:
             populator.populate(values, made)
         for name, place in annotated:

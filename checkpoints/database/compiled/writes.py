@@ -66,14 +66,14 @@ def insert(*rows: Model, ignore_conflicts: bool = False) -> None:
         return
     used, model = connection(), type(rows[0])
     if len(rows) > FEW:
-        model._default_manager.using(used.alias).bulk_create(rows, ignore_conflicts=ignore_conflicts)
+        model._default_manager.using(alias()).bulk_create(rows, ignore_conflicts=ignore_conflicts)
         return
     fields = _stored(model)
     values = [field.get_db_prep_save(field.pre_save(row, add=True), used) for row in rows for field in fields]
     with used.cursor() as cursor:
         cursor.execute(_insert(used.vendor, model, len(rows), ignore_conflicts), values)
     for row in rows:
-        row._state.adding, row._state.db = False, used.alias
+        row._state.adding, row._state.db = False, alias()
 
 
 @lru_cache(maxsize=KEPT)
