@@ -113,10 +113,15 @@ def _do_final_writes(connection: BaseDatabaseWrapper) -> None:
 
 
 def sync_file(connection: BaseDatabaseWrapper) -> None:
-    """Make commits wait for the disk, whatever the settings say. SQLite allows it only between transactions."""
+    """Make commits wait for the disk, whatever the settings say: once for each time it connects. SQLite allows it only
+    between transactions.
+    """
+    if connection.connection is not None and vars(connection).get("synced") is connection.connection:
+        return
     ((level,),) = run_statement(connection, "PRAGMA synchronous")
     if level < SYNCHRONOUS_FULL:
         run_statement(connection, f"PRAGMA synchronous={SYNCHRONOUS_FULL}")
+    vars(connection)["synced"] = connection.connection
 
 
 def run_statement(connection: BaseDatabaseWrapper, sql: str) -> list[Any]:

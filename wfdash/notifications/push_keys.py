@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ REMEDY = "pip install wfdash[push]"
 BYTES = 32
 
 
+@cache
 def is_installed() -> bool:
-    """Return whether the libraries of the extra ``push`` are there."""
+    """Return whether the libraries of the extra ``push`` are there: looked for once, as it reads folders."""
     return all(find_spec(name) is not None for name in ("http_ece", "py_vapid"))
 
 

@@ -22,6 +22,7 @@ from tests.benchmarks.servers.bench_latency import SERVED, open_requests, start_
 from tests.benchmarks.world import Report, fresh_django, median, percentile
 from tests.e2e.client import Person
 from tests.e2e.server import Server, free_port, wait_until
+from tests.keys import AUDIT_KEY
 
 COUNT, ROUNDS, FIRST = 50, 6, 20
 """Answers of a round, rounds, and answers before the first round."""
@@ -116,7 +117,7 @@ def in_process(report: Report) -> None:
 def main() -> int:
     """Measure and print."""
     report = Report(f"an answer; load of the machine {os.getloadavg()[0]:.1f}")
-    os.environ["WFDASH_WORKFLOWS"] = str(SERVED)
+    os.environ |= {"WFDASH_WORKFLOWS": str(SERVED), "WFDASH_AUDIT_KEY": AUDIT_KEY}
     with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
         data = Path(folder)
         with fresh_django(data / "data"):

@@ -45,11 +45,11 @@ def followers(request: HumanRequest, *, but: int | None = None, heard: bool = Tr
     """
     starter = request.run.created_by if request.run.created_by_id != but else None
     known = [pk for pk in (request.run.created_by_id, but) if pk is not None]
-    voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
-    spoke = Comment.objects.filter(request=request).values("by_id")
     assigned = [] if request.assignee_id is None else [request.assignee_id]
     if not heard and set(assigned) <= set(known):
         return [starter] if starter is not None else []
+    voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
+    spoke = Comment.objects.filter(request=request).values("by_id")
     others = User.objects.filter(Q(pk__in=assigned) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(pk__in=known)
     names = list(others.values_list(USERNAME, flat=True))
     permitted = [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []
