@@ -112,6 +112,21 @@ def test_a_database_that_answers_and_refuses_to_write_is_one_outage(
     assert out.getvalue().count("available again") == 1
 
 
+def test_another_reason_is_one_more_line(
+    log: logging.Logger, out: io.StringIO, database: Database, outage: DatabaseOutage
+) -> None:
+    for _ in range(3):
+        fail(log, "Could not write", AdminShutdown("terminating"))
+        fail(log, "Could not write", ReadOnlySqlTransaction("in a read-only transaction"))
+    database.away = False
+    assert outage.over.wait(5)
+    assert [line.partition("wfdash.telemetry.outages ")[2][:62] for line in out.getvalue().splitlines() if line] == [
+        "The database is unavailable: AdminShutdown: terminating. What ",
+        "The database is still unavailable, for another reason: ReadOnl",
+        "The database is available again after 0 s. Not logged: 4 error",
+    ]
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [

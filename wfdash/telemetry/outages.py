@@ -20,10 +20,13 @@ QUIET_SECONDS = 2.5
 PASSING = {"40001", "40P01", "55P03", "57014"}
 """SQLSTATEs of what a busy database does: conflicts, deadlocks, time limits. They are no outage."""
 READ_ONLY = "25006"
+REFUSALS = {READ_ONLY, "53100", "53200", "53300"}
+"""A server that answers and refuses: read-only, disk full, out of memory, too many connections."""
 BEGUN = (
     "The database is unavailable: %s: %s. What needs it waits and is retried; until it is back its errors are counted "
     "and not logged. First: %s"
 )
+FURTHER = "The database is still unavailable, for another reason: %s: %s. First: %s"
 OVER = "The database is available again after %.0f s. Not logged: %s and %s answered with 503"
 
 
@@ -38,21 +41,29 @@ class DatabaseOutage:
         self._lock = Lock()
         self._since = self._latest = 0.0
         self._errors = self._requests = 0
+        self._reasons: set[str] = set()
         self.over = Event()
         """Cleared during an outage."""
         self.over.set()
 
-    def note(self) -> bool:
-        """Note an error of the database; returns whether an outage begins with it."""
+    def note(self, reason: str = "") -> str:
+        """Note an error of the database and return the line to log: of an outage that begins, or of a further reason.
+
+        Empty for an error that says nothing new.
+        """
         with self._lock:
             self._latest = time.monotonic()
-            if not self.over.is_set():
+            begins = self.over.is_set()
+            if not begins:
+                if reason not in self._reasons:
+                    self._reasons.add(reason)
+                    return FURTHER
                 self._errors += 1
-                return False
-            self._since, self._errors, self._requests = self._latest, 0, 0
+                return ""
+            self._since, self._errors, self._requests, self._reasons = self._latest, 0, 0, {reason}
             self.over.clear()
         Thread(target=self._await_end, name="wfdash-outage", daemon=True).start()
-        return True
+        return BEGUN
 
     def covers(self, error: BaseException | None) -> bool:
         """Return whether an error is the database's, or may come of an outage that has begun: a connection hangs."""
@@ -118,11 +129,11 @@ class FoldOutages(logging.Filter):
             return True
         error = error_of(record)
         if error is not None and self._outage.covers(error):
-            if not self._outage.note():
+            if not (words := self._outage.note(_reason(error))):
                 return False
             text = str(error).strip().partition("\n")[0]
             first = record.getMessage().partition("\n")[0].partition(f": {text}")[0]
-            record.msg, record.args = BEGUN, (type(error).__name__, text, first)
+            record.msg, record.args = words, (type(error).__name__, text, first)
             record.name, record.levelno, record.levelname = log.name, logging.WARNING, "WARNING"
             record.exc_info = record.exc_text = None
             record.outage = error
@@ -150,10 +161,20 @@ def is_outage(error: BaseException) -> bool:
     kinds = {one.__name__ for one in type(error).__mro__}
     if not own or kinds.isdisjoint({"OperationalError", "InterfaceError", "InternalError"}):
         return False
-    code = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
+    code = _code(error)
     if "InternalError" in kinds:
         return code == READ_ONLY
     return code not in PASSING and "locked" not in str(error)
+
+
+def _code(error: BaseException) -> str:
+    """Return PostgreSQL's code of an error, or of the one that it wraps; empty without one."""
+    return getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None) or ""
+
+
+def _reason(error: BaseException) -> str:
+    """Return what is the same for all errors of one reason: empty where there is no connection."""
+    return code if (code := _code(error)) in REFUSALS else ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -39,6 +39,9 @@ def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, 
     findings = look(world.tables(), world.ledger, client.promised, world.commits)
     assert findings.problems() == {}
     assert findings.seen["runs"] >= 10
+    for worker in crew:
+        said = worker.output.read_text()
+        assert (said.count("The database is unavailable"), said.count("Traceback")) == (1, 0), said[-8000:]
 
 
 def test_a_read_only_postgresql_refuses_visibly_and_runs_go_on_once_it_writes_again(
