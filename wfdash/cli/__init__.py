@@ -16,6 +16,7 @@ from pathlib import Path
 
 from wfdash.cli import completion
 from wfdash.cli.api import add_api_commands
+from wfdash.cli.backup import add_backup_command
 from wfdash.cli.check import add_check_command
 from wfdash.cli.doctor import add_doctor_command
 from wfdash.cli.ending import run_to_end
@@ -101,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--from", dest="start", default="0", metavar="N", help="skip earlier entries")
     verify.set_defaults(run=_verify)
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
+    add_backup_command(verbs)
     add_check_command(verbs, setup)
     add_doctor_command(verbs, setup)
     add_new_command(verbs)
